@@ -1,0 +1,1 @@
+"""Kaldi's tables on disk, in NumPy."""

@@ -1,0 +1,13 @@
+"""What can be wrong with what a user asks of the signal processing."""
+
+
+class KaldiCompatError(Exception):
+    """Base of every error this package raises on purpose; its message fits one line."""
+
+
+class OptionError(KaldiCompatError, ValueError):
+    """An option has a value that cannot be meant, or does not go with another option's value."""
+
+
+class AudioError(KaldiCompatError, ValueError):
+    """Samples that no feature can be computed from: wrong shape, type or sampling rate."""
