@@ -1,0 +1,311 @@
+"""Bytes in order: what a codec reads an object from.
+
+A :class:`Source` knows its name and the offset of the next byte, so that every complaint can say where. A size that a
+header claims is checked against the bytes that are there before memory is taken; where nobody can know how many bytes
+are there (a pipe), memory grows only as they come in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError, OpenError, TruncatedError
+
+SMALL_WINDOW = 4096
+LARGE_WINDOW = 1 << 18
+# A stream of unknown length is believed in pieces that double from here.
+FIRST_PIECE = 1 << 20
+
+
+class RawInput(Protocol):
+    """The least that a stream has to offer: an unbuffered binary file, a pipe, a socket's file."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer as far as one call goes; 0 at the end."""
+
+
+@lru_cache(maxsize=64)
+def _any_of(stops: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[" + re.escape(stops) + b"]")
+
+
+_NOT_SPACE = re.compile(rb"[^ \t\n\v\f\r]")
+
+
+class Source:
+    """A window on bytes that move past in order; subclasses say how the window is filled.
+
+    Attributes:
+        name: what to call this source in an error.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._window: Any = b""  # bytes, memoryview or mmap
+        self._at = 0  # the next byte, within the window
+        self._end = 0  # the window's length
+        self._base = 0  # the offset of the window's first byte
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self._base + self._at
+
+    def fail(self, message: str, offset: int | None = None) -> NoReturn:
+        """Raise :class:`FormatError` that names this source and the offset (default: of the next byte)."""
+        raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
+
+    def remaining(self) -> int | None:
+        """How many bytes are left, or None where nobody can know (a pipe)."""
+        return None
+
+    def peek(self, count: int) -> bytes:
+        """Up to ``count`` next bytes, which stay unread; fewer only where the source ends."""
+        if self._end - self._at < count:
+            self._fill(count)
+        return bytes(self._window[self._at : self._at + count])
+
+    def read(self, count: int) -> bytes | memoryview:
+        """Exactly ``count`` bytes; a view (no copy) where the source is memory.
+
+        Raises:
+            TruncatedError: fewer are there. This is known before memory is taken for them.
+        """
+        at = self._at
+        if self._end - at >= count >= 0:
+            self._at = at + count
+            return self._window[at : self._at]  # type: ignore[no-any-return]
+        return self.read_array(np.uint8, count).data
+
+    def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        """``count`` elements as a one-dimensional array; writable and the caller's own unless the source is memory.
+
+        Raises:
+            TruncatedError: fewer bytes are there. This is known before memory is taken for them.
+        """
+        kind = np.dtype(dtype)
+        size = count * kind.itemsize
+        self._check(size)
+        buffered = self._end - self._at
+        if self.remaining() is None and size > buffered + FIRST_PIECE:
+            return np.frombuffer(self._read_pieces(size), kind)
+        array = np.empty(count, kind)
+        if count == 0:
+            return array
+        target = array.view(np.uint8).data
+        taken = min(size, buffered)
+        target[:taken] = memoryview(self._window)[self._at : self._at + taken]
+        self._at += taken
+        if taken < size:
+            self._read_past_window(target[taken:], size)
+        return array
+
+    def skip(self, count: int) -> None:
+        """Go past ``count`` bytes without looking at them.
+
+        Raises:
+            TruncatedError: fewer are there.
+        """
+        self._check(count)
+        while count > 0:
+            if self._at == self._end and not self._fill(1):
+                self._truncated(count, 0)
+            step = min(count, self._end - self._at)
+            self._at += step
+            count -= step
+
+    def read_rest(self) -> bytes:
+        """All bytes up to the end of the source."""
+        pieces = []
+        while self._at < self._end or self._fill(1):
+            pieces.append(bytes(self._window[self._at : self._end]))
+            self._at = self._end
+        return b"".join(pieces)
+
+    def read_line(self) -> bytes:
+        r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""
+        line = self.read_until(b"\n")
+        self._at += self._at < self._end
+        return line
+
+    def read_until(self, stops: bytes) -> bytes:
+        """The bytes before the first of these stop bytes, which stays unread; or before the end of the source."""
+        pieces = []
+        while True:
+            stop = self._find(stops)
+            piece = bytes(self._window[self._at : stop])
+            self._at = stop
+            if stop < self._end:
+                break
+            pieces.append(piece)
+            if not self._fill(1):
+                return b"".join(pieces)
+        return b"".join((*pieces, piece)) if pieces else piece
+
+    def skip_space(self) -> None:
+        """Go past white space (as C's isspace has it)."""
+        while True:
+            found = _NOT_SPACE.search(self._window, self._at, self._end)
+            self._at = found.start() if found else self._end
+            if found or not self._fill(1):
+                return
+
+    def at_end(self) -> bool:
+        """Whether no byte is left."""
+        return self._at == self._end and not self._fill(1)
+
+    def _find(self, stops: bytes) -> int:
+        """Where in the window the first of the stop bytes is; the window's end if nowhere."""
+        if len(stops) == 1 and type(self._window) is bytes:
+            found = self._window.find(stops, self._at)
+            return found if found >= 0 else self._end
+        match = _any_of(stops).search(self._window, self._at, self._end)
+        return match.start() if match else self._end
+
+    def _check(self, count: int) -> None:
+        """Raise unless ``count`` bytes may still be there."""
+        if count < 0:
+            self.fail(f"a size of {count} bytes")
+        remaining = self.remaining()
+        if remaining is not None and count > remaining:
+            self._truncated(count, remaining)
+
+    def _truncated(self, wanted: int, present: int) -> NoReturn:
+        raise TruncatedError(
+            f"ends too early: {wanted} bytes should follow, {present} are there", file=self.name, offset=self.tell()
+        )
+
+    def _fill(self, count: int) -> bool:
+        """Have at least ``count`` unread bytes in the window if the source has them; whether any are there."""
+        return self._at < self._end
+
+    def _read_past_window(self, target: memoryview, wanted: int) -> None:
+        """Fill ``target`` with the bytes after the (used up) window."""
+        self._truncated(wanted, wanted - len(target))
+
+    def _read_pieces(self, size: int) -> bytearray:
+        """``size`` bytes of a stream that may end earlier: memory grows as they come in."""
+        data = bytearray()
+        piece = FIRST_PIECE
+        while len(data) < size:
+            step = min(piece, size - len(data))
+            try:
+                data += self.read_array(np.uint8, step).data
+            except TruncatedError:
+                self._truncated(size, len(data))
+            piece = max(FIRST_PIECE, len(data))
+        return data
+
+
+class BytesSource(Source):
+    """Bytes that lie in memory already: ``bytes``, a memory map, an array's buffer. Reading makes views of them."""
+
+    def __init__(self, buffer: Any, offset: int = 0, name: str = "<bytes>") -> None:
+        super().__init__(name)
+        self._window = buffer if isinstance(buffer, bytes) else memoryview(buffer).cast("B")
+        self._at = offset
+        self._end = len(self._window)
+        if not 0 <= offset <= self._end:
+            self._at = self._end
+            raise OpenError(f"cannot start at byte {offset}: there are {self._end}", file=name)
+
+    def remaining(self) -> int:
+        return self._end - self._at
+
+    def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        kind = np.dtype(dtype)
+        size = count * kind.itemsize
+        self._check(size)
+        at = self._at
+        self._at = at + size
+        return np.frombuffer(self._window, kind, count, at) if count else np.empty(0, kind)
+
+
+class StreamSource(Source):
+    """A readable stream: a pipe, standard input, anything with ``readinto``. Keeps a window of its own on it."""
+
+    def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
+        super().__init__(name)
+        self._raw = raw
+        self._step = SMALL_WINDOW
+
+    def _readinto(self, target: memoryview, offset: int) -> int:
+        """Read some bytes of the stream, which is at ``offset``; 0 at its end."""
+        try:
+            return self._raw.readinto(target) or 0
+        except (OSError, ValueError) as error:
+            raise OpenError(f"cannot be read: {error}", file=self.name, offset=offset) from error
+
+    def _fill(self, count: int) -> bool:
+        kept = bytes(self._window[self._at : self._end])
+        self._base += self._at
+        wanted = max(count, self._step)
+        # Small objects are read many to a window; after a large one (see _read_past_window) the window is small again,
+        # for what goes through it is copied twice.
+        self._step = min(2 * self._step, LARGE_WINDOW)
+        fresh = bytearray(wanted)
+        view = memoryview(fresh)
+        got = 0
+        while len(kept) + got < count or got == 0:
+            more = self._readinto(view[got:], self._base + len(kept) + got)
+            if more == 0:
+                break
+            got += more
+        self._window = kept + view[:got]
+        self._at = 0
+        self._end = len(self._window)
+        return self._end > 0
+
+    def _read_past_window(self, target: memoryview, wanted: int) -> None:
+        self._base += self._end
+        self._window = b""
+        self._at = self._end = 0
+        self._step = SMALL_WINDOW
+        filled = 0
+        while filled < len(target):
+            more = self._readinto(target[filled:], self._base)
+            if more == 0:
+                self._truncated(wanted, wanted - len(target) + filled)
+            self._base += more
+            filled += more
+
+
+class FileSource(StreamSource):
+    """A part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
+
+    Parameters:
+        descriptor: an open file descriptor; whoever opened it closes it.
+        offset: the byte to start at.
+        size: the size of the file in bytes.
+        name: what to call the file in an error.
+    """
+
+    def __init__(self, descriptor: int, offset: int, size: int, name: str) -> None:
+        Source.__init__(self, name)
+        self._descriptor = descriptor
+        self._size = size
+        self._base = offset
+        self._step = SMALL_WINDOW
+
+    def remaining(self) -> int:
+        return max(0, self._size - self._base - self._at)
+
+    def skip(self, count: int) -> None:
+        self._check(count)
+        if count > self._end - self._at:
+            self._base = self.tell() + count
+            self._window = b""
+            self._at = self._end = 0
+        else:
+            self._at += count
+
+    def _readinto(self, target: memoryview, offset: int) -> int:
+        try:
+            return os.preadv(self._descriptor, [target], offset)
+        except OSError as error:
+            raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error
