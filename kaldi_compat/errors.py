@@ -11,3 +11,7 @@ class OptionError(KaldiCompatError, ValueError):
 
 class AudioError(KaldiCompatError, ValueError):
     """Samples that no feature can be computed from: wrong shape, type or sampling rate."""
+
+
+class FeatureError(KaldiCompatError, ValueError):
+    """Features, or what is applied to them, whose shapes or values do not go together."""

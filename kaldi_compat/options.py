@@ -22,9 +22,12 @@ from kaldi_compat.errors import OptionError
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 
 
-def option(default: bool | int | float | str, meaning: str) -> Any:
-    """A dataclass field that is an option: its default and, in one line, what it means."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning})
+def option(default: bool | int | float | str, meaning: str, *, flag: str = "") -> Any:
+    """A dataclass field that is an option: its default and, in one line, what it means.
+
+    The flag is the field's name with hyphens; ``flag`` is for the rare one that Kaldi spells otherwise.
+    """
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "flag": flag})
 
 
 def meaning(field: dataclasses.Field[Any]) -> str:
@@ -167,3 +170,92 @@ class SpectrogramOptions(FrameOptions):
     energy_floor: float = option(0.0, "floor on the energy (its log is taken), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
     return_raw_fft: bool = option(False, "real and imaginary parts of the FFT instead of the log power")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaOptions:
+    """Time derivatives appended to features (Kaldi: DeltaFeaturesOptions)."""
+
+    delta_order: int = option(2, "order of the highest derivative")
+    delta_window: int = option(2, "frames on each side that a derivative looks at, for each order")
+
+    def __post_init__(self) -> None:
+        require(0 <= self.delta_order < 1000, f"delta_order must lie in 0 to 999, but is {self.delta_order}")
+        require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftedDeltaOptions:
+    """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
+
+    delta_window: int = option(1, "frames on each side that a delta looks at")
+    num_blocks: int = option(7, "number of delta blocks, from this frame on forward")
+    block_shift: int = option(3, "frames from one block to the next")
+
+    def __post_init__(self) -> None:
+        require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
+        require(self.num_blocks >= 0, f"num_blocks must not be negative, but is {self.num_blocks}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CmvnOptions:
+    """How mean and variance statistics are applied (Kaldi: apply-cmvn)."""
+
+    norm_means: bool = option(True, "subtract the mean; false copies the features as they are")
+    norm_vars: bool = option(False, "also divide by the standard deviation")
+    reverse: bool = option(False, "go back from zero mean and unit variance to the statistics' mean and variance")
+
+    def __post_init__(self) -> None:
+        require(
+            self.norm_means or not self.norm_vars,
+            "norm_vars=true needs norm_means=true: variances are not normalized alone",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingCmvnOptions:
+    """Mean and variance normalization over a window that moves (Kaldi: SlidingWindowCmnOptions)."""
+
+    cmn_window: int = option(600, "length of the window in frames")
+    min_cmn_window: int = option(
+        100, "frames the window has at least at the start of an utterance; only where center is false"
+    )
+    max_warnings: int = option(5, "warnings about floored variances for each utterance at most; -1 is no limit")
+    norm_vars: bool = option(False, "normalize the variance to one too")
+    center: bool = option(False, "centre the window on the frame; false has it end there")
+
+    def __post_init__(self) -> None:
+        require(self.cmn_window > 0, f"cmn_window must be positive, but is {self.cmn_window}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpliceOptions:
+    """Neighbouring frames put side by side (Kaldi: splice-feats)."""
+
+    left_context: int = option(4, "frames before each frame")
+    right_context: int = option(4, "frames after each frame")
+
+    def __post_init__(self) -> None:
+        require(self.left_context >= 0, f"left_context must not be negative, but is {self.left_context}")
+        require(self.right_context >= 0, f"right_context must not be negative, but is {self.right_context}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VadOptions:
+    """Voice activity from the log energy in a feature's first column (Kaldi: VadEnergyOptions)."""
+
+    vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
+    vad_energy_mean_scale: float = option(0.5, "this times the utterance's mean log energy is added to the threshold")
+    vad_frames_context: int = option(0, "frames on each side that vote on a frame")
+    vad_proportion_threshold: float = option(0.6, "share of those frames that must lie above the threshold")
+
+    def __post_init__(self) -> None:
+        require(
+            self.vad_energy_mean_scale >= 0,
+            f"vad_energy_mean_scale must not be negative, but is {self.vad_energy_mean_scale:g}",
+        )
+        require(self.vad_frames_context >= 0, f"vad_frames_context must not be negative: {self.vad_frames_context}")
+        require(
+            0.0 < self.vad_proportion_threshold < 1.0,
+            f"vad_proportion_threshold must lie between 0 and 1, but is {self.vad_proportion_threshold:g}",
+        )

@@ -1,0 +1,153 @@
+"""One code for NumPy arrays and torch tensors.
+
+What is done to features afterwards (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in
+models on any device. NumPy's and torch's function tables agree on the few operations that it takes (torch understands
+``axis`` and ``keepdims``); the helpers here cover the ones that they spell differently. Features have the shape
+``(..., frames, dim)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from kaldi_compat.errors import FeatureError
+
+if TYPE_CHECKING:
+    import torch
+
+Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
+"""A NumPy array or a torch tensor: what comes out is of the kind that went in."""
+
+
+def namespace(x: object) -> Any:
+    """The module whose functions take ``x``: ``numpy`` or ``torch``.
+
+    Raises
+    ------
+    FeatureError
+        ``x`` is neither an array nor a tensor.
+
+    >>> namespace(np.zeros(3)).__name__
+    'numpy'
+    """
+    if isinstance(x, np.ndarray):
+        return np
+    import torch  # whoever holds a tensor has loaded it already
+
+    if isinstance(x, torch.Tensor):
+        return torch
+    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
+
+
+def astype(x: Array, dtype: Any) -> Array:
+    """``x`` as this type, the very object where it is so already."""
+    converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
+    return converted
+
+
+def float64(x: Array) -> Array:
+    """``x`` in double precision."""
+    return astype(x, namespace(x).float64)
+
+
+def precision(x: Array) -> type[np.floating[Any]]:
+    """The type that constants for ``x`` are computed in: Kaldi's float, or double where ``x`` is double."""
+    return np.float64 if x.dtype == namespace(x).float64 else np.float32
+
+
+def arange(start: int, stop: int, like: Array) -> Array:
+    """The integers from ``start`` to ``stop - 1``, where ``like`` lies."""
+    count: Array
+    if isinstance(like, np.ndarray):
+        count = np.arange(start, stop)
+    else:
+        count = namespace(like).arange(start, stop, device=like.device)
+    return count
+
+
+def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+    """An array of one value, of the type of ``like`` and where that lies."""
+    filled: Array = np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
+    return filled
+
+
+def as_like(values: Any, like: Array) -> Array:
+    """Numbers as an array of the kind of ``like``, where that lies, of their own type."""
+    converted: Array
+    if isinstance(like, np.ndarray):
+        converted = np.asarray(values)
+    else:
+        converted = namespace(like).as_tensor(values, device=like.device)
+    return converted
+
+
+def take_frames(x: Array, index: Array) -> Array:
+    """Frames of ``(..., frames, dim)`` by number: one ``(n,)`` for the whole batch, or ``(..., n)`` for each of it."""
+    taken: Array
+    if index.ndim == 1:
+        taken = x[..., index, :]
+    elif isinstance(x, np.ndarray):
+        taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
+    else:
+        taken = namespace(x).take_along_dim(x, index[..., None], -2)
+    return taken
+
+
+def check_features(features: Array) -> None:
+    """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)`` and the numbers are real."""
+    xp = namespace(features)
+    if features.ndim < 2:
+        raise FeatureError(f"features have the shape (..., frames, dim), not {tuple(features.shape)}")
+    floating = features.is_floating_point() if xp is not np else np.issubdtype(features.dtype, np.floating)
+    if not floating:
+        raise FeatureError(f"features are floating-point numbers, not {features.dtype}")
+
+
+def frames_inside(lengths: Any, features: Array) -> Array:
+    """Which frames of ``(..., frames, dim)`` lie within ``lengths`` ``(...,)``: booleans ``(..., frames)``."""
+    inside: Array = arange(0, features.shape[-2], features) < as_like(lengths, features)[..., None]
+    return inside
+
+
+def zero_past(features: Array, lengths: Any | None) -> Array:
+    """Features with zeros in the frames that lie past a length; as they are where no lengths are given."""
+    if lengths is None:
+        return features
+    inside = frames_inside(lengths, features)[..., None]
+    masked: Array = namespace(features).where(inside, features, full((), 0.0, features))
+    return masked
+
+
+def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
+    """Repeat the first and the last frame beyond the edges, as Kaldi does wherever a frame looks at its neighbours.
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, dim)``.
+    left, right
+        Frames to add at the start and at the end.
+    lengths
+        ``(...,)``: frames of each utterance in a padded batch; the last frame is then the last within the length.
+
+    Returns
+    -------
+    ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left`` clipped to those there are (zeros if none is).
+
+    >>> with_context(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
+    array([1., 1., 1., 2., 3., 3.])
+    """
+    xp = namespace(features)
+    *batch, frames, dim = features.shape
+    if frames == 0:
+        return full((*batch, left + right, dim), 0.0, features)
+    if lengths is None:
+        before = xp.broadcast_to(features[..., :1, :], (*batch, left, dim))
+        after = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
+        extended: Array = xp.concatenate((before, features, after), axis=-2)
+        return extended
+    last = xp.clip(as_like(lengths, features)[..., None] - 1, 0, None)
+    index = xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last)
+    return take_frames(features, index)

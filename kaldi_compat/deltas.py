@@ -1,0 +1,186 @@
+"""Deltas and shifted deltas: how features change over time (Kaldi: src/feat/feature-functions.cc).
+
+Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does; ``*_inside`` takes frames that come
+with their context, as a chunk of a stream does, and gives the very same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.arrays import (
+    Array,
+    astype,
+    check_features,
+    float64,
+    full,
+    namespace,
+    precision,
+    with_context,
+    zero_past,
+)
+from kaldi_compat.options import DeltaOptions, ShiftedDeltaOptions
+
+
+def derivative_filter(previous: np.ndarray[Any, Any], window: int) -> np.ndarray[Any, Any]:
+    """The filter that takes the regression slope, over ``window`` frames on each side, of what ``previous`` gives.
+
+    >>> [round(float(w), 4) for w in derivative_filter(np.ones(1), 2)]
+    [-0.2, -0.1, 0.0, 0.1, 0.2]
+    """
+    ramp = np.arange(-window, window + 1, dtype=previous.dtype)
+    weights = np.zeros(len(previous) + 2 * window, previous.dtype)
+    # Kaldi's order of summation, and its product with a rounded reciprocal, decide the last digit of a float.
+    for j, slope in enumerate(ramp):
+        weights[j : j + len(previous)] += slope * previous
+    scaled: np.ndarray[Any, Any] = weights * previous.dtype.type(1.0 / float(np.sum(ramp * ramp)))
+    return scaled
+
+
+def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[np.ndarray[Any, Any]]:
+    """The filter of each order from 0 (one tap) to ``delta_order``: each is the slope of the one before."""
+    filters = [np.ones(1, dtype)]
+    for _ in range(options.delta_order):
+        filters.append(derivative_filter(filters[-1], options.delta_window))
+    return filters
+
+
+def delta_context(options: DeltaOptions) -> int:
+    """Frames on each side that :func:`deltas_inside` needs."""
+    return options.delta_order * options.delta_window
+
+
+def _weighted_frames(features: Array, weights: np.ndarray[Any, Any], first: int, count: int) -> Array:
+    """Sum of ``weights[j]`` times the ``count`` frames from ``first + j`` on.
+
+    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: exact product, one rounding. In
+    double the product of two floats is exact too, so that rounding each sum to float gives the same digits.
+    """
+    wide = float64(features)
+    total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, wide)
+    for j, weight in enumerate(weights.tolist()):
+        if weight != 0.0:
+            added = total + weight * wide[..., first + j : first + j + count, :]
+            total = float64(astype(added, features.dtype))
+    return astype(total, features.dtype)
+
+
+def deltas_inside(features: Array, options: DeltaOptions | None = None) -> Array:
+    """Features and their deltas for the frames that have all their context.
+
+    Parameters
+    ----------
+    features
+        ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
+    options
+        Order and window; Kaldi's defaults if none.
+
+    Returns
+    -------
+    ``(..., frames, dim * (delta_order + 1))``.
+    """
+    options = options or DeltaOptions()
+    context = delta_context(options)
+    frames = features.shape[-2] - 2 * context
+    orders = [
+        _weighted_frames(features, weights, context - order * options.delta_window, frames)
+        for order, weights in enumerate(delta_filters(options, precision(features)))
+    ]
+    joined: Array = namespace(features).concatenate(orders, axis=-1)
+    return joined
+
+
+def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Append deltas, the deltas of the deltas, and so on (Kaldi: ComputeDeltas, add-deltas).
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, dim)``, NumPy or torch.
+    options
+        Order and window; Kaldi's defaults if none.
+    lengths
+        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns
+    -------
+    ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
+
+    Raises
+    ------
+    FeatureError
+        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+
+    >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
+    [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
+    """
+    check_features(features)
+    options = options or DeltaOptions()
+    context = delta_context(options)
+    return zero_past(deltas_inside(with_context(features, context, context, lengths), options), lengths)
+
+
+def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
+    """Frames before and after that :func:`shifted_deltas_inside` needs."""
+    last = max(0, options.num_blocks - 1) * options.block_shift
+    return options.delta_window + max(0, -last), options.delta_window + max(0, last)
+
+
+def shifted_deltas_inside(features: Array, options: ShiftedDeltaOptions | None = None) -> Array:
+    """Features and their shifted deltas for the frames that have all their context.
+
+    Parameters
+    ----------
+    features
+        ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
+    options
+        Window, blocks and shift; Kaldi's defaults if none.
+
+    Returns
+    -------
+    ``(..., frames, dim * (num_blocks + 1))``.
+    """
+    options = options or ShiftedDeltaOptions()
+    left, right = shifted_delta_context(options)
+    frames = features.shape[-2] - left - right
+    weights = derivative_filter(np.ones(1, precision(features)), options.delta_window)
+    blocks = [features[..., left : left + frames, :]]
+    for block in range(options.num_blocks):
+        first = left + block * options.block_shift - options.delta_window
+        blocks.append(_weighted_frames(features, weights, first, frames))
+    joined: Array = namespace(features).concatenate(blocks, axis=-1)
+    return joined
+
+
+def add_shifted_deltas(
+    features: Array, options: ShiftedDeltaOptions | None = None, *, lengths: Any | None = None
+) -> Array:
+    """Append shifted deltas: the deltas at this frame and at frames further on (Kaldi: ComputeShiftedDeltas).
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, dim)``, NumPy or torch.
+    options
+        Window, blocks and shift; Kaldi's defaults if none.
+    lengths
+        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns
+    -------
+    ``(..., frames, dim * (num_blocks + 1))``.
+
+    Raises
+    ------
+    FeatureError
+        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+
+    >>> add_shifted_deltas(np.zeros((20, 7))).shape
+    (20, 56)
+    """
+    check_features(features)
+    options = options or ShiftedDeltaOptions()
+    left, right = shifted_delta_context(options)
+    return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)

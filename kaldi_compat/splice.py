@@ -1,0 +1,61 @@
+"""Frames side by side with their neighbours (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kaldi_compat.arrays import Array, check_features, namespace, with_context, zero_past
+from kaldi_compat.options import SpliceOptions
+
+
+def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:
+    """Splice the frames that have all their context.
+
+    Parameters
+    ----------
+    features
+        ``(..., left_context + frames + right_context, dim)``.
+    options
+        The context; Kaldi's defaults if none.
+
+    Returns
+    -------
+    ``(..., frames, dim * (left_context + 1 + right_context))``.
+    """
+    options = options or SpliceOptions()
+    width = options.left_context + 1 + options.right_context
+    frames = features.shape[-2] - width + 1
+    neighbours = [features[..., j : j + frames, :] for j in range(width)]
+    joined: Array = namespace(features).concatenate(neighbours, axis=-1)
+    return joined
+
+
+def splice(features: Array, options: SpliceOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Put each frame's neighbours beside it, earliest first; the edge frames repeat (Kaldi: splice-feats).
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, dim)``, NumPy or torch.
+    options
+        The context; Kaldi's defaults if none.
+    lengths
+        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns
+    -------
+    ``(..., frames, dim * (left_context + 1 + right_context))``.
+
+    Raises
+    ------
+    FeatureError
+        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+
+    >>> import numpy as np
+    >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
+    [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
+    """
+    check_features(features)
+    options = options or SpliceOptions()
+    extended = with_context(features, options.left_context, options.right_context, lengths)
+    return zero_past(splice_inside(extended, options), lengths)
