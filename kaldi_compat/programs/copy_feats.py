@@ -1,0 +1,82 @@
+"""copy-feats: feature matrices from one table or file to another, changing the format on the way."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.options import option, require
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import are_tables, map_table
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Copies features, and changes their format: text or binary, compressed or not, from HTK's or Sphinx's format.
+
+Usage: copy-feats [options] <feats-rspecifier> <feats-wspecifier>
+   or: copy-feats [options] <feats-rxfilename> <feats-wxfilename>
+e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
+       copy-feats --binary=false feats.ark:1234 -
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of copy-feats."""
+
+    htk_in: bool = option(False, "read files in HTK's format")
+    sphinx_in: bool = option(False, "read files in Sphinx's format")
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    compress: bool = option(False, "write compressed matrices (tables only)")
+    compression_method: int = option(1, "how to compress, 1 to 7 (src/matrix/compressed-matrix.h)")
+    write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
+
+    @property
+    def kind_in(self) -> str:
+        """What is read, as io_ark calls it."""
+        return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
+
+
+@program("copy-feats", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Copy a table, or a single file."""
+    if are_tables(source, target):
+        return copy_table(options, source, target)
+    require(not options.compress, "--compress works on tables, not on single files")
+    require(not options.write_num_frames, "--write-num-frames works on tables, not on single files")
+    require(not options.sphinx_in, "--sphinx-in works on tables, not on single files")
+    io_ark.write_object("matrix", target, matrix_of(io_ark.read_object(options.kind_in, source)), binary=options.binary)
+    logger.info("Copied features from %s to %s", source, target)
+    return 0
+
+
+def copy_table(options: Options, source: str, target: str) -> int:
+    """Copy a table, compressed if asked to, and note the numbers of frames."""
+    with ExitStack() as stack:
+        if options.compress:
+            writer = stack.enter_context(io_ark.Writer("compressed-matrix", target, method=options.compression_method))
+        else:
+            writer = stack.enter_context(io_ark.Writer("matrix", target))
+        num_frames = None
+        if options.write_num_frames:
+            num_frames = stack.enter_context(io_ark.Writer("int", options.write_num_frames))
+
+        def copy(key: str, value: Any) -> np.ndarray[Any, Any]:
+            matrix = matrix_of(value)
+            if num_frames is not None:
+                num_frames[key] = len(matrix)
+            return matrix
+
+        reader = stack.enter_context(io_ark.SequentialReader(options.kind_in, source))
+        counts = map_table(reader, writer, copy)
+    logger.info("Copied %d feature matrices.", counts.done)
+    return counts.status
+
+
+def matrix_of(value: Any) -> np.ndarray[Any, Any]:
+    """The matrix alone of what was read (an HTK file has a header beside it)."""
+    return np.asarray(getattr(value, "matrix", value))

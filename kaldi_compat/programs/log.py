@@ -1,0 +1,111 @@
+"""What a program says on standard error, in Kaldi's shape, so that recipes which look for it find it.
+
+``LOG (copy-feats[0.1.0]:main():copy_feats.py:40) Copied 4 feature matrices.``
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from kaldi_compat import __version__
+
+LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
+logger = logging.getLogger("kaldi_compat.programs")
+MAX_VERBOSE = 9
+
+
+def vlog(level: int, message: str, *values: object) -> None:
+    """Say something that shows from ``--verbose=level`` on."""
+    logger.log(verbose_level(level), message, *values, stacklevel=2)
+
+
+def verbose_level(verbose: int) -> int:
+    """The logging level that corresponds to ``--verbose``: 0 shows LOG lines, -1 warnings, less only errors."""
+    if verbose >= 0:
+        return logging.INFO - min(verbose, MAX_VERBOSE)
+    return logging.WARNING if verbose == -1 else logging.ERROR
+
+
+def log_error(error: BaseException) -> None:
+    """Say what went wrong, and where in the code it was found."""
+    place = _raised_at(error.__traceback__)
+    message = " ".join(str(error).splitlines()) or type(error).__name__
+    logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))
+
+
+def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
+    if traceback is None:
+        return __file__, 0, "main"
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    code = traceback.tb_frame.f_code
+    return code.co_filename, traceback.tb_lineno, code.co_name
+
+
+class KaldiFormatter(logging.Formatter):
+    """A log record as Kaldi prints it (src/base/kaldi-error.cc)."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self.program = program
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.levelno < logging.INFO:
+            severity = f"VLOG[{logging.INFO - record.levelno}]"
+        elif record.levelno < logging.WARNING:
+            severity = "LOG"
+        else:
+            severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
+        place = f"{record.funcName}():{record.filename}:{record.lineno}"
+        return f"{severity} ({self.program}[{__version__}]:{place}) {record.getMessage()}"
+
+
+class StandardErrorHandler(logging.Handler):
+    """Writes to whatever standard error is now; one that is closed or broken must not stop the work."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
+
+
+@contextmanager
+def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
+    """While this lasts, what our packages and Python's warnings have to say goes to standard error in Kaldi's shape."""
+    handler = StandardErrorHandler()
+    handler.setFormatter(KaldiFormatter(program))
+    before = [(each.level, each.propagate) for each in LOGGERS]
+    for each in LOGGERS:
+        each.addHandler(handler)
+        each.setLevel(verbose_level(verbose))
+        each.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            yield
+    finally:
+        for each, (level, propagate) in zip(LOGGERS, before, strict=True):
+            each.removeHandler(handler)
+            each.setLevel(level)
+            each.propagate = propagate
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    where = (filename, lineno)
+    logger.handle(logger.makeRecord(logger.name, logging.WARNING, *where, str(message), (), None, Path(filename).stem))

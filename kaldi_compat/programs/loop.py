@@ -1,0 +1,110 @@
+"""The one loop over a table, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import io_ark
+from kaldi_compat.errors import OptionError
+from kaldi_compat.programs.log import logger
+
+In = TypeVar("In")
+
+
+class Skip(Exception):
+    """There will be no output for this entry of a table; the message, if there is one, is the warning that says why."""
+
+
+class Sink(Protocol):
+    """What takes a table's entries: a writer."""
+
+    def __setitem__(self, key: str, value: Any, /) -> None: ...
+
+
+@dataclass
+class Counts:
+    """How many entries gave an output, and how many did not."""
+
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """Entries seen."""
+        return self.done + self.failed
+
+    @property
+    def status(self) -> int:
+        """Kaldi's usual exit status: success if anything was done."""
+        return 0 if self.done else 1
+
+
+def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callable[[str, In], Any]) -> Counts:
+    """Write ``function(key, value)`` under each key, unless it raises :class:`Skip`; and count."""
+    counts = Counts()
+    for key, value in entries:
+        try:
+            result = function(key, value)
+        except Skip as reason:
+            counts.failed += 1
+            if str(reason):
+                logger.warning("%s", reason)
+        else:
+            writer[key] = result
+            counts.done += 1
+    return counts
+
+
+def are_tables(source: str, target: str) -> bool:
+    """Whether source and target are tables; false if they are single files.
+
+    Raises:
+        OptionError: one of each.
+    """
+    source_is: bool = io_ark.is_table_rspecifier(source)
+    target_is: bool = io_ark.is_table_wspecifier(target)
+    if source_is != target_is:
+        table, file = (source, target) if source_is else (target, source)
+        raise OptionError(f"{table} is a table and {file or 'the other'} a single file: both must be the same")
+    return source_is
+
+
+def convert(
+    kind: str,
+    source: str,
+    target: str,
+    function: Callable[[str, Any], Any],
+    *,
+    binary: bool = True,
+    kind_out: str = "",
+    **codec_options: Any,
+) -> Counts:
+    """Apply a function to each object of a table, or to the object in a single file, whichever the names say.
+
+    Args:
+        kind: what the objects are, as ``io_ark`` calls it.
+        source: an rspecifier, or a file name.
+        target: a wspecifier, or a file name.
+        function: of the key (empty for a single file) and the object; may raise :class:`Skip`.
+        binary: how a single file is written.
+        kind_out: what is written, if that is something else.
+        codec_options: of the kind that is written.
+
+    Raises:
+        OptionError: a table and a single file; or a single file for which there is no output.
+    """
+    kind_out = kind_out or kind
+    if are_tables(source, target):
+        with (
+            io_ark.SequentialReader(kind, source) as reader,
+            io_ark.Writer(kind_out, target, **codec_options) as writer,
+        ):
+            return map_table(reader, writer, function)
+    try:
+        result = function("", io_ark.read_object(kind, source))
+    except Skip as reason:
+        raise OptionError(f"{source}: {reason}") from None
+    io_ark.write_object(kind_out, target, result, binary=binary)
+    return Counts(done=1)

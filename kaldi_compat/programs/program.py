@@ -1,0 +1,127 @@
+"""How a program is declared, and how it starts and ends.
+
+A program is a module with a dataclass of options (if it has any) and one function::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options:
+        shift: int = option(0, "frames by which the features move towards the end")
+
+    @program("shift-feats", "Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
+    def main(options: Options, source: str, target: str) -> int:
+        counts = convert("matrix", source, target, lambda key, feats: shifted(feats, options.shift))
+        logger.info("Shifted %d features.", counts.done)
+        return counts.status
+
+The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
+takes any number (``at_least`` arguments in all). It returns the exit status. What it raises ends the program with
+status 255 and one line: an :class:`~io_ark.ArkError` or :class:`~kaldi_compat.errors.KaldiCompatError` is the user's to mend.
+``main`` is then what ``[project.scripts]`` of pyproject.toml names; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
+in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from io_ark.errors import ArkError
+from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.programs.command_line import parse, shell_line, usage
+from kaldi_compat.programs.log import log_error, logging_as_kaldi
+
+USAGE_STATUS = 1
+ERROR_STATUS = 255
+INTERRUPTED_STATUS = 130
+BROKEN_PIPE_STATUS = 141  # what a shell reports of a program that SIGPIPE ended
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a program that has none of its own."""
+
+
+class InternalError(KaldiCompatError):
+    """Something that should not have happened, told in one line."""
+
+
+class Program:
+    """A command-line program: called with its arguments (by default this process's), it returns the exit status."""
+
+    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], at_least: int) -> None:
+        self.name = name
+        self.text = text
+        self.options = options
+        self.run = run
+        parameters = list(inspect.signature(run).parameters.values())[1:]
+        required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+        self.at_least = max(at_least, len(required))
+        self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run with these arguments and return the exit status."""
+        argv = sys.argv[1:] if argv is None else list(argv)
+        with logging_as_kaldi(self.name, verbose=0):
+            try:
+                line = parse(argv, self.options)
+            except KaldiCompatError as error:
+                log_error(error)
+                return ERROR_STATUS
+        if line.standard.help:
+            print(self.usage(), file=sys.stderr)
+            return 0
+        if line.standard.print_args:
+            print(shell_line([self.name, *argv]), "", file=sys.stderr, flush=True)
+        if not self.at_least <= len(line.arguments) <= self.at_most:
+            print(self.usage(), file=sys.stderr)
+            return USAGE_STATUS
+        with logging_as_kaldi(self.name, line.standard.verbose):
+            return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
+
+    def usage(self) -> str:
+        """What ``--help`` prints."""
+        return usage(self.text, self.options)
+
+    def _guarded(self, run: Callable[[], int]) -> int:
+        try:
+            status = run()
+            sys.stdout.flush()
+            return status
+        except KeyboardInterrupt:
+            return INTERRUPTED_STATUS
+        except Exception as error:
+            if _is_broken_pipe(error):
+                _forget_standard_output()
+                return BROKEN_PIPE_STATUS
+            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
+                told = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+                error = told.with_traceback(error.__traceback__)
+            log_error(error)
+            return ERROR_STATUS
+
+
+def program(
+    name: str, text: str, options: type[Any] = NoOptions, *, at_least: int = 0
+) -> Callable[[Callable[..., int]], Program]:
+    """Make a program of a function (see this module's text)."""
+    return lambda run: Program(name, text, options, run, at_least)
+
+
+def _is_broken_pipe(error: BaseException | None) -> bool:
+    """Whether the reader of our output went away, which is its good right (``| head``)."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _forget_standard_output() -> None:
+    # What is still buffered has nowhere to go, and the interpreter would complain about it at exit.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
