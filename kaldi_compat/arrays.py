@@ -24,10 +24,8 @@ Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 def namespace(x: object) -> Any:
     """The module whose functions take ``x``: ``numpy`` or ``torch``.
 
-    Raises
-    ------
-    FeatureError
-        ``x`` is neither an array nor a tensor.
+    Raises:
+        FeatureError: ``x`` is neither an array nor a tensor.
 
     >>> namespace(np.zeros(3)).__name__
     'numpy'
@@ -95,13 +93,25 @@ def take_frames(x: Array, index: Array) -> Array:
     return taken
 
 
+def matmul(a: Array, b: Array) -> Array:
+    """The matrix product: NumPy's by BLAS, as Kaldi's; torch's in double, which neither TF32 nor autocast touches."""
+    product: Array
+    if isinstance(a, np.ndarray):
+        product = a @ b
+    else:
+        product = astype(float64(a) @ float64(b), a.dtype)
+    return product
+
+
 def check_features(features: Array) -> None:
     """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)`` and the numbers are real."""
-    xp = namespace(features)
     if features.ndim < 2:
         raise FeatureError(f"features have the shape (..., frames, dim), not {tuple(features.shape)}")
-    floating = features.is_floating_point() if xp is not np else np.issubdtype(features.dtype, np.floating)
-    if not floating:
+    if isinstance(features, np.ndarray):
+        is_real = np.issubdtype(features.dtype, np.floating)
+    else:
+        is_real = features.is_floating_point()
+    if not is_real:
         raise FeatureError(f"features are floating-point numbers, not {features.dtype}")
 
 
@@ -123,18 +133,15 @@ def zero_past(features: Array, lengths: Any | None) -> Array:
 def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
     """Repeat the first and the last frame beyond the edges, as Kaldi does wherever a frame looks at its neighbours.
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, dim)``.
-    left, right
-        Frames to add at the start and at the end.
-    lengths
-        ``(...,)``: frames of each utterance in a padded batch; the last frame is then the last within the length.
+    Args:
+        features: ``(..., frames, dim)``.
+        left: frames to add at the start.
+        right: frames to add at the end.
+        lengths: ``(...,)``: frames of each utterance in a padded batch; the last frame is then that of the length.
 
-    Returns
-    -------
-    ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left`` clipped to those there are (zeros if none is).
+    Returns:
+        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to those there are
+        (zeros if there are none).
 
     >>> with_context(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
     array([1., 1., 1., 2., 3., 3.])
@@ -143,11 +150,13 @@ def with_context(features: Array, left: int, right: int, lengths: Any | None = N
     *batch, frames, dim = features.shape
     if frames == 0:
         return full((*batch, left + right, dim), 0.0, features)
+    extended: Any
     if lengths is None:
         before = xp.broadcast_to(features[..., :1, :], (*batch, left, dim))
         after = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
-        extended: Array = xp.concatenate((before, features, after), axis=-2)
-        return extended
-    last = xp.clip(as_like(lengths, features)[..., None] - 1, 0, None)
-    index = xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last)
-    return take_frames(features, index)
+        extended = xp.concatenate((before, features, after), axis=-2)
+    else:
+        last = xp.clip(as_like(lengths, features)[..., None] - 1, 0, None)
+        extended = take_frames(features, xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last))
+    result: Array = extended
+    return result

@@ -70,16 +70,12 @@ def _weighted_frames(features: Array, weights: np.ndarray[Any, Any], first: int,
 def deltas_inside(features: Array, options: DeltaOptions | None = None) -> Array:
     """Features and their deltas for the frames that have all their context.
 
-    Parameters
-    ----------
-    features
-        ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
-    options
-        Order and window; Kaldi's defaults if none.
+    Args:
+        features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
+        options: Order and window; Kaldi's defaults if none.
 
-    Returns
-    -------
-    ``(..., frames, dim * (delta_order + 1))``.
+    Returns:
+        ``(..., frames, dim * (delta_order + 1))``.
     """
     options = options or DeltaOptions()
     context = delta_context(options)
@@ -95,23 +91,16 @@ def deltas_inside(features: Array, options: DeltaOptions | None = None) -> Array
 def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
     """Append deltas, the deltas of the deltas, and so on (Kaldi: ComputeDeltas, add-deltas).
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, dim)``, NumPy or torch.
-    options
-        Order and window; Kaldi's defaults if none.
-    lengths
-        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: Order and window; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
 
-    Returns
-    -------
-    ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
+    Returns:
+        ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
 
-    Raises
-    ------
-    FeatureError
-        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+    Raises:
+        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
 
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
@@ -131,16 +120,12 @@ def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
 def shifted_deltas_inside(features: Array, options: ShiftedDeltaOptions | None = None) -> Array:
     """Features and their shifted deltas for the frames that have all their context.
 
-    Parameters
-    ----------
-    features
-        ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
-    options
-        Window, blocks and shift; Kaldi's defaults if none.
+    Args:
+        features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
+        options: Window, blocks and shift; Kaldi's defaults if none.
 
-    Returns
-    -------
-    ``(..., frames, dim * (num_blocks + 1))``.
+    Returns:
+        ``(..., frames, dim * (num_blocks + 1))``.
     """
     options = options or ShiftedDeltaOptions()
     left, right = shifted_delta_context(options)
@@ -159,23 +144,16 @@ def add_shifted_deltas(
 ) -> Array:
     """Append shifted deltas: the deltas at this frame and at frames further on (Kaldi: ComputeShiftedDeltas).
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, dim)``, NumPy or torch.
-    options
-        Window, blocks and shift; Kaldi's defaults if none.
-    lengths
-        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: Window, blocks and shift; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
 
-    Returns
-    -------
-    ``(..., frames, dim * (num_blocks + 1))``.
+    Returns:
+        ``(..., frames, dim * (num_blocks + 1))``.
 
-    Raises
-    ------
-    FeatureError
-        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+    Raises:
+        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
 
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)

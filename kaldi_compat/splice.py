@@ -11,16 +11,12 @@ from kaldi_compat.options import SpliceOptions
 def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:
     """Splice the frames that have all their context.
 
-    Parameters
-    ----------
-    features
-        ``(..., left_context + frames + right_context, dim)``.
-    options
-        The context; Kaldi's defaults if none.
+    Args:
+        features: ``(..., left_context + frames + right_context, dim)``.
+        options: The context; Kaldi's defaults if none.
 
-    Returns
-    -------
-    ``(..., frames, dim * (left_context + 1 + right_context))``.
+    Returns:
+        ``(..., frames, dim * (left_context + 1 + right_context))``.
     """
     options = options or SpliceOptions()
     width = options.left_context + 1 + options.right_context
@@ -33,23 +29,16 @@ def splice_inside(features: Array, options: SpliceOptions | None = None) -> Arra
 def splice(features: Array, options: SpliceOptions | None = None, *, lengths: Any | None = None) -> Array:
     """Put each frame's neighbours beside it, earliest first; the edge frames repeat (Kaldi: splice-feats).
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, dim)``, NumPy or torch.
-    options
-        The context; Kaldi's defaults if none.
-    lengths
-        ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: The context; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
 
-    Returns
-    -------
-    ``(..., frames, dim * (left_context + 1 + right_context))``.
+    Returns:
+        ``(..., frames, dim * (left_context + 1 + right_context))``.
 
-    Raises
-    ------
-    FeatureError
-        The shape is not ``(..., frames, dim)`` or the numbers are integers.
+    Raises:
+        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
 
     >>> import numpy as np
     >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
