@@ -3,9 +3,9 @@
 
 usage: regenerate.py [--group NAME ...] [--id ID ...] [--programs DIR]
 
-Rewrites expected/GROUP/ID/ and, in cases.json, the exit status, the counts of warnings and errors, the list of files and,
-where a case holds a program's options, the options that its --help prints. Inputs are never touched: each command runs in a
-copy of them. Refuses to run with this project's own programs, which would make the project its own judge.
+Rewrites expected/GROUP/ID/ and, in cases.json, the exit status, the counts of warnings and errors, the list of files
+and, where a case holds a program's options, the options that its --help prints. Inputs are never touched: each command
+runs in a copy of them. Refuses to run with this project's own programs: the project must not be its own judge.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ def main() -> None:
             continue
         print(f"{case['group']}/{case['id']}: {case['cmd']}", flush=True)
         cases[number] = run(case, environment)
-    text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
-    (ROOT / "cases.json").write_text(text)
+    (ROOT / "cases.json").write_text(json.dumps(cases, indent=0))
 
 
 if __name__ == "__main__":
