@@ -1,3 +1,51 @@
-"""Kaldi's signal processing in PyTorch: the same flags, the same numbers, on any device."""
+"""Kaldi's signal processing in PyTorch: the same flags, the same numbers, on any device.
+
+What is named here is loaded when it is first used, so that ``import kaldi_compat`` does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kaldi_compat.errors import AudioError as AudioError
+    from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
+    from kaldi_compat.errors import OptionError as OptionError
+    from kaldi_compat.fbank import Fbank as Fbank
+    from kaldi_compat.mfcc import Mfcc as Mfcc
+    from kaldi_compat.options import FbankOptions as FbankOptions
+    from kaldi_compat.options import MfccOptions as MfccOptions
+    from kaldi_compat.options import PlpOptions as PlpOptions
+    from kaldi_compat.options import SpectrogramOptions as SpectrogramOptions
+    from kaldi_compat.plp import Plp as Plp
+    from kaldi_compat.random import KaldiRandom as KaldiRandom
+    from kaldi_compat.resample import resample as resample
+    from kaldi_compat.spectrogram import Spectrogram as Spectrogram
+
+_NAMES_OF = {
+    "errors": ("AudioError", "KaldiCompatError", "OptionError"),
+    "fbank": ("Fbank",),
+    "mfcc": ("Mfcc",),
+    "options": ("FbankOptions", "MfccOptions", "PlpOptions", "SpectrogramOptions"),
+    "plp": ("Plp",),
+    "random": ("KaldiRandom",),
+    "resample": ("resample",),
+    "spectrogram": ("Spectrogram",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+__all__ = ["__version__", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -65,6 +65,9 @@ class FrameOptions:
     allow_downsample: bool = option(False, "resample audio of a higher sampling rate instead of refusing it")
     allow_upsample: bool = option(False, "resample audio of a lower sampling rate instead of refusing it")
     max_feature_vectors: int = option(-1, "accepted for Kaldi's sake; bounds memory in Kaldi's online decoding only")
+    waveform_scale: float = option(
+        1.0, "factor on the samples before anything else; 32768 brings audio in -1 to 1 to Kaldi's scale"
+    )
 
     def __post_init__(self) -> None:
         require(self.sample_frequency > 0, f"sample_frequency must be positive, not {self.sample_frequency:g}")
@@ -74,7 +77,7 @@ class FrameOptions:
             0.0 <= self.preemphasis_coefficient <= 1.0,
             f"preemphasis_coefficient must lie in 0 to 1, not {self.preemphasis_coefficient:g}",
         )
-        require(self.dither >= 0, f"dither must not be negative, but is {self.dither:g}")
+        require(math.isfinite(self.dither), f"dither must be a finite number, not {self.dither:g}")
         require(
             self.window_type in WINDOW_TYPES,
             f"window_type is one of {', '.join(WINDOW_TYPES)}; not {self.window_type!r}",
@@ -121,7 +124,12 @@ class EnergyOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FbankOptions(EnergyOptions, MelOptions, FrameOptions):
+class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
+    """What all features on a mel filter bank have in common."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FbankOptions(MelFeatureOptions):
     """Log-mel filter bank features (Kaldi: FbankOptions)."""
 
     use_log_fbank: bool = option(True, "log of the mel energies, not the energies themselves")
@@ -129,7 +137,7 @@ class FbankOptions(EnergyOptions, MelOptions, FrameOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MfccOptions(EnergyOptions, MelOptions, FrameOptions):
+class MfccOptions(MelFeatureOptions):
     """Mel-frequency cepstral coefficients (Kaldi: MfccOptions)."""
 
     use_energy: bool = option(True, "log energy in place of C0")
@@ -145,7 +153,7 @@ class MfccOptions(EnergyOptions, MelOptions, FrameOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlpOptions(EnergyOptions, MelOptions, FrameOptions):
+class PlpOptions(MelFeatureOptions):
     """Perceptual linear prediction cepstra (Kaldi: PlpOptions)."""
 
     use_energy: bool = option(True, "log energy in place of C0")
@@ -386,7 +394,8 @@ class InterpolatePitchOptions:
         )
         require(
             self.max_pitch_change_per_frame > 2.0 * interval,
-            f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must exceed twice pitch_interval={interval:g}",
+            f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must exceed "
+            f"twice pitch_interval={interval:g}",
         )
 
 

@@ -1,0 +1,104 @@
+"""From log mel energies, or from loudness, to cepstra: the DCT, liftering and linear prediction of Kaldi.
+
+Sources: src/matrix/matrix-functions.cc (ComputeDctMatrix), src/feat/mel-computations.cc (ComputeLifterCoeffs, Durbin,
+Lpc2Cepstrum, GetEqualLoudnessVector) and src/feat/feature-functions.cc (InitIdftBases).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kaldi_compat.mel import floored
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
+    """Orthonormal DCT-II, transposed: float32 of shape (num_bins, num_ceps), to be applied from the right.
+
+    >>> dct_matrix(2, 2)
+    tensor([[ 0.7071,  0.7071],
+            [ 0.7071, -0.7071]])
+    """
+    basis = np.cos(np.pi / num_bins * np.outer(np.arange(num_bins) + 0.5, np.arange(num_ceps)))
+    basis[:, 1:] *= np.float32(np.sqrt(2.0 / num_bins))
+    basis[:, 0] = np.float32(np.sqrt(1.0 / num_bins))
+    return torch.from_numpy(basis.astype(np.float32))
+
+
+def lifter(num_ceps: int, scale: float) -> Tensor:
+    """Factors ``1 + Q/2 sin(pi i / Q)`` that scale the higher cepstra up; a scale Q of 0 leaves them: float32 (num_ceps,)."""
+    scale = float(np.float32(scale))
+    if scale == 0:
+        return torch.ones(num_ceps)
+    return torch.from_numpy((1 + 0.5 * scale * np.sin(np.pi * np.arange(num_ceps) / scale)).astype(np.float32))
+
+
+def idft_matrix(num_bases: int, num_bins: int) -> Tensor:
+    """Inverse DFT from a symmetric power spectrum to autocorrelation: float32 of shape (num_bins, num_bases)."""
+    angle = np.float32(np.pi / (num_bins - 1))
+    phase = (angle * np.arange(num_bases, dtype=np.float32)) * np.arange(num_bins, dtype=np.float32)[:, None]
+    basis = np.cos(phase.astype(np.float64)) / (num_bins - 1)
+    basis[[0, -1]] *= 0.5
+    return torch.from_numpy(basis.astype(np.float32))
+
+
+def equal_loudness(centers: FloatArray) -> FloatArray:
+    """Weights of mel bins centred at these frequencies (Hz) after the ear's sensitivity at 40 dB (Hermansky 1990)."""
+    squared = centers * centers
+    share = squared / (squared + np.float32(1.6e5))
+    return (share * share * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6)))).astype(np.float32)
+
+
+def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
+    """Linear prediction from autocorrelation, by Durbin's recursion.
+
+    Parameters
+    ----------
+    autocorrelation
+        lags 0 to n, shape (..., n + 1).
+
+    Returns
+    -------
+    tuple[Tensor, Tensor]
+        the coefficients in Kaldi's sign (the predictor is their negative), shape (..., n), and the residual energy (...).
+    """
+    lags = autocorrelation.unbind(-1)
+    error = lags[0]
+    coefficients = autocorrelation.new_zeros(autocorrelation.shape[:-1] + (0,))
+    for i in range(len(lags) - 1):
+        # lags i, i-1 ... 1 against coefficients 0 ... i-1
+        past = (coefficients * autocorrelation[..., 1 : i + 1].flip(-1)).sum(-1)
+        reflection = ((lags[i + 1] + past) / error).unsqueeze(-1)
+        # Kaldi's floor keeps the residual positive for a constant signal
+        error = error * (1.0 - reflection.square()).clamp(min=1.0e-5).squeeze(-1)
+        coefficients = torch.cat((coefficients - reflection * coefficients.flip(-1), -reflection), -1)
+    return coefficients, error
+
+
+def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
+    """Cepstra 1 to n of the all-pole model with these linear prediction coefficients. (..., n) -> (..., n)."""
+    order = coefficients.shape[-1]
+    weighted = coefficients.new_zeros(coefficients.shape[:-1] + (0,))  # i times the i-th cepstrum
+    for i in range(order):
+        past = (coefficients[..., :i] * weighted.flip(-1)).sum(-1, keepdim=True)
+        weighted = torch.cat((weighted, -(i + 1) * coefficients[..., i : i + 1] - past), -1)
+    return weighted / torch.arange(1, order + 1, device=coefficients.device, dtype=coefficients.dtype)
+
+
+def with_first(
+    cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
+) -> Tensor:
+    """Cepstra with the log energy, if there is one, in C0's place; in HTK's order C0 or the energy comes last.
+
+    ``scale_of_c0`` is a factor on a C0 that stays. (..., num_ceps) -> (..., num_ceps).
+    """
+    if log_energy is None:
+        first = cepstra[..., :1] * scale_of_c0
+    else:
+        first = floored(log_energy, energy_floor).unsqueeze(-1)
+    rest = cepstra[..., 1:]
+    return torch.cat((rest, first) if htk_order else (first, rest), -1)

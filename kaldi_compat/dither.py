@@ -1,0 +1,76 @@
+"""The noise that Kaldi adds to each frame: glibc's ``rand_r()`` drawn for many frames and samples at once.
+
+Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers a sample from it (src/feat/feature-window.cc,
+Dither; src/base/kaldi-math.h, RandGauss). ``rand_r()`` is three steps of a linear congruence modulo 2^32, and its k-th
+step is itself linear in the seed, ``A_k * seed + C_k``: so each number is reached from the seed directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_MULTIPLIER, _INCREMENT = 1103515245, 12345
+_STEPS = 6  # of the congruence in a sample: two draws of three steps each
+
+
+@functools.lru_cache(maxsize=8)
+def _jump_table(num_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers and increments that lead from a seed to the six words of each sample: two of (6, 1, num_samples).
+
+    The three words of a draw give 11, 10 and 10 of its bits, each from bit 16 of the word upwards. Shifting the
+    tables left (by 4, 6 and 6) puts those bits in their place already, or at the top of the word.
+    """
+    count = _STEPS * num_samples
+    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
+    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
+    multipliers, increments = (
+        np.ascontiguousarray((table.reshape(num_samples, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
+        for table in (powers, sums)
+    )
+    return multipliers, increments
+
+
+def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
+    """One ``rand_r()`` for each seed and each column of the three rows of tables: integers from 0 to 2^31 - 1."""
+    high = (seeds * multipliers[0] + increments[0]) & 0x7FF00000
+    middle = ((seeds * multipliers[1] + increments[1]) >> 12) & 0x000FFC00
+    low = ((seeds * multipliers[2] + increments[2]) >> 22) & 0x000003FF
+    return high | middle | low
+
+
+def _uniform(draws: Tensor) -> Tensor:
+    return (draws.to(torch.float32) + 1.0) * (1.0 / (2.0**31 + 1.0))
+
+
+def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
+    """Kaldi's standard normal noise for frames.
+
+    Parameters
+    ----------
+    seeds
+        ``rand_r()`` states, int32 of any shape (...), as :meth:`kaldi_compat.random.KaldiRandom.frame_seeds` gives them.
+    num_samples
+        samples in a frame.
+
+    Returns
+    -------
+    Tensor
+        float32 of shape (..., num_samples).
+
+    Examples
+    --------
+    >>> from kaldi_compat.random import KaldiRandom
+    >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
+    torch.Size([2, 400])
+    """
+    multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in _jump_table(num_samples))
+    seeds = seeds.unsqueeze(-1)
+    radius = _uniform(_draw(seeds, multipliers[:3], increments[:3]))
+    angle = _uniform(_draw(seeds, multipliers[3:], increments[3:]))
+    return (-2.0 * radius.log()).sqrt() * (2.0 * math.pi * angle).cos()

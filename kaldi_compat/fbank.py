@@ -1,0 +1,48 @@
+"""Log-mel filter bank features: Kaldi's src/feat/feature-fbank.cc."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import mel as steps
+from kaldi_compat.feature import MelFeature
+from kaldi_compat.frames import EPSILON
+from kaldi_compat.options import FbankOptions
+
+
+class Fbank(MelFeature):
+    """Log-mel filter bank features (Kaldi: compute-fbank-feats).
+
+    A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with
+    ``htk_compat``) if ``use_energy``. Options: :class:`~kaldi_compat.options.FbankOptions`; call:
+    :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
+
+    Examples
+    --------
+    >>> fbank = Fbank(num_mel_bins=80, dither=0.0)
+    >>> fbank(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 80])
+    """
+
+    Options = FbankOptions
+    options: FbankOptions
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the mel bins, and the energy if it is asked for."""
+        return self.options.num_mel_bins + self.options.use_energy
+
+    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+        """Mel energies of the power (or magnitude) spectrum, their log, and the energy's column."""
+        options = self.options
+        power = steps.power_spectrum(spectrum)
+        if not options.use_power:
+            power = steps.power(power, 0.5)
+        features = steps.matmul(power, self.mel.to(power.dtype) if mel is None else mel)
+        if options.use_log_fbank:
+            features = features.clamp(min=EPSILON).log()
+        if log_energy is None:
+            return features
+        energy = steps.floored(log_energy, options.energy_floor).unsqueeze(-1)
+        return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)

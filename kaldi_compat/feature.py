@@ -1,0 +1,294 @@
+"""What the spectral features share: audio is framed, windowed and transformed, then each adds its own step."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Union
+
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat import frames as steps
+from kaldi_compat.dither import kaldi_noise
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.mel import mel_banks
+from kaldi_compat.options import FrameOptions, MelFeatureOptions
+from kaldi_compat.random import KaldiRandom
+
+Generator = Union[torch.Generator, KaldiRandom, None]
+Warp = Union[float, Tensor]
+
+# Frames worked on at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
+BLOCK = 256
+
+
+class SpectralFeature(nn.Module):
+    """Base of the features computed from a frame's spectrum. Use a subclass: Fbank, Mfcc, Plp or Spectrogram.
+
+    Parameters
+    ----------
+    options
+        the options; Kaldi's defaults where none are given.
+    changes
+        single options by name, which replace those in ``options``.
+
+    Raises
+    ------
+    OptionError
+        where Kaldi's program would refuse the options.
+    """
+
+    Options: ClassVar[type[FrameOptions]]
+    windowed_energy_floor: ClassVar[float] = steps.EPSILON
+    options: FrameOptions
+    window: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__()
+        if options is not None and not isinstance(options, self.Options):
+            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
+        self.options = dataclasses.replace(options or self.Options(), **changes)
+        points = self.options.padded_window_size
+        if points % 2:
+            raise OptionError(f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
+        self.constant(
+            "window", steps.window(self.options.window_type, self.options.window_size, self.options.blackman_coeff)
+        )
+        self._scale_is_known = False
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        raise NotImplementedError
+
+    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+        """A subclass's own step: complex spectra (..., fft_bins) and log energies (...) to features (..., dim)."""
+        raise NotImplementedError
+
+    def constant(self, name: str, value: Tensor) -> None:
+        """Hold a tensor that follows the module to its device but is no part of its state."""
+        self.register_buffer(name, value, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralFeature:
+        # A model that is moved to half precision keeps its features in single precision.
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in before.items():
+            moved = getattr(self, name)
+            if moved.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, value.to(moved.device))
+        return self
+
+    def extra_repr(self) -> str:
+        """The options that differ from Kaldi's defaults."""
+        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
+        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+
+    def forward(
+        self,
+        samples: Tensor | Sequence[Tensor],
+        lengths: Tensor | None = None,
+        *,
+        vtln_warp: Warp = 1.0,
+        generator: Generator = None,
+    ) -> Any:
+        """Compute the features of audio.
+
+        Parameters
+        ----------
+        samples
+            audio at ``options.sample_frequency`` in Kaldi's scale (16-bit integers): (T,), (B, T), or a list of 1-D
+            tensors of any lengths. float64 is computed in float64, everything else in float32.
+        lengths
+            how many samples count in each row of (B, T); what lies past them is ignored.
+        vtln_warp
+            VTLN factor, or one per utterance, shape (B,). The spectrogram ignores it, as Kaldi's.
+        generator
+            where the noise of dithering comes from: torch's global generator, a ``torch.Generator``, or a
+            :class:`~kaldi_compat.random.KaldiRandom`, which gives Kaldi's own noise.
+
+        Returns
+        -------
+        Tensor | tuple[Tensor, Tensor] | list[Tensor]
+            (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, shape (B,)
+            (rows past it are zero); for a list, a list.
+
+        Raises
+        ------
+        AudioError
+            samples of a wrong shape or type.
+        OptionError
+            a VTLN factor that the mel bins' range has no room for.
+        """
+        if not isinstance(samples, Tensor):
+            return self._forward_list(samples, vtln_warp, generator)
+        options = self.options
+        samples = self._checked(samples, lengths)
+        if lengths is not None:
+            inside = torch.arange(samples.shape[-1], device=samples.device) < lengths.unsqueeze(-1)
+            samples = torch.where(inside, samples, 0.0)
+        size, shift = options.window_size, options.window_shift
+        frames = steps.frames_of(samples, size, shift, options.snip_edges, lengths)
+        counts = valid = None
+        if lengths is not None:
+            counts = steps.num_frames(lengths, size, shift, options.snip_edges)
+            valid = torch.arange(frames.shape[-2], device=samples.device) < counts.unsqueeze(-1)
+        noise = self._noise(frames, valid, generator)
+        features = self._in_blocks(frames, noise, self._mel(vtln_warp, samples))
+        if counts is None or valid is None:
+            return features
+        return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+
+    def features_of_frames(self, frames: Tensor, noise: Tensor | None = None, mel: Tensor | None = None) -> Tensor:
+        """Features of frames of audio: each row depends on its frame alone.
+
+        Parameters
+        ----------
+        frames
+            (..., window_size).
+        noise
+            standard normal noise of the same shape, which ``options.dither`` scales.
+        mel
+            mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
+
+        Returns
+        -------
+        Tensor
+            (..., dim).
+        """
+        options = self.options
+        if noise is not None:
+            frames = torch.add(frames, noise, alpha=options.dither)
+        if options.remove_dc_offset:
+            frames = steps.remove_dc_offset(frames)
+        log_energy = steps.log_energy(frames) if self._needs_energy(raw=True) else None
+        if options.preemphasis_coefficient != 0:
+            frames = steps.preemphasize(frames, options.preemphasis_coefficient)
+        frames = frames * self.window.to(frames.dtype)
+        if self._needs_energy(raw=False):
+            log_energy = steps.log_energy(frames, self.windowed_energy_floor)
+        spectrum = torch.fft.rfft(frames, options.padded_window_size)
+        return self.features_of_spectrum(spectrum, log_energy, mel)
+
+    def _needs_energy(self, raw: bool) -> bool:
+        """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
+        options: Any = self.options
+        return bool(getattr(options, "use_energy", True)) and bool(options.raw_energy) == raw
+
+    def _mel(self, vtln_warp: Warp, like: Tensor) -> Tensor | None:
+        """Mel weights for these VTLN factors; None stands for the module's own."""
+        return None
+
+    def _checked(self, samples: Tensor, lengths: Tensor | None) -> Tensor:
+        """The samples in the type that they are computed in and in Kaldi's scale."""
+        if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
+            raise AudioError(
+                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
+                f"{tuple(samples.shape)}"
+            )
+        if lengths is not None and (samples.dim() != 2 or lengths.shape != samples.shape[:1]):
+            raise AudioError(
+                f"lengths go with samples of shape (B, T), one each: not {tuple(lengths.shape)} with "
+                f"{tuple(samples.shape)}"
+            )
+        if lengths is not None and lengths.is_floating_point():
+            raise AudioError(f"lengths must be integers, not {lengths.dtype}")
+        if samples.dtype != torch.float64:
+            if samples.is_floating_point():
+                self._warn_of_scale(samples)
+            samples = samples.float()
+        return samples if self.options.waveform_scale == 1 else samples * self.options.waveform_scale
+
+    def _warn_of_scale(self, samples: Tensor) -> None:
+        """Say once where audio in -1 to 1 stands where Kaldi's 16-bit integers should; looks until it finds a sound."""
+        if self._scale_is_known or torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return
+        if _is_wrapped(samples) or (samples.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return
+        peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
+        self._scale_is_known = peak > 0
+        if 0 < peak <= 1:
+            warnings.warn(
+                f"the samples never leave -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
+                "integers: give waveform_scale=32768, or waveform_scale=1.0 and ignore this warning if it is meant",
+                stacklevel=4,
+            )
+
+    def _noise(
+        self, frames: Tensor, valid: Tensor | None, generator: Generator
+    ) -> Callable[[int, int], Tensor | None]:
+        """The noise of frames start to stop, drawn when it is asked for."""
+        if self.options.dither == 0:
+            return lambda start, stop: None
+        if not isinstance(generator, KaldiRandom):
+            return lambda start, stop: torch.randn(
+                frames[..., start:stop, :].shape, generator=generator, dtype=frames.dtype, device=frames.device
+            )
+        if valid is None:
+            valid = torch.ones(frames.shape[:-1], dtype=torch.bool)
+        seeds = torch.zeros(valid.shape, dtype=torch.int32)
+        seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
+        seeds = seeds.to(frames.device)
+        return lambda start, stop: kaldi_noise(seeds[..., start:stop], frames.shape[-1])
+
+    def _in_blocks(
+        self, frames: Tensor, noise: Callable[[int, int], Tensor | None], mel: Tensor | None
+    ) -> Tensor:
+        """:meth:`features_of_frames`, a cacheful at a time where nothing but the result is wanted."""
+        count = frames.shape[-2]
+        if count == 0:
+            return frames.new_zeros(frames.shape[:-1] + (self.dim,))
+        if torch.compiler.is_compiling() or frames.device.type != "cpu" or torch.is_grad_enabled() and frames.requires_grad:
+            return self.features_of_frames(frames, noise(0, count), mel)
+        rows = max(1, frames.shape[:-2].numel())
+        block = max(1, BLOCK * torch.get_num_threads() // rows)
+        if count <= block:
+            return self.features_of_frames(frames, noise(0, count), mel)
+        features = frames.new_empty(frames.shape[:-1] + (self.dim,))
+        for start in range(0, count, block):
+            stop = min(start + block, count)
+            features[..., start:stop, :] = self.features_of_frames(frames[..., start:stop, :], noise(start, stop), mel)
+        return features
+
+    def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
+        if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
+            warps: list[Warp] = list(vtln_warp.tolist())
+            if len(warps) != len(utterances):
+                raise AudioError(f"{len(warps)} VTLN factors for {len(utterances)} utterances")
+        else:
+            warps = [vtln_warp] * len(utterances)
+        for utterance in utterances:
+            if not isinstance(utterance, Tensor) or utterance.dim() != 1:
+                raise AudioError("a list of audio holds 1-D tensors, one per utterance")
+        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps)]
+
+
+def _is_wrapped(x: Tensor) -> bool:
+    """Whether a function transform (vmap, grad) is under way, so that no value can be looked at."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+class MelFeature(SpectralFeature):
+    """A spectral feature on a mel filter bank."""
+
+    options: MelFeatureOptions
+    mel: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self.constant("mel", self._mel_constant(1.0))
+
+    def _mel_constant(self, vtln_warp: float) -> Tensor:
+        """What turns a power spectrum into this feature's mel energies, for a VTLN factor: (fft_bins, num_mel_bins)."""
+        return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
+
+    def _mel(self, vtln_warp: Warp, like: Tensor) -> Tensor | None:
+        if not isinstance(vtln_warp, Tensor):
+            return None if vtln_warp == 1 else self._mel_constant(vtln_warp).to(like)
+        if vtln_warp.dim() == 0:
+            return self._mel_constant(float(vtln_warp)).to(like)
+        if vtln_warp.shape != like.shape[:-1]:
+            raise AudioError(f"vtln_warp of shape {tuple(vtln_warp.shape)} for audio of shape {tuple(like.shape)}")
+        return torch.stack([self._mel_constant(warp) for warp in vtln_warp.tolist()]).to(like)

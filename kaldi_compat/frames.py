@@ -1,0 +1,121 @@
+"""Audio to windowed frames: the steps of Kaldi's src/feat/feature-window.cc as functions on batches."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
+IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
+
+
+def num_frames(num_samples: IntOrTensor, size: int, shift: int, snip_edges: bool = True) -> IntOrTensor:
+    """How many frames there are in so many samples (Kaldi: NumFrames, with flush).
+
+    Parameters
+    ----------
+    num_samples
+        an int, or an integer tensor of any shape.
+    size, shift
+        samples in a frame, and from one frame's start to the next one's.
+    snip_edges
+        count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
+
+    Examples
+    --------
+    >>> num_frames(16000, 400, 160), num_frames(16000, 400, 160, snip_edges=False), num_frames(399, 400, 160)
+    (98, 100, 0)
+    """
+    if not snip_edges:
+        return (num_samples + shift // 2) // shift
+    count = (num_samples - size) // shift + 1
+    return count.clamp(min=0) if isinstance(count, Tensor) else max(count, 0)
+
+
+def reflected(index: Tensor, length: Tensor | int) -> Tensor:
+    """Indices of any size brought into 0 to length - 1 by reflection at both ends, repeated as often as needed.
+
+    The end samples are doubled: -1 becomes 0, ``length`` becomes ``length - 1``.
+
+    >>> reflected(torch.arange(-3, 7), 2)
+    tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
+    """
+    index = index % (2 * length)
+    return torch.minimum(index, 2 * length - 1 - index)
+
+
+def frames_of(
+    samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None
+) -> Tensor:
+    """Overlapping frames of audio; without reflection a view of it (Kaldi: ExtractWindow).
+
+    Parameters
+    ----------
+    samples
+        audio of shape (..., T).
+    size, shift, snip_edges
+        as for :func:`num_frames`.
+    lengths
+        samples that count in each row of ``samples`` (then of shape (B, T)); the audio is reflected there and not at T.
+
+    Returns
+    -------
+    Tensor
+        frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning.
+    """
+    total = samples.shape[-1]
+    count = num_frames(total, size, shift, snip_edges)
+    if count == 0 or total == 0:
+        return samples.new_zeros(samples.shape[:-1] + (0, size))
+    if snip_edges:
+        return samples.unfold(-1, size, shift)
+    first = shift // 2 - size // 2
+    end = first + (count - 1) * shift + size
+    if lengths is None:
+        left = torch.arange(first, 0, device=samples.device)
+        right = torch.arange(total, max(end, total), device=samples.device)
+        inside = samples[..., max(first, 0) : end]
+        samples = torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
+    else:
+        index = torch.arange(first, end, device=samples.device)
+        samples = samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
+    return samples.unfold(-1, size, shift)
+
+
+def remove_dc_offset(frames: Tensor) -> Tensor:
+    """Each frame less its mean. (..., size) -> (..., size)."""
+    return frames - frames.mean(-1, keepdim=True)
+
+
+def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
+    """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor."""
+    previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
+    return torch.sub(frames, previous, alpha=coefficient)
+
+
+def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
+    """Log of each frame's sum of squares, which is floored first. (..., size) -> (...)."""
+    return frames.square().sum(-1).clamp(min=floor).log()
+
+
+def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
+    """The window of this name (Kaldi: FeatureWindowFunction): float32 of shape (size,).
+
+    Computed in float64 and rounded once, as Kaldi's.
+
+    >>> window("hanning", 5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
+    phase = 2 * np.pi / (size - 1) * np.arange(size)
+    shapes = {
+        "hamming": lambda: 0.54 - 0.46 * np.cos(phase),
+        "hanning": lambda: 0.5 - 0.5 * np.cos(phase),
+        "povey": lambda: (0.5 - 0.5 * np.cos(phase)) ** 0.85,
+        "rectangular": lambda: np.ones(size),
+        "sine": lambda: np.sin(0.5 * phase),
+        "blackman": lambda: blackman_coeff - 0.5 * np.cos(phase) + (0.5 - blackman_coeff) * np.cos(2 * phase),
+    }
+    return torch.from_numpy(shapes[window_type]().astype(np.float32))

@@ -1,0 +1,55 @@
+"""Mel-frequency cepstral coefficients: Kaldi's src/feat/feature-mfcc.cc."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import cepstrum
+from kaldi_compat import mel as steps
+from kaldi_compat.feature import MelFeature
+from kaldi_compat.frames import EPSILON
+from kaldi_compat.options import FrameOptions, MfccOptions
+
+
+class Mfcc(MelFeature):
+    """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
+
+    Options: :class:`~kaldi_compat.options.MfccOptions`; call:
+    :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
+
+    Examples
+    --------
+    >>> mfcc = Mfcc(num_ceps=13, dither=0.0)
+    >>> mfcc(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 13])
+    """
+
+    Options = MfccOptions
+    options: MfccOptions
+    cosines: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        num_ceps = self.options.num_ceps
+        self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
+        self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the cepstral coefficients, C0 or the energy counted."""
+        return self.options.num_ceps
+
+    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+        """The DCT of the log mel energies, liftered; the energy in C0's place; HTK's order if asked for."""
+        options = self.options
+        power = steps.power_spectrum(spectrum)
+        energies = steps.matmul(power, self.mel.to(power.dtype) if mel is None else mel)
+        cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(power.dtype))
+        cepstra = cepstra * self.lifter.to(power.dtype)
+        # HTK's DCT has no special scale for C0
+        scale_of_c0 = math.sqrt(2.0) if options.htk_compat else 1.0
+        return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat, scale_of_c0)

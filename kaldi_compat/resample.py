@@ -1,0 +1,119 @@
+"""Another sampling rate, by Kaldi's windowed sinc: src/feat/resample.cc (LinearResample, ResampleWaveform)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.mel import matmul
+
+
+def windowed_sinc(times: np.ndarray[Any, Any], cutoff: float, num_zeros: int) -> np.ndarray[Any, Any]:
+    """Low-pass filter of this cutoff (Hz) at these times (s): a sinc under a Hanning window, zero beyond its width.
+
+    ``num_zeros`` is how many zeros the sinc has on each side of the window; float64 in, float64 out.
+    """
+    window = 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * times))
+    return np.where(np.abs(times) < num_zeros / (2 * cutoff), 2 * cutoff * np.sinc(2 * cutoff * times) * window, 0.0)
+
+
+@functools.lru_cache(maxsize=32)
+def _filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> tuple[int, Tensor]:
+    """The filters of one period of the two rates: the first input index they reach back to, float32 (phases, taps).
+
+    Output sample i of a period stands at time ``i / rate_out``; its taps are input samples within the window.
+    """
+    phases = rate_out // math.gcd(rate_in, rate_out)
+    width = num_zeros / (2.0 * cutoff)
+    centers = np.arange(phases) / rate_out
+    first = math.ceil((centers[0] - width) * rate_in)
+    last = math.floor((centers[-1] + width) * rate_in)
+    # Kaldi rounds the distance to float32 before it evaluates the filter
+    times = (np.arange(first, last + 1) / rate_in - centers[:, None]).astype(np.float32).astype(np.float64)
+    weights = windowed_sinc(times, cutoff, num_zeros).astype(np.float32) / np.float32(rate_in)
+    return first, torch.from_numpy(weights)
+
+
+def num_resampled(num_samples: int, rate_in: int, rate_out: int) -> int:
+    """How many samples at ``rate_out`` begin within ``num_samples`` at ``rate_in``.
+
+    >>> num_resampled(16001, 16000, 8000)
+    8001
+    """
+    return -(-num_samples * rate_out // rate_in)
+
+
+def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
+    """Audio at another sampling rate (Kaldi: LinearResample, flushed).
+
+    Parameters
+    ----------
+    samples
+        floating point, shape (..., T); beyond its ends there is silence.
+    rate_in, rate_out
+        sampling rates in Hz.
+    cutoff
+        of the low-pass filter in Hz: at most half of either rate.
+    num_zeros
+        width of the filter; more is sharper and slower.
+
+    Returns
+    -------
+    Tensor
+        shape (..., num_resampled(T, rate_in, rate_out)), of the type of ``samples``.
+
+    Raises
+    ------
+    OptionError
+        rates, cutoff or width that make no filter.
+    """
+    if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
+        raise OptionError(
+            f"cannot resample from {rate_in} to {rate_out} Hz with a cutoff of {cutoff:g} Hz and num_zeros={num_zeros}: "
+            "all must be positive and the cutoff at most half of either rate"
+        )
+    count = num_resampled(samples.shape[-1], rate_in, rate_out)
+    if count == 0:
+        return samples.new_zeros(samples.shape[:-1] + (0,))
+    first, weights = _filters(rate_in, rate_out, cutoff, num_zeros)
+    phases, taps = weights.shape
+    period = rate_in // math.gcd(rate_in, rate_out)
+    periods = -(-count // phases)
+    # windows of input, one a period, that all phases' filters are applied to at once
+    left = -first
+    right = (periods - 1) * period + taps - left - samples.shape[-1]
+    padded = torch.nn.functional.pad(samples, (left, max(right, 0)))
+    windows = padded.unfold(-1, taps, period)[..., :periods, :]
+    resampled = matmul(windows, weights.to(samples).T)
+    return resampled.flatten(-2)[..., :count]
+
+
+def resample(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
+    """Audio at another sampling rate, as Kaldi's programs do it (ResampleWaveform).
+
+    Parameters
+    ----------
+    samples
+        shape (..., T); integers are taken as float32.
+    rate_in, rate_out
+        sampling rates in Hz.
+
+    Returns
+    -------
+    Tensor
+        shape (..., ceil(T * rate_out / rate_in)).
+
+    Examples
+    --------
+    >>> resample(torch.ones(16000), 16000, 8000).shape
+    torch.Size([8000])
+    """
+    samples = samples if samples.dtype == torch.float64 else samples.float()
+    cutoff = float(np.float32(0.99 * 0.5 * min(rate_in, rate_out)))
+    return linear_resample(samples, rate_in, rate_out, cutoff, num_zeros=6)
