@@ -62,6 +62,10 @@ class WriteError(ArkError, OSError):
     """A file or pipe that cannot be written to or closed in order: the output is not complete."""
 
 
+class ReaderGoneError(WriteError, BrokenPipeError):
+    """Nobody reads the pipe any more that the output goes to, as when ``| head`` has seen enough."""
+
+
 class PipeError(ArkError, OSError):
     """The command of a pipe ended with a failure: what came out of it, or went into it, is not complete."""
 

@@ -35,7 +35,9 @@ def _any_of(stops: bytes) -> re.Pattern[bytes]:
     return re.compile(b"[" + re.escape(stops) + b"]")
 
 
+_SPACE = b" \t\n\v\f\r"
 _NOT_SPACE = re.compile(rb"[^ \t\n\v\f\r]")
+_TOKEN = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)(?=[ \t\n\v\f\r])")
 
 
 class Source:
@@ -154,6 +156,15 @@ class Source:
             self._at = found.start() if found else self._end
             if found or not self._fill(1):
                 return
+
+    def read_token(self) -> bytes:
+        """The bytes up to the next white space, which stays unread, after any before them; b"" at the end."""
+        match = _TOKEN.match(self._window, self._at, self._end)
+        if match:
+            self._at = match.end()
+            return match[1]
+        self.skip_space()
+        return self.read_until(_SPACE)
 
     def at_end(self) -> bool:
         """Whether no byte is left."""

@@ -1,0 +1,124 @@
+"""Reads and writes single objects: what one rxfilename or wxfilename names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from io_ark import codecs
+from io_ark.errors import ArkError
+from io_ark.ranges import extract_range
+from io_ark.source import Source
+from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
+from io_ark.streams import OpenFiles, Sink, describe_status, open_input, open_output
+
+logger = logging.getLogger("io_ark")
+
+
+class Codec(Protocol):
+    """One kind of object: its bytes and text, and the value they stand for."""
+
+    def read(self, source: Source) -> Any:
+        """The object that starts here, be it binary or text."""
+
+    def write(self, sink: Sink, value: Any, *, binary: bool) -> None:
+        """The object's bytes, with the marker that starts a binary one."""
+
+
+class Loader:
+    """Loads objects of one kind by rxfilename, as the lines of a script file name them.
+
+    Parameters:
+        kind: the codec that reads them.
+        pipes: whether commands may be run.
+        files: where open files are kept between calls.
+    """
+
+    def __init__(self, kind: str, *, pipes: bool = True, files: OpenFiles | None = None, **options: Any) -> None:
+        self._codec: Codec = codecs.codec(kind, **options)
+        self._pipes = pipes
+        self._files = files if files is not None else OpenFiles()
+        self._last: tuple[str, Any] | None = None
+
+    def load(self, text: str) -> Any:
+        """The object that an rxfilename, with or without a range, names.
+
+        Raises:
+            ArkError: it cannot be opened, read, or cut to the range.
+        """
+        name, part = split_range(text)
+        if part is None:
+            target = parse_rxfilename(name)
+            return self._read(name, target)
+        return extract_range(self._whole(name), part, name)
+
+    def _whole(self, name: str) -> Any:
+        """An object of which ranges are wanted: the next line often names another range of the same one."""
+        last = self._last
+        if last is None or last[0] != name:
+            last = self._last = (name, self._read(name, parse_rxfilename(name)))
+        return last[1]
+
+    def _read(self, name: str, target: Rxfilename) -> Any:
+        with open_input(target, pipes=self._pipes, files=self._files) as opened:
+            value = self._codec.read(opened.source)
+            status = opened.close()
+        # The object came whole; a command that ends because nobody reads on is none the worse for it.
+        if status not in (0, -13):
+            logger.warning("the command %r %s", target.command.strip(), describe_status(status))
+        return value
+
+    def close(self) -> None:
+        """Let go of open files."""
+        self._files.clear()
+        self._last = None
+
+
+def read_object(kind: str, rxfilename: str, *, pipes: bool = True, **options: Any) -> Any:
+    """Read one object.
+
+    Parameters:
+        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
+        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow.
+        pipes: whether a command may be run.
+
+    Returns:
+        The value, of the codec's type.
+
+    Raises:
+        ArkError: it cannot be opened or is no such object.
+    """
+    return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(rxfilename)
+
+
+def write_object(
+    kind: str, wxfilename: str, value: Any, binary: bool = True, *, pipes: bool = True, **options: Any
+) -> None:
+    """Write one object to a file, standard output or a command.
+
+    Parameters:
+        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
+        wxfilename: a file, ``-`` or a command that starts with ``|``.
+        value: the object.
+        binary: binary, or text.
+        pipes: whether a command may be run.
+
+    Raises:
+        ArkError: the value is no such object, or it cannot be written there.
+    """
+    writer: Codec = codecs.codec(kind, **options)
+    with open_output(wxfilename, pipes=pipes) as output:
+        writer.write(output, value, binary=binary)
+
+
+def ready(value: Any) -> Callable[[], Any]:
+    """A function that returns this value, which has been read already."""
+    return lambda: value
+
+
+def name_key(error: ArkError, key: str) -> ArkError:
+    """The same error, which now says which key it is about."""
+    if error.key is None:
+        error.key = key
+    return error

@@ -1,0 +1,40 @@
+"""Part of an object: what the brackets in ``feats.ark:123[0:9]`` take out of a matrix or vector."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from io_ark.errors import RangeError
+from io_ark.specifier import Range
+
+logger = logging.getLogger("io_ark")
+
+
+def extract_range(value: Any, part: Range, name: str = "") -> Any:
+    """The rows and columns of a matrix, or the elements of a vector, that a range names; a copy.
+
+    Parameters:
+        value: a float matrix or vector.
+        part: the range; it may go up to three rows beyond the last, which a warning tells.
+        name: where the object came from, for messages.
+
+    Raises:
+        RangeError: the range does not lie within the object, or the object is of a kind that has no parts.
+
+    >>> from io_ark.specifier import parse_range
+    >>> extract_range(np.eye(3), parse_range("0:1,2:2"))
+    array([[0.],
+           [0.]])
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (1, 2):
+        raise RangeError(f"a range [{part.text}] can be taken of a matrix or vector of floats only", file=name)
+    try:
+        rows, columns = part.bounds(value.shape[0], value.shape[1] if value.ndim == 2 else None)
+    except ValueError as error:
+        raise RangeError(str(error), file=name) from None
+    if part.rows is not None and part.rows[1] >= value.shape[0]:
+        logger.warning("%s: the range [%s] goes beyond the last of %d rows", name, part.text, value.shape[0])
+    return (value[rows] if value.ndim == 1 else value[rows, columns]).copy()

@@ -1,0 +1,330 @@
+"""The little language of rspecifiers, wspecifiers and extended file names. Touches no file.
+
+An *rspecifier* names a table to read (``scp,p:feats.scp``), a *wspecifier* one to write (``ark,scp:a.ark,a.scp``); an
+*rxfilename* names one stream to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``), a *wxfilename* one to write. A
+range in brackets after an rxfilename takes a part of the object there. The rules are those of Kaldi (src/util: kaldi-
+table.cc, kaldi-io.cc, kaldi-holder.cc), odd ones included: a table's options are separated by commas or single
+spaces, and no specifier ends in white space.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from io_ark.errors import KeyFormatError, SpecifierError
+
+WHITE_SPACE = " \t\n\v\f\r"
+# How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
+# (Kaldi: src/util/kaldi-holder.cc)
+ROW_TOLERANCE = 3
+_LARGEST_OFFSET = 2**63 - 1
+_OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
+_PRINTABLE_ASCII = re.compile(r"[!-~\x80-\U0010ffff]+")
+
+
+@dataclass(frozen=True)
+class Rspecifier:
+    """A table to read.
+
+    Attributes:
+        kind: "ark" (an archive) or "scp" (a script file that names where each object is).
+        rxfilename: the stream that holds the archive or the script.
+        once: ``o``: each key is asked for once at most.
+        sorted: ``s``: the table's keys are in the order of their bytes.
+        called_sorted: ``cs``: keys will be asked for in that order.
+        permissive: ``p``: objects that cannot be read are treated as not there.
+        background: ``bg``: a thread reads ahead.
+    """
+
+    kind: Literal["ark", "scp"]
+    rxfilename: str
+    once: bool = False
+    sorted: bool = False
+    called_sorted: bool = False
+    permissive: bool = False
+    background: bool = False
+
+
+@dataclass(frozen=True)
+class Wspecifier:
+    """A table to write.
+
+    Attributes:
+        kind: "ark" (an archive), "both" (an archive, and a script file into it) or "scp" (a script file, which is
+            there already, says which file each key's object goes to).
+        archive: the archive's wxfilename ("" for kind "scp").
+        script: the script's file name ("" for kind "ark").
+        binary: ``b`` (default) or ``t``.
+        flush: ``f``: hand each object to the system at once; ``nf`` (default) not.
+        permissive: ``p``: a key that the script does not name (kind "scp") is passed over.
+    """
+
+    kind: Literal["ark", "scp", "both"]
+    archive: str = ""
+    script: str = ""
+    binary: bool = True
+    flush: bool = False
+    permissive: bool = False
+
+
+@dataclass(frozen=True)
+class Rxfilename:
+    """A stream to read: a "file" (from ``offset`` on), "stdin", or what a "pipe"'s command prints."""
+
+    kind: Literal["file", "stdin", "pipe"]
+    path: str = ""
+    offset: int | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Wxfilename:
+    """A stream to write: a "file", "stdout", or the input of a "pipe"'s command."""
+
+    kind: Literal["file", "stdout", "pipe"]
+    path: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Part of a matrix or vector: first and last row, first and last column, both ends included; None is all.
+
+    Attributes:
+        text: as it was written, for messages.
+    """
+
+    rows: tuple[int, int] | None
+    columns: tuple[int, int] | None
+    text: str
+
+    def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
+        """Slices for an object of so many rows (elements) and columns.
+
+        Raises:
+            ValueError: the range does not lie within it. It may exceed the rows by three: frames get lost at the edges.
+        """
+        first, last = self.rows if self.rows is not None else (0, rows - 1)
+        left, right = self.columns if self.columns is not None else (0, (columns or 0) - 1)
+        fits = first <= last and first < rows and last < rows + ROW_TOLERANCE
+        if columns is None:
+            fits = fits and self.columns is None
+        else:
+            fits = fits and left <= right < columns
+        if not fits:
+            size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
+            raise ValueError(f"the range [{self.text}] does not lie within {size}")
+        return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
+
+
+def classify_rspecifier(text: str) -> Rspecifier | None:
+    """The table that an rspecifier names, or None if the text is not one (then it may be an rxfilename).
+
+    >>> classify_rspecifier("scp,p:feats.scp")
+    Rspecifier(kind='scp', rxfilename='feats.scp', once=False, sorted=False, called_sorted=False, permissive=True, \
+background=False)
+    >>> classify_rspecifier("feats.ark:123") is None
+    True
+    """
+    options, colon, rest = text.partition(":")
+    if not colon or text[-1] in WHITE_SPACE:
+        return None
+    kind: Literal["ark", "scp"] | None = None
+    flags = {"once": False, "sorted": False, "called_sorted": False, "permissive": False, "background": False}
+    for word in re.split("[, ]", options):
+        if word in _READ_FLAGS:
+            name, value = _READ_FLAGS[word]
+            flags[name] = value
+        elif word in ("ark", "scp"):
+            if kind is not None:
+                return None
+            kind = "ark" if word == "ark" else "scp"
+        elif word not in ("b", "t"):  # how a table was written is told by its bytes
+            return None
+    return Rspecifier(kind, rest, **flags) if kind else None
+
+
+_READ_FLAGS = {
+    "o": ("once", True),
+    "no": ("once", False),
+    "s": ("sorted", True),
+    "ns": ("sorted", False),
+    "cs": ("called_sorted", True),
+    "ncs": ("called_sorted", False),
+    "p": ("permissive", True),
+    "np": ("permissive", False),
+    "bg": ("background", True),
+}
+_WRITE_FLAGS = {
+    "b": ("binary", True),
+    "t": ("binary", False),
+    "f": ("flush", True),
+    "nf": ("flush", False),
+    "p": ("permissive", True),
+}
+
+
+def classify_wspecifier(text: str) -> Wspecifier | None:
+    """The table that a wspecifier names, or None if the text is not one (then it may be a wxfilename).
+
+    >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
+    Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
+    """
+    options, colon, rest = text.partition(":")
+    if not colon or text[-1] in WHITE_SPACE:
+        return None
+    kind: Literal["ark", "scp", "both"] | None = None
+    flags = {"binary": True, "flush": False, "permissive": False}
+    for word in re.split("[, ]", options):
+        if word in _WRITE_FLAGS:
+            name, value = _WRITE_FLAGS[word]
+            flags[name] = value
+        elif word == "ark" and kind is None:
+            kind = "ark"
+        elif word == "scp" and kind in (None, "ark"):
+            kind = "both" if kind else "scp"
+        else:
+            return None
+    if kind == "ark":
+        return Wspecifier(kind, rest, "", **flags)
+    if kind == "scp":
+        return Wspecifier(kind, "", rest, **flags)
+    archive, comma, script = rest.partition(",")
+    return Wspecifier("both", archive, script, **flags) if kind and comma else None
+
+
+def is_table_rspecifier(text: str) -> bool:
+    """Whether this text is an rspecifier (``ark:...``, ``scp,p:...``), and not the name of a single stream."""
+    return classify_rspecifier(text) is not None
+
+
+def is_table_wspecifier(text: str) -> bool:
+    """Whether this text is a wspecifier (``ark:...``, ``ark,scp:...``), and not the name of a single stream."""
+    return classify_wspecifier(text) is not None
+
+
+def parse_rspecifier(text: str) -> Rspecifier:
+    """The table that an rspecifier names.
+
+    Raises:
+        SpecifierError: the text is no rspecifier.
+    """
+    return classify_rspecifier(text) or _refuse(
+        text, "is no rspecifier: one looks like 'ark:FILE', 'scp:FILE' or 'scp,p:-', with options b t o s cs p bg"
+    )
+
+
+def parse_wspecifier(text: str) -> Wspecifier:
+    """The table that a wspecifier names.
+
+    Raises:
+        SpecifierError: the text is no wspecifier.
+    """
+    return classify_wspecifier(text) or _refuse(
+        text, "is no wspecifier: one looks like 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT', options b t f p"
+    )
+
+
+def parse_rxfilename(text: str) -> Rxfilename:
+    """The stream that an rxfilename names (without a range: see :func:`split_range`).
+
+    >>> parse_rxfilename("a.ark:123")
+    Rxfilename(kind='file', path='a.ark', offset=123, command='')
+
+    Raises:
+        SpecifierError: the text cannot be meant as one.
+    """
+    if text in ("", "-"):
+        return Rxfilename("stdin")
+    if text[0] == "|":
+        _refuse(text, "cannot be read from: a command to read from ends in '|'")
+    if text[-1] == "|":
+        return Rxfilename("pipe", command=text[:-1])
+    _refuse_odd(text, "r")
+    located = _OFFSET.fullmatch(text)
+    if located:
+        offset = int(located[2]) if len(located[2]) < 4000 else _LARGEST_OFFSET + 1
+        if offset > _LARGEST_OFFSET:
+            _refuse(text, "has an offset that no file is long enough for")
+        return Rxfilename("file", located[1], offset)
+    if "|" in text:
+        _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
+    return Rxfilename("file", text)
+
+
+def parse_wxfilename(text: str) -> Wxfilename:
+    """The stream that a wxfilename names.
+
+    Raises:
+        SpecifierError: the text cannot be meant as one.
+    """
+    if text in ("", "-"):
+        return Wxfilename("stdout")
+    if text[0] == "|":
+        return Wxfilename("pipe", command=text[1:])
+    if text[-1] == "|":
+        _refuse(text, "cannot be written to: a command to write to starts with '|'")
+    _refuse_odd(text, "w")
+    if _OFFSET.fullmatch(text):
+        _refuse(text, "ends like an offset into a file, which cannot be written to")
+    if "|" in text:
+        _refuse(text, "has a '|' in the middle: a command to write to starts with '|'")
+    return Wxfilename("file", text)
+
+
+def _refuse_odd(text: str, mode: str) -> None:
+    """What can be neither read nor written: edges of white space, and a whole specifier where a file should be."""
+    if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
+        _refuse(text, "starts or ends with white space")
+    if text[0] in "as" and (is_table_rspecifier(text) or is_table_wspecifier(text)):
+        _refuse(text, f"is a table's {mode}specifier, where the name of a single file (or '-', or a pipe) is wanted")
+
+
+def _refuse(text: str, why: str) -> NoReturn:
+    raise SpecifierError(f"{text!r} {why}")
+
+
+def split_range(text: str) -> tuple[str, Range | None]:
+    """An rxfilename, and the range in brackets after it, if there is one.
+
+    >>> split_range("a.ark:123[0:9,2:3]")
+    ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
+
+    Raises:
+        SpecifierError: the text ends in ``]``, but not in a range.
+    """
+    if not text.endswith("]"):
+        return text, None
+    name, _, inside = text[:-1].partition("[")
+    if not name or not inside or "[" in inside:
+        _refuse(text, "ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
+    return name, parse_range(inside)
+
+
+def parse_range(text: str) -> Range:
+    """A range as it stands between brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
+
+    Raises:
+        SpecifierError: the text is no range.
+    """
+    parts = [_parse_interval(part, text) for part in text.split(",")]
+    if len(parts) > 2:
+        _refuse(f"[{text}]", "is no range: one has rows and, after a comma, columns")
+    return Range(parts[0], parts[1] if len(parts) == 2 else None, text)
+
+
+def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
+    if part == ":":
+        return None
+    interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part)
+    if interval is None:
+        _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
+    return int(interval[1]), int(interval[2])
+
+
+def check_key(key: str) -> None:
+    """Raise :class:`KeyFormatError` unless a table can hold this key: not empty, no white or unprintable characters."""
+    if not _PRINTABLE_ASCII.fullmatch(key):
+        raise KeyFormatError(f"{key!r} cannot be a key: keys are not empty and hold no white space", key=None)
