@@ -78,12 +78,24 @@ class Flag:
                 raise OptionError(f"--{self.name} needs a value: --{self.name}=...")
             return text
         if isinstance(self.default, int):
-            if text is None or not INTEGER.fullmatch(text) or int(text) not in INT32:
+            integer = parse_integer(text or "")
+            if integer is None:
                 raise OptionError(f"--{self.name}={text or ''}: expected an integer of 32 bits")
-            return int(text)
-        if text is None or not REAL.fullmatch(text):
+            return integer
+        real = parse_real(text or "")
+        if real is None:
             raise OptionError(f"--{self.name}={text or ''}: expected a number")
-        return float(text)
+        return real
+
+
+def parse_integer(text: str) -> int | None:
+    """The 32-bit integer that a text is, or None."""
+    return int(text) if INTEGER.fullmatch(text) and int(text) in INT32 else None
+
+
+def parse_real(text: str) -> float | None:
+    """The number that a text is, as C++ reads one, or None."""
+    return float(text) if REAL.fullmatch(text) else None
 
 
 def normalise(name: str) -> str:

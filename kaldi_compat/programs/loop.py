@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -11,10 +12,19 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.programs.log import logger
 
 In = TypeVar("In")
+Out = TypeVar("Out", covariant=True)
 
 
 class Skip(Exception):
     """There will be no output for this entry of a table; the message, if there is one, is the warning that says why."""
+
+
+class Table(Protocol[Out]):
+    """What has entries by key: a random-access reader."""
+
+    def __contains__(self, key: str, /) -> bool: ...
+
+    def __getitem__(self, key: str, /) -> Out: ...
 
 
 class Sink(Protocol):
@@ -55,6 +65,46 @@ def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callabl
             writer[key] = result
             counts.done += 1
     return counts
+
+
+def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], tuple[str, Any]]) -> Counts:
+    """Write the key and value that ``function(line)`` returns, unless it raises :class:`Skip`; and count."""
+    counts = Counts()
+    for line in lines:
+        try:
+            key, value = function(line)
+        except Skip as reason:
+            counts.failed += 1
+            logger.warning("%s", reason)
+        else:
+            writer[key] = value
+            counts.done += 1
+    return counts
+
+
+def beside(key: str, name: str, table: Table[Out]) -> Out:
+    """What another table, called ``name``, has under the same key.
+
+    Raises:
+        Skip: nothing.
+    """
+    if key not in table:
+        raise Skip(f"Missing utt {key} from input {name}")
+    return table[key]
+
+
+class FileSink:
+    """Writes each object to a file ``directory/key.extension``; the directory is made if its parent exists."""
+
+    def __init__(self, kind: str, directory: str, extension: str) -> None:
+        self.kind = kind
+        self.directory = directory
+        self.extension = extension
+        if not os.path.exists(directory):
+            os.mkdir(directory)
+
+    def __setitem__(self, key: str, value: Any, /) -> None:
+        io_ark.write_object(self.kind, os.path.join(self.directory, f"{key}.{self.extension}"), value)
 
 
 def are_tables(source: str, target: str) -> bool:

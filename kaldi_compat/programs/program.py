@@ -14,7 +14,7 @@ A program is a module with a dataclass of options (if it has any) and one functi
 
 The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
 takes any number (``at_least`` arguments in all). It returns the exit status. What it raises ends the program with
-status 255 and one line: an :class:`~io_ark.ArkError` or :class:`~kaldi_compat.errors.KaldiCompatError` is the user's to mend.
+status 255 and one line: an ``ArkError`` or ``KaldiCompatError`` is for the user to mend.
 ``main`` is then what ``[project.scripts]`` of pyproject.toml names; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
 in this process.
 """

@@ -1,0 +1,199 @@
+"""What compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats have in common.
+
+They differ in the options, in the module that computes, and in what HTK calls the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.options import FrameOptions, as_float32, option, require
+from kaldi_compat.programs.log import logger, vlog
+from kaldi_compat.programs.loop import Counts, Skip, Table
+from kaldi_compat.programs.pipeline import ahead, behind
+
+if TYPE_CHECKING:
+    from kaldi_compat.feature import SpectralFeature
+
+Matrix = npt.NDArray[np.float32]
+Options = TypeVar("Options", bound=FrameOptions)
+
+OUTPUT_FORMATS = ("kaldi", "htk")
+HTK_FBANK, HTK_MFCC, HTK_PLP = 0o7, 0o6, 0o13
+HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
+MONO = -1
+LOG_EVERY = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationOptions(FrameOptions):
+    """Options of the four programs that are no part of the feature."""
+
+    output_format: str = option("kaldi", "format of the output: " + ", ".join(OUTPUT_FORMATS))
+    subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
+    channel: int = option(MONO, "channel to take, from 0; -1 expects mono")
+    min_duration: float = option(0.0, "utterances shorter than this, in seconds, have no output")
+    write_utt2dur: str = option("", "wspecifier for the duration of each utterance in seconds, e.g. ark,t:utt2dur")
+    device: str = option("cpu", "where to compute: cpu, cuda or cuda:1 (not in Kaldi)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.output_format in OUTPUT_FORMATS,
+            f"--output-format={self.output_format}: expected one of {', '.join(OUTPUT_FORMATS)}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VtlnOptions(ApplicationOptions):
+    """Where the VTLN factor of an utterance comes from."""
+
+    vtln_warp: float = option(1.0, "VTLN factor of all utterances (without --vtln-map)")
+    vtln_map: str = option("", "rspecifier of VTLN factors by utterance, or by speaker with --utt2spk")
+    utt2spk: str = option("", "rspecifier of the utterances' speakers, for --vtln-map")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.vtln_map != "" or self.utt2spk == "", "--utt2spk is only of use with --vtln-map")
+
+
+def htk_kind(feature: int, use_energy: bool) -> int:
+    """HTK's code for a feature that has the log energy, or C0 in its place."""
+    return feature | (HTK_HAS_ENERGY if use_energy else HTK_HAS_C0)
+
+
+def feature_options(cls: type[Options], options: Any) -> Options:
+    """The feature's part of a program's options."""
+    return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
+
+
+def compute_features(
+    module: SpectralFeature,
+    options: ApplicationOptions,
+    source: str,
+    target: str,
+    *,
+    htk_code: int,
+    htk_frame_shift: int = 100_000,
+) -> int:
+    """Compute the features of a table of audio and write them as a table; returns the exit status.
+
+    Args:
+        module: computes the features of one utterance.
+        options: of the program.
+        source: rspecifier of audio.
+        target: wspecifier of features.
+        htk_code: HTK's code for the features.
+        htk_frame_shift: in units of 100 ns; Kaldi's programs say 10 ms for most features, whatever the options say.
+    """
+    extractor = Extractor(module, options)
+    counts = Counts()
+    with ExitStack() as stack:
+        warps = None
+        if isinstance(options, VtlnOptions) and options.vtln_map:
+            warps = stack.enter_context(io_ark.RandomAccessReader("float", options.vtln_map, utt2spk=options.utt2spk))
+        reader = stack.enter_context(io_ark.SequentialReader("wave", source))
+        htk = options.output_format == "htk"
+        writer = stack.enter_context(io_ark.Writer("htk" if htk else "matrix", target))
+        durations = None
+        if options.write_utt2dur:
+            durations = stack.enter_context(io_ark.Writer("double", options.write_utt2dur))
+        writing = stack.enter_context(behind(writer))
+        for key, wave in ahead(iter(reader)):
+            try:
+                features = extractor(key, wave, warps)
+            except Skip as reason:
+                counts.failed += 1
+                logger.warning("%s", reason)
+                continue
+            writing[key] = io_ark.Htk(features, htk_frame_shift, htk_code) if htk else features
+            if durations is not None:
+                durations[key] = wave.duration
+            counts.done += 1
+            if counts.total % LOG_EVERY == 0:
+                logger.info("Processed %d utterances", counts.total)
+            vlog(2, "Processed features for key %s", key)
+    logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
+    return counts.status
+
+
+class Extractor:
+    """Computes the features of one utterance after the other, with Kaldi's random numbers running on through them."""
+
+    def __init__(self, module: SpectralFeature, options: ApplicationOptions) -> None:
+        import torch
+
+        from kaldi_compat.random import KaldiRandom
+
+        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        self.options = options
+        self.module = module.to(options.device)
+        self.generator = KaldiRandom()
+
+    def __call__(self, key: str, wave: io_ark.Wave, warps: Table[float] | None) -> Matrix:
+        """The features.
+
+        Raises:
+            Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
+        """
+        if wave.duration < as_float32(self.options.min_duration):
+            raise Skip(f"File: {key} is too short ({wave.duration:g} sec): producing no output.")
+        samples = wave.samples[self.channel(key, len(wave.samples))]
+        warp = self.warp(key, warps)
+        try:
+            features = self.compute(samples, wave.sample_frequency, warp)
+        except KaldiCompatError as error:
+            raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
+        if self.options.subtract_mean and len(features):
+            features = features - features.mean(axis=0)
+        return features
+
+    def channel(self, key: str, num_channels: int) -> int:
+        """The channel to take of an utterance that has so many."""
+        if self.options.channel >= num_channels:
+            raise Skip(
+                f"File with id {key} has {num_channels} channels but you specified channel {self.options.channel}, "
+                "producing no output."
+            )
+        if self.options.channel == MONO and num_channels > 1:
+            logger.warning(
+                "Channel not specified but you have data with %d channels (%s); defaulting to zero", num_channels, key
+            )
+        return max(self.options.channel, 0)
+
+    def warp(self, key: str, warps: Table[float] | None) -> float:
+        """The utterance's VTLN factor."""
+        if warps is None:
+            return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
+        if key not in warps:
+            raise Skip(f"No vtln-map entry for utterance-id (or speaker-id) {key}")
+        return warps[key]
+
+    def compute(self, samples: npt.NDArray[np.int16], rate: float, warp: float) -> Matrix:
+        """The features of samples at some sampling rate."""
+        import torch
+
+        from kaldi_compat.resample import resample
+
+        wanted = self.options.sample_frequency
+        allowed = self.options.allow_downsample if rate > wanted else self.options.allow_upsample
+        if rate != wanted and not allowed:
+            flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
+            raise AudioError(f"it has {rate:g} Hz, not --sample-frequency={wanted:g}; {flag} would resample it")
+        with torch.inference_mode():
+            audio = torch.from_numpy(samples).to(self.options.device)
+            if rate != wanted:
+                audio = resample(audio, int(rate), int(wanted))
+            features = self.module(audio, vtln_warp=warp, generator=self.generator)
+            return np.asarray(features.cpu())

@@ -1,0 +1,39 @@
+"""concat-feats: the features of several files one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.options import option, require
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Concatenates features of several files: the result has as many frames as they all, and their dimension.
+
+Usage: concat-feats [options] <feats-rxfilename1> <feats-rxfilename2> [<feats-rxfilename3> ...] <feats-wxfilename>
+e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of concat-feats."""
+
+    binary: bool = option(True, "write in binary")
+
+
+@program("concat-feats", USAGE, Options, at_least=3)
+def main(options: Options, *sources_and_target: str) -> int:
+    """Read all, write one."""
+    *sources, target = sources_and_target
+    parts = [io_ark.read_object("matrix", source) for source in sources]
+    for source, part in zip(sources, parts, strict=True):
+        require(
+            part.shape[1] == parts[0].shape[1],
+            f"{source} has {part.shape[1]} columns, but {sources[0]} has {parts[0].shape[1]}",
+        )
+    io_ark.write_object("matrix", target, np.concatenate(parts), binary=options.binary)
+    return 0

@@ -1,0 +1,40 @@
+"""copy-feats-to-htk: each utterance's features to a file of its own, in HTK's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import io_ark
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import FileSink, map_table
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Writes each utterance's features to a file in HTK's format, named after the utterance, in one directory.
+
+Usage: copy-feats-to-htk [options] <feats-rspecifier>
+e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of copy-feats-to-htk."""
+
+    output_ext: str = option("fea", "extension of the files")
+    output_dir: str = option("./", "directory of the files; it is made if its parent exists")
+    sample_period: int = option(100000, "HTK's sampPeriod: the frame shift in units of 100 ns")
+    sample_kind: int = option(
+        9, "HTK's parmKind: 6 MFCC, 7 FBANK, 9 USER, 11 PLP, plus HTK's bits for what was appended"
+    )
+
+
+@program("copy-feats-to-htk", USAGE, Options)
+def main(options: Options, source: str) -> int:
+    """Write the files."""
+    sink = FileSink("htk", options.output_dir, options.output_ext)
+    with io_ark.SequentialReader("matrix", source) as reader:
+        counts = map_table(reader, sink, lambda _, feats: io_ark.Htk(feats, options.sample_period, options.sample_kind))
+    logger.info("Wrote %d files in HTK's format in %s", counts.done, options.output_dir)
+    return counts.status

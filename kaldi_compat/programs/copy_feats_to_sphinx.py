@@ -1,0 +1,36 @@
+"""copy-feats-to-sphinx: each utterance's features to a file of its own, in Sphinx's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import io_ark
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import FileSink, map_table
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Writes each utterance's features to a file in Sphinx's format, named after the utterance, in one directory.
+
+Usage: copy-feats-to-sphinx [options] <feats-rspecifier>
+e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of copy-feats-to-sphinx."""
+
+    output_ext: str = option("mfc", "extension of the files")
+    output_dir: str = option("./", "directory of the files; it is made if its parent exists")
+
+
+@program("copy-feats-to-sphinx", USAGE, Options)
+def main(options: Options, source: str) -> int:
+    """Write the files."""
+    sink = FileSink("sphinx", options.output_dir, options.output_ext)
+    with io_ark.SequentialReader("matrix", source) as reader:
+        counts = map_table(reader, sink, lambda _, feats: feats)
+    logger.info("Wrote %d files in Sphinx's format in %s", counts.done, options.output_dir)
+    return counts.status

@@ -1,0 +1,34 @@
+"""copy-int-vector: vectors of integers from one table or file to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import convert
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Copies vectors of integers, such as alignments.
+
+Usage: copy-int-vector [options] <vector-rspecifier> <vector-wspecifier>
+   or: copy-int-vector [options] <vector-rxfilename> <vector-wxfilename>
+e.g.:  copy-int-vector --binary=false foo -
+       copy-int-vector ark:1.ali ark,t:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of copy-int-vector."""
+
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+
+
+@program("copy-int-vector", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Copy a table, or a single file."""
+    counts = convert("int-vector", source, target, lambda _, vector: vector, binary=options.binary)
+    logger.info("Copied %d vectors of integers.", counts.done)
+    return counts.status

@@ -1,0 +1,58 @@
+"""copy-vector: vectors from one table or file to another, through scaling and a change of dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import are_tables, convert
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.
+
+Usage: copy-vector [options] <vector-rspecifier> <vector-wspecifier>
+   or: copy-vector [options] <vector-rxfilename> <vector-wxfilename>
+e.g.:  copy-vector --binary=false 1.vec -
+       copy-vector ark:2.vec ark,t:-
+"""
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of copy-vector."""
+
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    change_dim: int = option(
+        -1, "cut vectors to this dimension, or append zeros up to it; negative leaves them", flag="change_dim"
+    )
+    scale: float = option(1.0, "factor on each vector of a table")
+
+
+@program("copy-vector", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Copy a table, or a single file."""
+    scale = options.scale
+    if scale != 1.0 and not are_tables(source, target):
+        logger.warning(
+            "--scale has no effect on single files, as in Kaldi; use a table, e.g. scp:'echo x %s |'", source
+        )
+        scale = 1.0
+    counts = convert(
+        "vector", source, target, lambda _, v: changed(v, options.change_dim, scale), binary=options.binary
+    )
+    logger.info("Copied %d vectors.", counts.done)
+    return counts.status
+
+
+def changed(vector: Vector, dim: int, scale: float) -> Vector:
+    """The vector cut or extended by zeros to ``dim`` (unless that is negative) and scaled."""
+    if dim >= 0:
+        vector = np.pad(vector[:dim], (0, max(0, dim - len(vector))))
+    return vector if scale == 1.0 else vector * np.float32(scale)

@@ -1,0 +1,81 @@
+"""extract-segments: utterances cut from recordings, as a segments file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.errors import AudioError
+from kaldi_compat.options import option
+from kaldi_compat.programs.files import text_lines
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, map_lines
+from kaldi_compat.programs.program import program
+from kaldi_compat.programs.segments import Segment, parse_segment
+
+USAGE = """
+Cuts segments out of audio. A line of the segments file is
+  <segment> <recording> <start in seconds> <end in seconds> [<channel, from 0>]
+where the end -1 is the recording's end, and the channel is needed if the recording has more than one.
+
+Usage: extract-segments [options] <wav-rspecifier> <segments-file> <wav-wspecifier>
+e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ark:mfcc.ark
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of extract-segments."""
+
+    min_segment_length: float = option(0.1, "shortest segment to write, in seconds")
+    max_overshoot: float = option(0.5, "cut segments that end no more than this after the audio, in seconds; else skip")
+
+
+@program("extract-segments", USAGE, Options)
+def main(options: Options, source: str, segments: str, target: str) -> int:
+    """Write each segment; success even if there is none, as in Kaldi."""
+    with io_ark.RandomAccessReader("wave", source) as recordings, io_ark.Writer("wave", target) as writer:
+
+        def extract(line: str) -> tuple[str, io_ark.Wave]:
+            segment = parse_segment(line)
+            if segment.recording not in recordings:
+                raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
+            return segment.key, cut(recordings[segment.recording], segment, options)
+
+        counts = map_lines(text_lines(segments), writer, extract)
+    logger.info("Successfully processed %d lines out of %d in the segments file.", counts.done, counts.total)
+    return 0
+
+
+def cut(recording: io_ark.Wave, segment: Segment, options: Options) -> io_ark.Wave:
+    """The segment's audio, in Kaldi's mixture of single and double precision, which decides the last sample.
+
+    Raises:
+        Skip: the segment lies outside the recording, is too short, or names a channel that is not there.
+        AudioError: the recording has several channels and the segment names none.
+    """
+    channels, num_samples = recording.samples.shape
+    rate = np.float32(recording.sample_frequency)
+    length = np.float32(num_samples) / rate
+    if segment.start > length:
+        raise Skip(
+            f"Segment {segment.key} starts at {segment.start:g} s, after the recording's {length:g} s; skipping it"
+        )
+    if segment.end > length + np.float32(options.max_overshoot):
+        raise Skip(
+            f"Segment {segment.key} ends at {segment.end:g} s, too far after the recording's {length:g} s; skipping it"
+        )
+    end = float(length) if segment.end < 0 or segment.end > length else segment.end
+    if end - segment.start < np.float32(options.min_segment_length):
+        raise Skip(f"Segment {segment.key} too short, skipping it.")
+    if segment.channel is None and channels > 1:
+        raise AudioError(
+            f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one, in a fifth field"
+        )
+    channel = segment.channel or 0
+    if channel >= channels:
+        raise Skip(f"Invalid channel {channel} >= {channels}. Skipping segment {segment.key}")
+    first, last = (int(time * float(rate) + 0.5) for time in (segment.start, end))
+    return io_ark.Wave(recording.sample_frequency, recording.samples[channel : channel + 1, first:last])

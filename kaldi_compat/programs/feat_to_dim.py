@@ -1,0 +1,32 @@
+"""feat-to-dim: the dimension of the features."""
+
+from __future__ import annotations
+
+import io_ark
+from kaldi_compat.errors import OptionError
+from kaldi_compat.programs.files import write_text
+from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.program import NoOptions, program
+
+USAGE = """
+Writes the dimension of the first utterance's features to a file; or, given a wspecifier, a table of each utterance's.
+
+Usage: feat-to-dim [options] <feats-rspecifier> <dim-wxfilename>
+   or: feat-to-dim [options] <feats-rspecifier> <dim-wspecifier>
+e.g.:  feat-to-dim scp:feats.scp -
+"""
+
+
+@program("feat-to-dim", USAGE)
+def main(options: NoOptions, source: str, target: str) -> int:
+    """Write the table, or the first dimension."""
+    with io_ark.SequentialReader("matrix", source) as reader:
+        if io_ark.is_table_wspecifier(target):
+            with io_ark.Writer("int", target) as writer:
+                map_table(reader, writer, lambda _, feats: feats.shape[1])
+        else:
+            first = next(iter(reader), None)
+            if first is None:
+                raise OptionError(f"{source} holds no features")
+            write_text(target, f"{first[1].shape[1]}\n")
+    return 0

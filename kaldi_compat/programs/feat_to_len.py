@@ -1,0 +1,27 @@
+"""feat-to-len: the number of frames of each utterance, or of all together."""
+
+from __future__ import annotations
+
+import io_ark
+from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.program import NoOptions, program
+
+USAGE = """
+Writes a table of the number of frames of each utterance; or, without a wspecifier, prints the total.
+
+Usage: feat-to-len [options] <feats-rspecifier> [<lengths-wspecifier>]
+e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
+       feat-to-len scp:feats.scp
+"""
+
+
+@program("feat-to-len", USAGE)
+def main(options: NoOptions, source: str, target: str | None = None) -> int:
+    """Write the table or print the total."""
+    with io_ark.SequentialReader("matrix", source) as reader:
+        if target is None:
+            print(sum(len(feats) for _, feats in reader))
+        else:
+            with io_ark.Writer("int", target) as writer:
+                map_table(reader, writer, lambda _, feats: len(feats))
+    return 0

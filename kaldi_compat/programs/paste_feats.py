@@ -1,0 +1,83 @@
+"""paste-feats: the features of several tables side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger, vlog
+from kaldi_compat.programs.loop import Skip, beside, map_table
+from kaldi_compat.programs.program import ERROR_STATUS, program
+
+USAGE = """
+Appends features of several tables (or files) to each other, frame by frame.
+
+Usage: paste-feats [options] <feats-rspecifier1> <feats-rspecifier2> [<feats-rspecifier3> ...] <feats-wspecifier>
+   or: paste-feats [options] <feats-rxfilename1> <feats-rxfilename2> [<feats-rxfilename3> ...] <feats-wxfilename>
+e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" ark:feats-out.ark
+       paste-feats foo.mat bar.mat baz.mat
+"""
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of paste-feats."""
+
+    length_tolerance: int = option(0, "cut to the shortest if numbers of frames differ by no more than this; else skip")
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+
+
+@program("paste-feats", USAGE, Options, at_least=3)
+def main(options: Options, source: str, *others_and_target: str) -> int:
+    """Paste tables, or single files."""
+    *others, target = others_and_target
+    if not io_ark.is_table_rspecifier(source):
+        return paste_files(options, [source, *others], target)
+    with ExitStack() as stack:
+        writer = stack.enter_context(io_ark.Writer("matrix", target))
+        reader = stack.enter_context(io_ark.SequentialReader("matrix", source))
+        readers = [(name, stack.enter_context(io_ark.RandomAccessReader("matrix", name))) for name in others]
+
+        def paste(key: str, feats: Matrix) -> Matrix:
+            return pasted(
+                [feats, *(beside(key, name, other) for name, other in readers)], options.length_tolerance, key
+            )
+
+        counts = map_table(reader, writer, paste)
+    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    return 0 if counts.done else ERROR_STATUS
+
+
+def paste_files(options: Options, sources: Sequence[str], target: str) -> int:
+    """Paste single files."""
+    try:
+        feats = pasted([io_ark.read_object("matrix", name) for name in sources], options.length_tolerance)
+    except Skip as reason:
+        logger.warning("%s", reason)
+        return 1
+    io_ark.write_object("matrix", target, feats, binary=options.binary)
+    logger.info("Wrote appended features to %s", target)
+    return 0
+
+
+def pasted(parts: Sequence[Matrix], tolerance: int, key: str = "") -> Matrix:
+    """Matrices side by side, cut to the shortest one's rows.
+
+    Raises:
+        Skip: their numbers of rows differ by more than the tolerance, or one has none.
+    """
+    shortest, longest = min(map(len, parts)), max(map(len, parts))
+    difference = f"{longest} and {shortest} frames" + (f" in utterance {key}" if key else "")
+    if longest - shortest > tolerance or shortest == 0:
+        raise Skip(f"Cannot paste {difference}: the tolerance is {tolerance}")
+    if longest > shortest:
+        vlog(2, "Cutting %s to the shorter", difference)
+    return np.concatenate([part[:shortest] for part in parts], axis=1)

@@ -1,0 +1,40 @@
+"""paste-vectors: the vectors of several tables, one after the other."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import beside, map_table
+from kaldi_compat.programs.program import ERROR_STATUS, NoOptions, program
+
+USAGE = """
+Appends to each vector of the first table the vectors of the others that have the same key. Keys that the first table
+lacks are left out.
+
+Usage: paste-vectors [options] <rspecifier1> <rspecifier2> [<rspecifier3> ...] <wspecifier>
+e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
+"""
+
+Vector = npt.NDArray[np.float32]
+
+
+@program("paste-vectors", USAGE, at_least=3)
+def main(options: NoOptions, source: str, *others_and_target: str) -> int:
+    """Paste tables."""
+    *others, target = others_and_target
+    with ExitStack() as stack:
+        writer = stack.enter_context(io_ark.Writer("vector", target))
+        reader = stack.enter_context(io_ark.SequentialReader("vector", source))
+        readers = [(name, stack.enter_context(io_ark.RandomAccessReader("vector", name))) for name in others]
+
+        def paste(key: str, vector: Vector) -> Vector:
+            return np.concatenate([vector, *(beside(key, name, other) for name, other in readers)])
+
+        counts = map_table(reader, writer, paste)
+    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    return 0 if counts.done else ERROR_STATUS

@@ -1,0 +1,63 @@
+"""subsample-feats: every n-th frame, or every frame n times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from kaldi_compat.options import option, require
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, map_table
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Takes every n-th frame of features; with a negative n, repeats each frame -n times.
+
+Usage: subsample-feats [options] <feats-rspecifier> <feats-wspecifier>
+e.g.:  subsample-feats --n=2 ark:- ark:-
+"""
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of subsample-feats."""
+
+    n: int = option(1, "take every n-th frame; negative: repeat each frame that often")
+    offset: int = option(0, "the first frame to take (with a positive n)")
+
+    def __post_init__(self) -> None:
+        require(self.n != 0, "--n=0: must be positive, or negative to repeat frames")
+        require(self.offset >= 0, f"--offset={self.offset}: must not be negative")
+
+
+@program("subsample-feats", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Subsample each utterance."""
+    if options.n < 0 and options.offset:
+        logger.warning("--offset=%d has no effect with a negative --n", options.offset)
+    frames_in = frames_out = 0
+
+    def subsample(key: str, feats: Matrix) -> Matrix:
+        nonlocal frames_in, frames_out
+        result = subsampled(feats, options.n, options.offset)
+        frames_in += len(feats)
+        frames_out += len(result)
+        if options.n > 0 and len(result) == 0:
+            raise Skip(f"For utterance {key}, output would have no rows, producing no output.")
+        return result
+
+    with io_ark.SequentialReader("matrix", source) as reader, io_ark.Writer("matrix", target) as writer:
+        counts = map_table(reader, writer, subsample)
+    logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
+    logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
+    return counts.status
+
+
+def subsampled(matrix: Matrix, n: int, offset: int = 0) -> Matrix:
+    """Rows ``offset``, ``offset + n`` and so on; with a negative ``n`` each row ``-n`` times."""
+    return matrix[offset::n] if n > 0 else np.repeat(matrix, -n, axis=0)

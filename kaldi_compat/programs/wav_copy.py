@@ -1,0 +1,24 @@
+"""wav-copy: audio from one table or file to another."""
+
+from __future__ import annotations
+
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import convert
+from kaldi_compat.programs.program import NoOptions, program
+
+USAGE = """
+Copies audio in WAV format.
+
+Usage: wav-copy [options] <wav-rspecifier> <wav-wspecifier>
+   or: wav-copy [options] <wav-rxfilename> <wav-wxfilename>
+e.g.:  wav-copy scp:wav.scp ark:-
+       wav-copy wav.ark:123456 -
+"""
+
+
+@program("wav-copy", USAGE)
+def main(options: NoOptions, source: str, target: str) -> int:
+    """Copy a table, or a single file."""
+    counts = convert("wave", source, target, lambda _, wave: wave)
+    logger.info("Copied %d audio files.", counts.done)
+    return counts.status

@@ -1,0 +1,54 @@
+"""wav-to-duration: how long each audio file is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import io_ark
+from kaldi_compat.errors import AudioError
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Writes a table of the durations of audio files in seconds.
+
+Usage: wav-to-duration [options] <wav-rspecifier> <duration-wspecifier>
+e.g.:  wav-to-duration scp:wav.scp ark,t:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of wav-to-duration."""
+
+    read_entire_file: bool = option(False, "count the samples that are there, rather than believe the header")
+
+
+@program("wav-to-duration", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Write each duration, and say what they are like."""
+    durations: list[float] = []
+
+    def duration(key: str, wave: Any) -> float:
+        if not options.read_entire_file and wave.is_streamed:
+            raise AudioError(
+                f"{key}: the header does not say how long it is; --read-entire-file=true counts the samples"
+            )
+        durations.append(wave.duration)
+        return durations[-1]
+
+    kind = "wave" if options.read_entire_file else "wave-info"
+    with io_ark.Writer("float", target) as writer, io_ark.SequentialReader(kind, source) as reader:
+        counts = map_table(reader, writer, duration)
+    logger.info("Printed duration for %d audio files.", counts.done)
+    if durations:
+        logger.info(
+            "Mean duration was %g, min and max durations were %g, %g",
+            sum(durations) / len(durations),
+            min(durations),
+            max(durations),
+        )
+    return counts.status
