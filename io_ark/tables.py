@@ -82,6 +82,7 @@ class SequentialReader(Generic[Value]):
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`).
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``.
         pipes: whether commands may be run.
+        background: read ahead in a thread, as the option ``bg`` asks.
         options: what the codec takes.
 
     Attributes:
@@ -95,13 +96,15 @@ class SequentialReader(Generic[Value]):
     ...         print(key, matrix.shape)
     """
 
-    def __init__(self, kind: str, rspecifier: str, *, pipes: bool = True, **options: Any) -> None:
+    def __init__(
+        self, kind: str, rspecifier: str, *, pipes: bool = True, background: bool = False, **options: Any
+    ) -> None:
         self.skipped = 0
         self._table = table = parse_rspecifier(rspecifier)
         self._closed = False
         entries = (self._archive if table.kind == "ark" else self._script)(table, kind, pipes, options)
         self._stop: Callable[[], None] = entries.close
-        if table.background:
+        if table.background or background:
             from io_ark.background import ReadAhead
 
             ahead = ReadAhead(entries)
