@@ -1,0 +1,53 @@
+"""Audio to measure on: an hour of 16 kHz speech-like signals, the same every time."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+
+RATE = 16000
+FILES = 300
+SECONDS = 3657.0
+
+
+def make(folder: Path, *, files: int = FILES, seconds: float = SECONDS) -> Path:
+    """Write the WAV files and ``wav.scp`` into a folder unless they are there, and return the script file's path.
+
+    The signals are voiced harmonics under a moving envelope plus noise, so that no stage meets silence or constants.
+    """
+    script = folder / "wav.scp"
+    if script.exists():
+        return script
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    lengths = rng.uniform(0.5, 1.5, files)
+    lengths *= seconds / lengths.sum()
+    lines = []
+    for number, length in enumerate(lengths):
+        path = folder / f"utt{number:04d}.wav"
+        samples = _speech_like(rng, int(length * RATE))
+        with wave.open(str(path), "wb") as out:
+            out.setparams((1, 2, RATE, 0, "NONE", ""))
+            out.writeframes(samples.tobytes())
+        lines.append(f"utt{number:04d} {path}\n")
+    script.write_text("".join(lines))
+    return script
+
+
+def repeat(script: Path, times: int) -> Path:
+    """A script file that names each file under several keys: more work from the same page cache."""
+    repeated = script.with_name(f"wav_x{times}.scp")
+    lines = [line.split(maxsplit=1) for line in script.read_text().splitlines()]
+    repeated.write_text("".join(f"{key}-{copy} {path}\n" for copy in range(times) for key, path in lines))
+    return repeated
+
+
+def _speech_like(rng: np.random.Generator, count: int) -> np.ndarray:
+    time = np.arange(count) / RATE
+    pitch = 120 + 40 * np.sin(2 * np.pi * rng.uniform(0.2, 0.8) * time)
+    phase = 2 * np.pi * np.cumsum(pitch) / RATE
+    voiced = sum(np.sin(harmonic * phase) / harmonic for harmonic in range(1, 20))
+    envelope = 0.1 + np.abs(np.sin(2 * np.pi * rng.uniform(1.0, 3.0) * time))
+    return (2000 * envelope * voiced + rng.normal(0, 50, count)).clip(-32768, 32767).astype("<i2")
