@@ -1,0 +1,66 @@
+"""Codecs: one kind of Kaldi object each, bytes or text on one side, a Python value on the other.
+
+A codec knows no file, no key and no pipe: it reads from a :class:`io_ark.source.Source` and writes to anything with a
+``write``. Ask :func:`codec` for one by the name of its kind.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from io_ark.codecs.basic import Codec
+from io_ark.errors import FormatError
+
+__all__ = ["KINDS", "Codec", "codec"]
+
+# kind: (module, class, arguments). A module is imported when one of its kinds is first asked for.
+_CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "matrix": ("matrix", "MatrixCodec", {"dtype": "float32"}),
+    "double-matrix": ("matrix", "MatrixCodec", {"dtype": "float64"}),
+    "compressed-matrix": ("compressed", "CompressedMatrixCodec", {}),
+    "vector": ("vector", "VectorCodec", {"dtype": "float32"}),
+    "double-vector": ("vector", "VectorCodec", {"dtype": "float64"}),
+    "int-vector": ("integers", "IntVectorCodec", {"dtype": "int32"}),
+    "int8-vector": ("integers", "IntVectorCodec", {"dtype": "int8"}),
+    "int-vector-vector": ("integers", "IntVectorVectorCodec", {}),
+    "int-pair-vector": ("integers", "PairVectorCodec", {"dtype": "int32"}),
+    "float-pair-vector": ("integers", "PairVectorCodec", {"dtype": "float32"}),
+    "int": ("scalar", "IntCodec", {}),
+    "float": ("scalar", "FloatCodec", {}),
+    "double": ("scalar", "FloatCodec", {"double": True}),
+    "bool": ("scalar", "BoolCodec", {}),
+    "token": ("token", "TokenCodec", {}),
+    "token-vector": ("token", "TokenVectorCodec", {}),
+    "wave": ("wave", "WaveCodec", {}),
+    "wave-info": ("wave", "WaveInfoCodec", {}),
+}
+
+KINDS = tuple(_CODECS)
+
+
+def codec(kind: str, **options: Any) -> Codec[Any]:
+    """The codec for a kind of object.
+
+    Parameters:
+        kind: one of :data:`KINDS`.
+        options: what that codec takes, such as ``method`` for ``"compressed-matrix"``.
+
+    Raises:
+        FormatError: there is no such kind, or it takes no such option.
+
+    >>> import io
+    >>> text = io.BytesIO()
+    >>> codec("int-vector").write(text, [1, 2, 3], binary=False)
+    >>> text.getvalue()
+    b'1 2 3 \\n'
+    """
+    try:
+        module, name, arguments = _CODECS[kind]
+    except KeyError as error:
+        raise FormatError(f"no kind of object is called {kind!r}; there are {', '.join(KINDS)}") from error
+    made = getattr(import_module(f"io_ark.codecs.{module}"), name)
+    try:
+        return made(**(arguments | options))  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error

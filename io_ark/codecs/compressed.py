@@ -1,0 +1,346 @@
+"""Compressed matrices: one or two bytes an element.
+
+Three formats on disk, and seven methods to choose a format and the range of values that its integers stand for. The
+arithmetic is Kaldi's, step by step in float32, so that the same bytes come out and the same floats come back.
+
+Source: Kaldi's ``src/matrix/compressed-matrix.h`` and ``compressed-matrix.cc``.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, raw_bytes, read_token, shown
+from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+_HEADER = struct.Struct("<ffii")
+_FORMATS: dict[bytes, npt.DTypeLike] = {b"CM": np.uint8, b"CM2": "<u2", b"CM3": np.uint8}
+# Kaldi's own constant for 1/65535, in float32.
+_PER_STEP = np.float32(1.52590218966964e-05)
+# Elements worked on at a time, so that they stay in the processor's cache.
+_BLOCK = 1 << 15
+# The smallest float32 whose fraction, plus Kaldi's 0.499 in float64, reaches the next integer.
+_ROUNDS_UP = np.nextafter(np.float32(0.501), np.float32(1))
+
+
+class CompressionMethod(enum.IntEnum):
+    """How a matrix is compressed; the numbers are those of Kaldi's ``--compression-method``."""
+
+    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, else TWO_BYTE_AUTO
+    SPEECH_FEATURE = 2  # one byte, with a range for each column and a finer scale between its quartiles
+    TWO_BYTE_AUTO = 3  # two bytes, between the least and the greatest element
+    TWO_BYTE_SIGNED_INTEGER = 4  # two bytes, from -32768 to 32767
+    ONE_BYTE_AUTO = 5  # one byte, between the least and the greatest element
+    ONE_BYTE_UNSIGNED_INTEGER = 6  # one byte, from 0 to 255
+    ONE_BYTE_ZERO_ONE = 7  # one byte, from 0 to 1
+
+    @classmethod
+    def of(cls, method: int | str) -> CompressionMethod:
+        """A method by its number or its name (also ``speech``).
+
+        Raises:
+            FormatError: there is no such method.
+
+        >>> CompressionMethod.of("speech")
+        <CompressionMethod.SPEECH_FEATURE: 2>
+        """
+        names = {"SPEECH": cls.SPEECH_FEATURE, **cls.__members__}
+        try:
+            return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
+        except (KeyError, ValueError) as error:
+            known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
+            raise FormatError(f"no compression method {method!r}; there are {known}") from error
+
+
+_FORMAT_OF = {
+    CompressionMethod.SPEECH_FEATURE: b"CM",
+    CompressionMethod.TWO_BYTE_AUTO: b"CM2",
+    CompressionMethod.TWO_BYTE_SIGNED_INTEGER: b"CM2",
+    CompressionMethod.ONE_BYTE_AUTO: b"CM3",
+    CompressionMethod.ONE_BYTE_UNSIGNED_INTEGER: b"CM3",
+    CompressionMethod.ONE_BYTE_ZERO_ONE: b"CM3",
+}
+_FIXED_RANGES = {
+    CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (-32768.0, 65535.0),
+    CompressionMethod.ONE_BYTE_UNSIGNED_INTEGER: (0.0, 255.0),
+    CompressionMethod.ONE_BYTE_ZERO_ONE: (0.0, 1.0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedMatrix:
+    """A matrix as it is stored: integers, and what they stand for. ``numpy.asarray`` decompresses it.
+
+    Attributes:
+        format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
+        minimum: the value of integer 0.
+        range: how much more the greatest integer stands for.
+        codes: the integers. ``CM``: uint8 of shape (columns, rows); ``CM2``: uint16, ``CM3``: uint8 of (rows, columns).
+        percentiles: ``CM`` only: uint16 of shape (columns, 4): the values of the integers 0, 64, 192 and 255 of a
+            column, themselves in 65535ths of the range.
+    """
+
+    format: bytes
+    minimum: float
+    range: float
+    codes: Array
+    percentiles: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        first, second = self.codes.shape
+        return (second, first) if self.format == b"CM" else (first, second)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return self.to_array(np.float32 if dtype is None else dtype)
+
+    def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
+        """The matrix as an array of shape (rows, columns); its values are float32 whatever the type."""
+        if self.format == b"CM":
+            values = _from_percentiles(self)
+        else:
+            values = np.multiply(self.codes, _step(self), dtype=np.float32)
+            values += np.float32(self.minimum)
+        return values.astype(dtype, copy=False)
+
+    def scaled(self, factor: float) -> CompressedMatrix:
+        """This matrix times ``factor``, without decompressing it."""
+        minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
+        return replace(self, minimum=minimum, range=span)
+
+
+def _step(matrix: CompressedMatrix) -> np.float32:
+    """What one integer more stands for; the division is in float64, as in Kaldi."""
+    top = 65535.0 if matrix.format == b"CM2" else 255.0
+    step: np.float32 = np.float32(float(np.float32(matrix.range)) * (1.0 / top))
+    return step
+
+
+def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
+    """What percentiles of shape (columns, 4) stand for, as (4, columns, 1)."""
+    values: Array = percentiles.T.astype(np.float32)
+    values *= span * _PER_STEP
+    values += minimum
+    return values[:, :, None]
+
+
+def _from_percentiles(matrix: CompressedMatrix) -> Array:
+    rows, columns = matrix.shape
+    p0, p25, p75, p100 = _percentile_values(np.float32(matrix.minimum), np.float32(matrix.range), matrix.percentiles)
+    # What each of the 256 integers stands for in each column. Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63
+    # in float64; the first two are powers of two, for which float32 gives the same.
+    meaning = np.empty((columns, 256), np.float32)
+    counts = np.arange(129, dtype=np.float32)
+    meaning[:, :65] = p0 + (p25 - p0) * counts[:65] * np.float32(1 / 64)
+    meaning[:, 65:193] = p25 + (p75 - p25) * counts[1:] * np.float32(1 / 128)
+    meaning[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
+    values = np.empty((rows, columns), np.float32)
+    offsets = np.arange(0, 256 * columns, 256)
+    step = max(1, _BLOCK // max(1, columns))
+    for first in range(0, rows, step):
+        block = slice(first, first + step)
+        # mode="wrap" (no place is beyond the end) lets take() write to values without a copy.
+        np.take(meaning, np.add(matrix.codes[:, block].T, offsets), out=values[block], mode="wrap")
+    return values
+
+
+def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
+    """Compress a matrix as Kaldi's ``CompressedMatrix::CopyFromMat`` does.
+
+    Parameters:
+        matrix: array of shape (rows, columns); float64 is rounded to float32 first.
+        method: a :class:`CompressionMethod`, by number or name. Those with a fixed range clip what lies outside of it.
+
+    Raises:
+        FormatError: there is no such method; or the matrix holds NaN, or for a method that looks for the range itself,
+            infinities.
+
+    >>> import numpy as np
+    >>> compress(np.array([[0.0, 1.0], [2.0, 3.0]]), "two_byte_auto").codes
+    array([[    0, 21845],
+           [43690, 65535]], dtype=uint16)
+    """
+    chosen = CompressionMethod.of(method)
+    values = as_matrix(matrix, np.float32)
+    if chosen == CompressionMethod.AUTO:
+        chosen = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
+    kind = _FORMAT_OF[chosen]
+    none = np.empty((0, 4), np.uint16)
+    if values.size == 0:
+        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), none)
+    minimum, span = _range(values, chosen)
+    if kind == b"CM":
+        codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
+    else:
+        codes, percentiles = _to_integers(values, minimum, span, np.dtype(_FORMATS[kind])), none
+    return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
+
+
+def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
+    """The value of integer 0, and how much more the greatest one stands for."""
+    least, greatest = values.min(), values.max()
+    if np.isnan(least) or np.isnan(greatest):
+        raise FormatError("a matrix with NaN in it cannot be compressed")
+    if method in _FIXED_RANGES:
+        low, span = _FIXED_RANGES[method]
+        return np.float32(low), np.float32(span)
+    if least == greatest:
+        # A constant matrix has to have some range; the sum is float64 in Kaldi, then float32.
+        greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        span = greatest - least
+    if not np.isfinite(span):
+        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed")
+    return least, span
+
+
+def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
+    """``(value - minimum) / span`` of the greatest integer, clipped and rounded as Kaldi's FloatToUint16 and -8 do."""
+    flat = values.reshape(-1)
+    codes = np.empty(values.size, dtype)
+    top = np.float32(np.iinfo(dtype).max)
+    scratch = np.empty(min(_BLOCK, values.size), np.float32), np.empty(min(_BLOCK, values.size), np.float32)
+    with np.errstate(over="ignore"):
+        for first in range(0, values.size, _BLOCK):
+            part = flat[first : first + _BLOCK]
+            x, whole = (buffer[: part.size] for buffer in scratch)
+            np.subtract(part, minimum, out=x)
+            np.divide(x, span, out=x)
+            np.clip(x, 0, 1, out=x)
+            np.multiply(x, top, out=x)
+            # Kaldi adds 0.499 in float64 and truncates. In float32 that sum could round up to the next integer.
+            np.floor(x, out=whole)
+            np.subtract(x, whole, out=x)
+            np.add(whole, x >= _ROUNDS_UP, out=whole)
+            codes[first : first + _BLOCK] = whole.astype(np.int32)
+    return codes.reshape(values.shape)
+
+
+def _to_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
+    """Codes of shape (columns, rows) and percentiles of shape (columns, 4) of an array of shape (columns, rows)."""
+    percentiles = _percentiles(columns, minimum, span)
+    codes = np.empty(columns.shape, np.uint8)
+    step = max(1, _BLOCK // columns.shape[1])
+    for first in range(0, len(columns), step):
+        part = columns[first : first + step]
+        # Half-steps, so that rounding half up is an integer operation: (2 x + 1) / 2.
+        limits = _percentile_values(minimum, span, percentiles[first : first + step])
+        codes[first : first + step] = (_half_steps(part, limits).astype(np.uint16) + 1) >> 1
+    return codes, percentiles
+
+
+def _half_steps(values: Array, limits: Array) -> Array:
+    """How many half-steps each value is above the column's least, truncated.
+
+    A value is 0 to 64 steps into the first range, then 0 to 128 into the second, then 0 to 63 into the third; before
+    and after its range it counts for none and for all of them. So Kaldi's FloatToChar is a sum of three.
+    """
+    total = np.zeros_like(values)
+    part = np.empty_like(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for low, high, steps in zip(limits[:3], limits[1:], (64, 128, 63), strict=True):
+            np.subtract(values, low, out=part)
+            if steps == 63:
+                # If float32 cannot tell the limits apart, Kaldi's conversion of the quotient to an integer overflows
+                # and is then clipped to the start of this range.
+                np.divide(part, np.where(high > low, high - low, np.inf), out=part)
+            else:
+                np.divide(part, high - low, out=part)
+                if not (high > low).all():
+                    np.copyto(part, 1, where=np.isnan(part))
+            np.multiply(part, np.float32(steps), out=part)
+            np.multiply(part, np.float32(2), out=part)
+            np.clip(part, 0, 2 * steps, out=part)
+            np.trunc(part, out=part)
+            np.add(total, part, out=total)
+    return total
+
+
+def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
+    """The percentiles of each row of an array of shape (columns, rows), made distinct, as Kaldi's ComputeColHeader."""
+    rows = columns.shape[1]
+    quarter = rows // 4
+    # Fewer than 5 rows: those that there are, in order. Those that are missing follow by making them distinct.
+    places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
+    if rows >= 5:
+        inner = np.partition(columns, places[1:3], axis=1)[:, places[1:3]]
+        chosen = np.column_stack([columns.min(axis=1), inner, columns.max(axis=1)])
+    else:
+        chosen = np.sort(columns, axis=1)
+    steps = np.zeros((len(columns), 4), np.int64)
+    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, np.dtype(np.uint16))
+    steps[:, 0] = np.minimum(steps[:, 0], 65532)
+    for i, top in (1, 65533), (2, 65534), (3, 65535):
+        steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), top)
+    return steps.astype(np.uint16)
+
+
+def read_compressed(source: Source) -> CompressedMatrix:
+    """A compressed matrix in binary, after the marker."""
+    at = source.tell()
+    kind = read_token(source, True)
+    if kind not in _FORMATS:
+        source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}", at)
+    minimum, span, rows, columns = _HEADER.unpack(source.read(_HEADER.size))
+    none = np.empty((0, 4), np.uint16)
+    if columns == 0:
+        # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
+        if source.peek(4) == bytes(4):
+            source.skip(4)
+        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), none)
+    if rows < 0 or columns < 0:
+        source.fail(f"a compressed matrix of {rows} rows and {columns} columns", at)
+    if kind == b"CM":
+        size = columns * (8 + rows)
+        data = source.read_array(np.uint8, size)
+        return CompressedMatrix(kind, minimum, span, data[8 * columns :].reshape(columns, rows),
+                                data[: 8 * columns].view("<u2").reshape(columns, 4))  # fmt: skip
+    codes = source.read_array(_FORMATS[kind], rows * columns).reshape(rows, columns)
+    return CompressedMatrix(kind, minimum, span, codes, none)
+
+
+def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:
+    """A compressed matrix in binary, without the marker."""
+    rows, columns = matrix.shape
+    sink.write(matrix.format + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns))
+    sink.write(raw_bytes(matrix.percentiles))
+    sink.write(raw_bytes(matrix.codes))
+
+
+class CompressedMatrixCodec(Codec[Any]):
+    """A compressed matrix, as a :class:`CompressedMatrix`; takes that or an array to write.
+
+    Dense matrices are compressed on reading, and in text the matrix is written in full, as in Kaldi.
+
+    Parameters:
+        method: how to compress what is not compressed yet.
+    """
+
+    def __init__(self, method: int | str = CompressionMethod.AUTO) -> None:
+        self.method = CompressionMethod.of(method)
+
+    def read_body(self, source: Source, binary: bool) -> CompressedMatrix:
+        if binary and source.peek(1) == b"C":
+            return read_compressed(source)
+        dtype = np.dtype(np.float32)
+        head = source.peek(HEADER_SIZE)
+        return compress(read_dense(source, head, dtype) if binary else read_text(source, dtype), self.method)
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        packed = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
+        if binary:
+            write_compressed(sink, packed)
+        else:
+            write_text(sink, packed.to_array())

@@ -1,0 +1,111 @@
+"""Dense matrices: ``FM`` (float) and ``DM`` (double) in binary, rows in brackets in text.
+
+Source: ``Matrix::Read`` and ``MatrixBase::Write`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Sink, end_line, raw_bytes, shown
+from io_ark.codecs.numbers import format_row, parse
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+# A token of two letters and a space, then rows and columns as sized integers.
+_HEADER = struct.Struct("<3sbibi")
+HEADER_SIZE = _HEADER.size
+_PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.dtype("<f8")}
+
+
+def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
+    """A dense matrix in binary, after the marker; ``head`` is its header, as far as the source has it, unread."""
+    stored = _PRECISIONS.get(head[:3])
+    if stored is None:
+        source.fail(f"a matrix (FM, DM, CM, CM2 or CM3) should stand here, not {shown(head.split(b' ')[0])}")
+    if len(head) < HEADER_SIZE:
+        source.read(HEADER_SIZE)  # which says what is missing
+    _, row_size, rows, column_size, columns = _HEADER.unpack(head)
+    if row_size != 4 or column_size != 4:
+        source.fail("rows and columns of a matrix should follow as 4-byte integers")
+    if rows < 0 or columns < 0:
+        source.fail(f"a matrix of {rows} rows and {columns} columns")
+    source.skip(HEADER_SIZE)
+    values = source.read_array(stored, rows * columns).reshape(rows, columns)
+    if stored != dtype:
+        with np.errstate(over="ignore"):
+            values = values.astype(dtype)
+    return values
+
+
+def write_dense(sink: Sink, matrix: Array) -> None:
+    """A matrix of float32 or float64 in binary, without the marker."""
+    token = b"FM " if matrix.dtype == np.float32 else b"DM "
+    sink.write(_HEADER.pack(token, 4, matrix.shape[0], 4, matrix.shape[1]))
+    sink.write(raw_bytes(matrix))
+
+
+def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+    """``value`` as an array of two dimensions in this precision; of no elements at all, as one of shape (0, 0).
+
+    Kaldi has no matrix with rows but no columns, nor the other way round, and its programs end on reading one.
+    """
+    array = np.asarray(value)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False) if array.size else np.empty((0, 0), dtype)
+
+
+def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
+    """A matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
+    text, at = bracketed_text(source, "matrix")
+    values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
+    columns = counts[0] if counts else 0
+    for row, count in enumerate(counts):
+        if count != columns:
+            source.fail(f"a matrix in text: row {row} has {count} numbers, the rows before it {columns}", at)
+    return values.reshape(len(counts), columns)
+
+
+def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
+    """What stands between ``[`` and ``]``, and the offset where it starts; passes over the end of the line, too."""
+    source.skip_space()
+    at = source.tell()
+    start = source.peek(3)
+    if start[:2] == b"[]":
+        source.skip(2)
+        return b"", at
+    if start[:1] != b"[" or not start[1:2].isspace():
+        source.fail(f"a {what} should stand here, either in binary or in text after '[ ', not {shown(_word(source))}")
+    source.skip(1)
+    text = source.read_until(b"]")
+    if source.at_end():
+        source.fail(f"a {what} in text has no end: there is no ']' after it", at)
+    source.skip(1)
+    end_line(source)
+    return text, at + 1
+
+
+def _word(source: Source) -> bytes:
+    return b"".join(source.peek(40).split(maxsplit=1)[:1])
+
+
+def write_text(sink: Sink, matrix: Array) -> None:
+    """A matrix in text, as Kaldi's ``MatrixBase::Write`` lays it out."""
+    if matrix.size == 0:
+        sink.write(b" [ ]\n")
+        return
+    sink.write(b" [")
+    # Rows are formatted some at a time, to bound the memory that the text of a large matrix takes.
+    step = max(1, 16384 // matrix.shape[1])
+    for first in range(0, len(matrix), step):
+        rows = matrix[first : first + step].tolist()
+        sink.write("".join(["\n  " + format_row(row) for row in rows]).encode("ascii"))
+    sink.write(b"]\n")

@@ -1,0 +1,241 @@
+"""Vectors of integers, and vectors of pairs of floats: numbers that each say their own size.
+
+Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVectorHolder`` in Kaldi's
+``src/util/kaldi-holder-inl.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import basic
+from io_ark.codecs.basic import Codec, Sink, int32_bytes, raw_bytes, shown
+from io_ark.codecs.numbers import format_row, nearest_float32
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+
+def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
+    """The layout of numbers that each follow a byte with their size."""
+    kind = np.dtype(dtype)
+    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
+
+
+def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
+    """``count`` records of this layout, whose size bytes are checked."""
+    at = source.tell()
+    records = source.read_array(layout, count)
+    for name in layout.names or ():
+        if name.endswith("_size"):
+            wanted = layout[name.removesuffix("_size")].itemsize
+            wrong = np.flatnonzero(records[name] != wanted)
+            if len(wrong):
+                place = at + int(wrong[0]) * layout.itemsize
+                source.fail(f"{what}: each number of {wanted} bytes should follow a byte {wanted}", place)
+    return records
+
+
+def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
+    """Records of this layout, with their size bytes."""
+    records = np.empty(len(next(iter(columns.values()))), layout)
+    for name, values in columns.items():
+        records[name + "_size"] = layout[name].itemsize
+        records[name] = values
+    sink.write(raw_bytes(records))
+
+
+def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
+    """A line, without its end, and the offset where it starts."""
+    at = source.tell()
+    if source.at_end():
+        source.fail(f"{what} should stand here, not the end")
+    return source.read_line(), at
+
+
+def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
+    """Integers as ``istream >> int`` takes them from a line of text."""
+    limits = np.iinfo(np.dtype(dtype))
+    if not text.translate(None, b"0123456789 \t\r\v\f"):
+        values = np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
+    else:
+        values = _parse_signed(text, source, at)
+    if values.size and not limits.min <= values.min() <= values.max() <= limits.max:
+        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {limits.bits} bits", at)
+    return values.astype(dtype)
+
+
+def _parse_signed(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
+    numbers: list[int] = []
+    place = 0
+    for word in text.split():
+        place = text.index(word, place)
+        done = 0
+        while done < len(word):
+            found = basic.INTEGER.match(word, done)
+            if not found or len(found[0]) > 18:
+                source.fail(f"{shown(word)} is not a list of integers of 32 bits", at + place)
+            numbers.append(int(found[0]))
+            done = found.end()
+        place += done
+    return np.array(numbers, np.int64)
+
+
+def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+    """``value`` as a one-dimensional array of these integers.
+
+    Raises:
+        FormatError: it holds something else, or integers that do not fit.
+    """
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
+    limits = np.iinfo(np.dtype(dtype))
+    if array.size and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
+        raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {limits.bits} bits")
+    return array.astype(dtype, copy=False)
+
+
+class IntVectorCodec(Codec[Array]):
+    """Integers as a one-dimensional array.
+
+    Parameters:
+        dtype: int32 or int8.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self._layout = sized(self.dtype, "value")
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            text, at = read_text_line(source, "a list of integers")
+            return parse_integers(text, source, at, self.dtype)
+        count = basic.read_size(source, True, "the number of integers")
+        return np.ascontiguousarray(read_sized(source, self._layout, count, "a vector of integers")["value"])
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        numbers = as_integers(value, self.dtype)
+        if binary:
+            sink.write(int32_bytes(len(numbers)))
+            write_sized(sink, self._layout, value=numbers)
+        else:
+            sink.write((format_integers(numbers.tolist()) + "\n").encode("ascii"))
+
+
+def format_integers(values: Sequence[int]) -> str:
+    """Integers, each followed by a space."""
+    return "%d " * len(values) % tuple(values)
+
+
+class IntVectorVectorCodec(Codec[list[Array]]):
+    """A list of vectors of int32."""
+
+    _layout = sized("<i4", "value")
+
+    def read_body(self, source: Source, binary: bool) -> list[Array]:
+        if binary:
+            count = basic.read_size(source, True, "the number of vectors")
+            return [
+                np.ascontiguousarray(
+                    read_sized(source, self._layout, basic.read_size(source, True, "the number of integers"),
+                               "a vector of vectors of integers")["value"]
+                )
+                for _ in range(count)
+            ]  # fmt: skip
+        text, at = read_text_line(source, "a list of lists of integers")
+        *lists, rest = text.split(b";")
+        if rest.strip():
+            source.fail("';' should stand after each list of integers, and after the last one, too", at)
+        return [parse_integers(numbers, source, at) for numbers in lists]
+
+    def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
+        vectors = [as_integers(vector, np.int32) for vector in value]
+        if not binary:
+            sink.write(("".join([format_integers(v.tolist()) + "; " for v in vectors]) + "\n").encode("ascii"))
+            return
+        sink.write(int32_bytes(len(vectors)))
+        for vector in vectors:
+            sink.write(int32_bytes(len(vector)))
+            write_sized(sink, self._layout, value=vector)
+
+
+class PairVectorCodec(Codec[Array]):
+    """Pairs of int32 or of floats, as an array of shape (pairs, 2).
+
+    Parameters:
+        dtype: int32 or float32.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self._layout = sized(self.dtype, "first", "second")
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            return self._read_text(source)
+        count = basic.read_size(source, True, "the number of pairs")
+        records = read_sized(source, self._layout, count, "a vector of pairs")
+        return np.stack([records["first"], records["second"]], axis=1)
+
+    def _read_text(self, source: Source) -> Array:
+        text, at = read_text_line(source, "a list of pairs")
+        if not text.strip():
+            return np.empty((0, 2), self.dtype)
+        pairs = [self._numbers(pair, source, at) for pair in text.split(b";")]
+        for i, pair in enumerate(pairs):
+            if len(pair) != 2:
+                source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
+        return np.array(pairs, self.dtype)
+
+    def _numbers(self, text: bytes, source: Source, at: int) -> Array:
+        if self.dtype.kind == "i":
+            return parse_integers(text, source, at)
+        numbers = []
+        for word in text.split():
+            value = nearest_float32(word) if basic.NUMBER.fullmatch(word) else np.inf
+            if np.isinf(value):
+                source.fail(f"{shown(word)} is not a number that fits into a float", at)
+            numbers.append(value)
+        return np.array(numbers, self.dtype)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        pairs = self._checked(value)
+        if binary:
+            sink.write(int32_bytes(len(pairs)))
+            write_sized(sink, self._layout, first=pairs[:, 0], second=pairs[:, 1])
+        else:
+            formatted = format_integers if self.dtype.kind == "i" else format_row
+            sink.write(("; ".join([formatted(pair) for pair in pairs.tolist()]) + "\n").encode("ascii"))
+
+    def _checked(self, value: npt.ArrayLike) -> Array:
+        array = np.asarray(value)
+        if array.size == 0:
+            return np.empty((0, 2), self.dtype)
+        if array.ndim != 2 or array.shape[1] != 2:
+            raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
+        if self.dtype.kind == "i":
+            return as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
+        if array.dtype.kind not in "fiub":
+            raise FormatError(f"a vector of pairs of floats, not of {array.dtype}")
+        with np.errstate(over="ignore"):
+            return array.astype(self.dtype)
+
+
+# What other objects hold in one piece: a byte 4, the count, and the integers without size bytes of their own.
+def read_plain_integers(source: Source, binary: bool) -> npt.NDArray[np.int32]:
+    """A vector as Kaldi's ``ReadIntegerVector`` (``src/base/io-funcs-inl.h``) reads it inside of other objects."""
+    if binary:
+        return source.read_array("<i4", basic.read_size(source, True, "the number of integers"))
+    source.skip_space()
+    at = source.tell()
+    if source.peek(1) != b"[":
+        source.fail("a list of integers should start here with '['", at)
+    text = source.read_until(b"]")
+    source.skip(1)
+    return parse_integers(text[1:].replace(b"\n", b" "), source, at)

@@ -1,0 +1,55 @@
+"""Matrices of one precision, whatever they were stored as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink
+from io_ark.codecs.compressed import read_compressed
+from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_dense, write_text
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+
+class MatrixCodec(Codec[Array]):
+    """A matrix as an array of shape (rows, columns).
+
+    Reads either precision, and compressed matrices, into the precision asked for. Arrays read belong to the caller
+    and can be written to, except those that are views of memory that was handed in (a memory map).
+
+    Source: ``Matrix::Read`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
+
+    Parameters:
+        dtype: float32 or float64, the precision of what is read and written.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        self._start = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
+
+    def read(self, source: Source) -> Array:
+        # The common case by the shortest way: reading many small matrices is a matter of calls.
+        head = source.peek(2 + HEADER_SIZE)
+        if head.startswith(self._start):
+            source.skip(2)
+            return read_dense(source, head[2:], self.dtype)
+        return super().read(source)
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            return read_text(source, self.dtype)
+        head = source.peek(HEADER_SIZE)
+        if head.startswith(b"C"):
+            return read_compressed(source).to_array(self.dtype)
+        return read_dense(source, head, self.dtype)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        matrix = as_matrix(value, self.dtype)
+        if binary:
+            write_dense(sink, matrix)
+        else:
+            write_text(sink, matrix)

@@ -1,0 +1,85 @@
+"""One number or truth value to a key: int32, float, double, bool.
+
+Source: ``BasicHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` and ``WriteBasicType`` in ``src/base/io-funcs.cc``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from io_ark.codecs import basic
+from io_ark.codecs.basic import Codec, Sink
+from io_ark.codecs.numbers import format_row
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+
+def _end_text(source: Source) -> None:
+    """What follows a scalar in text: white space and the end of the line."""
+    rest = source.read_until(b"\n")
+    if rest.strip():
+        source.fail(f"the line should end after its one value, not go on with {basic.shown(rest.strip())}")
+    if not source.at_end():
+        source.skip(1)
+
+
+def _start_text(source: Source) -> None:
+    """White space, but no newline, before a scalar in text: an empty line holds no value."""
+    ahead = source.peek(basic.LONGEST_TOKEN)
+    blank = len(ahead) - len(ahead.lstrip(b" \t\v\f\r"))
+    if ahead[blank : blank + 1] in (b"", b"\n"):
+        source.fail("a value should stand here, not the end of the line")
+
+
+class IntCodec(Codec[int]):
+    """A 32-bit integer."""
+
+    def read_body(self, source: Source, binary: bool) -> int:
+        if binary:
+            return basic.read_int32(source, True)
+        _start_text(source)
+        value = basic.read_int32(source, False)
+        _end_text(source)
+        return value
+
+    def write_body(self, sink: Sink, value: int, binary: bool) -> None:
+        number = basic.as_int32(value)
+        sink.write(basic.int32_bytes(number) if binary else b"%d \n" % number)
+
+
+class FloatCodec(Codec[float]):
+    """A float, or with ``double`` a double; reads either."""
+
+    def __init__(self, double: bool = False) -> None:
+        self.double = double
+        self._packed = struct.Struct("<bd" if double else "<bf")
+
+    def read_body(self, source: Source, binary: bool) -> float:
+        if binary:
+            return basic.read_float(source, True, not self.double)
+        _start_text(source)
+        value = basic.read_float(source, False, not self.double)
+        _end_text(source)
+        return value
+
+    def write_body(self, sink: Sink, value: float, binary: bool) -> None:
+        try:
+            packed = self._packed.pack(self._packed.size - 1, float(value))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise FormatError(f"{value!r} is not a {'double' if self.double else 'float'}") from error
+        sink.write(packed if binary else (format_row([self._packed.unpack(packed)[1]]) + "\n").encode("ascii"))
+
+
+class BoolCodec(Codec[bool]):
+    """A truth value."""
+
+    def read_body(self, source: Source, binary: bool) -> bool:
+        if binary:
+            return basic.read_bool(source, True)
+        _start_text(source)
+        value = basic.read_bool(source, False)
+        _end_text(source)
+        return value
+
+    def write_body(self, sink: Sink, value: bool, binary: bool) -> None:
+        sink.write((b"T" if value else b"F") + (b"" if binary else b" \n"))

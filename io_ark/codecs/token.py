@@ -1,0 +1,58 @@
+"""Tokens: strings without white space; the same in binary and in text.
+
+Source: ``TokenHolder`` and ``TokenVectorHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from io_ark.codecs.basic import WHITE_SPACE, Codec, Sink, shown
+from io_ark.codecs.integers import read_text_line
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+
+def token_bytes(token: str) -> bytes:
+    """A token as UTF-8.
+
+    Raises:
+        FormatError: it is empty, or holds white space or a character that no terminal shows.
+    """
+    data = token.encode("utf-8", "surrogateescape")
+    if not data or any(byte in WHITE_SPACE for byte in data) or b"\0" in data:
+        raise FormatError(f"a token is not empty and holds no white space, unlike {token!r}")
+    return data
+
+
+def token_text(data: bytes) -> str:
+    """A token from its bytes; those that are not UTF-8 survive a round trip."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+class TokenCodec(Codec[str]):
+    """One token, on a line of its own."""
+
+    def read(self, source: Source) -> str:
+        source.skip_space()
+        line, at = read_text_line(source, "a token")
+        words = line.split()
+        if len(words) != 1:
+            source.fail(f"one token should stand on the line, not also {shown(words[1])}", at)
+        return token_text(words[0])
+
+    def write(self, sink: Sink, value: str, *, binary: bool = True) -> None:
+        sink.write(token_bytes(value) + b"\n")
+
+
+class TokenVectorCodec(Codec[list[str]]):
+    """Tokens, up to the end of a line."""
+
+    def read(self, source: Source) -> list[str]:
+        line, _ = read_text_line(source, "a list of tokens")
+        return [token_text(word) for word in line.split()]
+
+    def write(self, sink: Sink, value: Iterable[str], *, binary: bool = True) -> None:
+        if isinstance(value, str):
+            raise FormatError(f"a list of tokens is wanted, not the one string {value!r}")
+        sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")

@@ -1,0 +1,78 @@
+"""Dense vectors: ``FV`` (float) and ``DV`` (double) in binary, numbers in brackets in text.
+
+Source: ``Vector::Read`` and ``VectorBase::Write`` in Kaldi's ``src/matrix/kaldi-vector.cc``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.dense import bracketed_text
+from io_ark.codecs.numbers import format_row, parse
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+_HEADER = struct.Struct("<3sbi")
+_PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
+
+
+class VectorCodec(Codec[Array]):
+    """A vector as an array of one dimension; reads either precision into the one asked for.
+
+    Parameters:
+        dtype: float32 or float64, the precision of what is read and written.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            return self._read_text(source)
+        head = source.peek(_HEADER.size)
+        stored = _PRECISIONS.get(head[:3])
+        if stored is None:
+            source.fail(f"a vector (FV or DV) should stand here, not {shown(head.split(b' ')[0])}")
+        _, size, count = _HEADER.unpack(source.read(_HEADER.size))
+        if size != 4 or count < 0:
+            source.fail(f"a vector of {count} numbers" if size == 4 else "a vector's dimension should be 4 bytes",
+                        source.tell() - _HEADER.size)  # fmt: skip
+        values = source.read_array(stored, count)
+        if stored != self.dtype:
+            with np.errstate(over="ignore"):
+                values = values.astype(self.dtype)
+        return values
+
+    def _read_text(self, source: Source) -> Array:
+        text, at = bracketed_text(source, "vector")
+        if b"\n" in text or b"\r" in text or b";" in text:
+            place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
+            source.fail("a vector in text goes over more than one row: this may be a matrix", at + place)
+        values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
+        if len(values) != len(text.split()):
+            source.fail("a vector in text: white space is missing between two numbers", at)
+        return values
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        vector = as_vector(value, self.dtype)
+        if binary:
+            sink.write(_HEADER.pack(b"FV " if self.dtype == np.float32 else b"DV ", 4, len(vector)))
+            sink.write(raw_bytes(vector))
+        else:
+            sink.write(f" [ {format_row(vector.tolist())}]\n".encode("ascii"))
+
+
+def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+    """``value`` as an array of one dimension in this precision."""
+    array = np.asarray(value)
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.dtype(dtype).newbyteorder("<"), copy=False)
