@@ -31,7 +31,7 @@ class ArkError(Exception):
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
         line = ": ".join(part for part in (place, self.key, self.message) if part)
-        return " ".join(line.splitlines())
+        return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (DataLoader workers), and the default would lose the keyword arguments.

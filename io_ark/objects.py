@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from io_ark import codecs
 from io_ark.errors import ArkError
 from io_ark.ranges import extract_range
-from io_ark.source import Source
 from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
-from io_ark.streams import OpenFiles, Sink, describe_status, open_input, open_output
+from io_ark.streams import OpenFiles, describe_status, open_input, open_output
 
 logger = logging.getLogger("io_ark")
-
-
-class Codec(Protocol):
-    """One kind of object: its bytes and text, and the value they stand for."""
-
-    def read(self, source: Source) -> Any:
-        """The object that starts here, be it binary or text."""
-
-    def write(self, sink: Sink, value: Any, *, binary: bool) -> None:
-        """The object's bytes, with the marker that starts a binary one."""
 
 
 class Loader:
@@ -36,7 +25,7 @@ class Loader:
     """
 
     def __init__(self, kind: str, *, pipes: bool = True, files: OpenFiles | None = None, **options: Any) -> None:
-        self._codec: Codec = codecs.codec(kind, **options)
+        self._codec = codecs.codec(kind, **options)
         self._pipes = pipes
         self._files = files if files is not None else OpenFiles()
         self._last: tuple[str, Any] | None = None
@@ -107,7 +96,7 @@ def write_object(
     Raises:
         ArkError: the value is no such object, or it cannot be written there.
     """
-    writer: Codec = codecs.codec(kind, **options)
+    writer = codecs.codec(kind, **options)
     with open_output(wxfilename, pipes=pipes) as output:
         writer.write(output, value, binary=binary)
 

@@ -27,6 +27,8 @@ _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
 _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
+# How many lines are worked on at once: what that takes in memory stays small.
+_LINES = 1 << 20
 _LONGEST_KEY = 2**16 - 1
 # An odd number with well spread bits (2^64 over the golden ratio), as multiplicative hashing wants it.
 _MULTIPLIER = 0x9E3779B97F4A7C15
@@ -151,9 +153,11 @@ class Script:
 
     def check_sorted(self) -> None:
         """Raise :class:`OrderError` unless the keys are in the order of their bytes, each greater than the last."""
-        if len(self) < 2:
-            return
-        undecided = np.arange(len(self) - 1)
+        for begin in range(0, len(self) - 1, _LINES):
+            self._check_sorted(np.arange(begin, min(begin + _LINES, len(self) - 1)))
+
+    def _check_sorted(self, undecided: Indices) -> None:
+        """The same for these lines and those after each, eight bytes of the key at a time."""
         word = 0
         while len(undecided):
             left = self._words(undecided, word).byteswap()
@@ -252,8 +256,8 @@ class Script:
             if len(self) >= 2**32:
                 raise SpecifierError("a script of four milliards of lines cannot be looked up in", file=self.name)
             index = np.empty(len(self), np.uint64)
-            for begin in range(0, len(self), 1 << 20):
-                lines = np.arange(begin, min(begin + (1 << 20), len(self)))
+            for begin in range(0, len(self), _LINES):
+                lines = np.arange(begin, min(begin + _LINES, len(self)))
                 index[lines] = (self._hashes(lines) & np.uint64(0xFFFFFFFF << 32)) | lines.astype(np.uint64)
             index.sort()
             self._sorted_hashes = index

@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from io_ark.errors import ClosedError, OpenError, PipeError, PipesRefusedError, ReaderGoneError, WriteError
 from io_ark.source import BytesSource, FileSource, Source, StreamSource
@@ -26,13 +26,6 @@ logger = logging.getLogger("io_ark")
 NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
 OPEN_FILES = 64
 OUTPUT_BUFFER = 1 << 17
-
-
-class Sink(Protocol):
-    """What a codec writes to."""
-
-    def write(self, data: Any, /) -> object:
-        """Take these bytes (any object with a buffer)."""
 
 
 class OpenFile:

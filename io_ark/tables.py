@@ -24,7 +24,7 @@ from io_ark.errors import (
     TruncatedError,
     WriteError,
 )
-from io_ark.objects import Codec, Loader, name_key, ready
+from io_ark.objects import Loader, name_key, ready
 from io_ark.script import Script, split_line
 from io_ark.source import Source
 from io_ark.specifier import Rspecifier, Wspecifier, check_key, parse_rspecifier, parse_wspecifier, parse_wxfilename
@@ -143,7 +143,7 @@ class SequentialReader(Generic[Value]):
         self.close()
 
     def _archive(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> Entries:
-        decoder: Codec = codecs.codec(kind, **options)
+        decoder = codecs.codec(kind, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             source = opened.source
             begun = False
@@ -157,7 +157,8 @@ class SequentialReader(Generic[Value]):
                     yield key, ready(value)
                 _check_pipe(opened)
             except (FormatError, OpenError, PipeError) as error:
-                if not (table.permissive and begun):
+                # Where not even the first object can be read, this is no archive: an error even if permissive.
+                if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
                 self._skip(error, "the rest of the archive is passed over")
 
@@ -352,7 +353,7 @@ class _ArchiveReading(_Lookup):
 
     def __init__(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._decoder: Codec = codecs.codec(kind, **options)
+        self._decoder = codecs.codec(kind, **options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
         self._previous: bytes | None = None
 
@@ -508,7 +509,7 @@ class Writer(Generic[Value]):
     """
 
     def __init__(self, kind: str, wspecifier: str, *, pipes: bool = True, **options: Any) -> None:
-        self._encoder: Codec = codecs.codec(kind, **options)
+        self._encoder = codecs.codec(kind, **options)
         self._table = parse_wspecifier(wspecifier)
         target = _ToScript if self._table.kind == "scp" else _ToArchive
         self._target: _ToScript | _ToArchive = target(self._table, pipes)
