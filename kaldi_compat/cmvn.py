@@ -274,11 +274,25 @@ def sliding_mean_and_variance(
     else:
         last = as_like(lengths, features)[..., None]
         start, end = sliding_windows(xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options)
+    return window_mean_and_variance(zero_past(features, lengths), start, end)
+
+
+def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Mean and variance of the frames from ``start`` to before ``end``, for any number of windows.
+
+    Args:
+        features: ``(..., frames, dim)``.
+        start, end: ``(windows,)``, or ``(..., windows)`` for each of a batch.
+
+    Returns:
+        Means and variances ``(..., windows, dim)`` in double precision, and the windows' numbers of frames.
+    """
+    xp = namespace(features)
     size = end - start
 
     # Sums over windows are differences of running sums. Counted from the first frame's values these stay small, and
     # the variance, which such an offset leaves alone, keeps its digits.
-    wide = float64(zero_past(features, lengths))
+    wide = float64(features)
     origin = wide[..., :1, :]
     centred = wide - origin
 

@@ -75,7 +75,7 @@ def frames_of(
     first = shift // 2 - size // 2
     end = first + (count - 1) * shift + size
     if lengths is None:
-        left = torch.arange(first, 0, device=samples.device)
+        left = torch.arange(min(first, 0), 0, device=samples.device)
         right = torch.arange(total, max(end, total), device=samples.device)
         inside = samples[..., max(first, 0) : end]
         samples = torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)

@@ -1,0 +1,368 @@
+"""Audio that arrives in pieces, for a batch of streams at once: the whole utterance's numbers, as they become known.
+
+A stream is called with the next piece for each of its slots, and with which of them end with it; it gives the frames
+that are decided by then. It holds what coming frames still look at and no more, so its memory is bounded however long
+the audio. A slot that has ended is empty again and takes the next utterance.
+
+How far along each slot is, is counted on the CPU: pieces may lie on a GPU without the GPU ever being waited for.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.arrays import zero_past
+from kaldi_compat.cmvn import normalized_by, sliding_windows, window_mean_and_variance
+from kaldi_compat.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
+from kaldi_compat.errors import AudioError
+from kaldi_compat.feature import Generator, SpectralFeature, Warp
+from kaldi_compat.frames import num_frames, reflected
+from kaldi_compat.options import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
+from kaldi_compat.splice import splice_inside
+
+
+class Backlog:
+    """The part of each slot's past that is still needed, addressed by its number from the start of the utterance.
+
+    Attributes:
+        start: (slots,): the first item that is kept. It may lie ahead of ``end``: items on the way there are not kept.
+        end: (slots,): how many items came so far.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.start = torch.zeros(slots, dtype=torch.int64)
+        self.end = torch.zeros(slots, dtype=torch.int64)
+        self._items: Tensor | None = None  # (slots, width, ...): what was kept, and behind it the latest piece
+        self._width = 0  # of the kept part
+        self._seam = torch.zeros(slots, dtype=torch.int64)  # number of the latest piece's first item
+
+    def append(self, piece: Tensor, lengths: Tensor) -> None:
+        """Add the first ``lengths`` items of ``piece`` (slots, T, ...) to each slot."""
+        self._width = 0 if self._items is None else self._items.shape[1]
+        self._items = piece if self._items is None else torch.cat((self._items, piece), 1)
+        self._seam = self.end
+        self.end = self.end + lengths
+
+    def at(self, numbers: Tensor) -> Tensor:
+        """Items by number: (slots, n) to (slots, n, ...). Numbers that are not there give something of no meaning."""
+        assert self._items is not None
+        if self._items.shape[1] == 0:
+            return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
+        old = numbers < self._seam[:, None]
+        column = torch.where(old, numbers - self.start[:, None], self._width + numbers - self._seam[:, None])
+        column = column.clamp(0, self._items.shape[1] - 1).to(self._items.device, non_blocking=True)
+        column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
+        return torch.take_along_dim(self._items, column, 1)
+
+    def keep_from(self, start: Tensor, ended: Tensor) -> None:
+        """Let go of all items before ``start``, and of all those of slots that have ended."""
+        start = torch.where(ended, 0, start)
+        end = torch.where(ended, 0, self.end)
+        width = max(int((end - start).max()), 0) if len(end) else 0
+        self._items = self.at(start[:, None] + torch.arange(width)) if width else None
+        self.start, self.end = start, end
+
+
+class Stream(abc.ABC):
+    """Something computed frame by frame for ``slots`` streams at once.
+
+    Call it with a piece of each stream:
+
+    Args:
+        piece: ``(slots, T)`` samples, or ``(slots, T, dim)`` frames; without the first axis where there is one slot.
+        lengths: ``(slots,)``: how much of the piece counts in each slot; all of it if None. Zero for a slot that waits.
+        final: Which slots end with this piece: one bool for all, or ``(slots,)``. Their last frames come out, and the
+            slot starts anew.
+
+    Returns:
+        ``(slots, frames, dim)`` and how many frames count in each slot, ``(slots,)`` on the CPU; the others are zero.
+        For one slot without the batch axis the ``(frames, dim)`` alone.
+    """
+
+    item_axes = 0  # axes of one item: none for a sample, one for a frame
+
+    def __init__(self, slots: int = 1) -> None:
+        self.slots = slots
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all that came, in every slot."""
+        self._past = Backlog(self.slots)
+        self._done = torch.zeros(self.slots, dtype=torch.int64)  # frames that came out so far
+
+    def __call__(
+        self,
+        piece: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+    ) -> Any:
+        alone = piece.ndim == self.item_axes + 1 and self.slots == 1
+        batch = piece.unsqueeze(0) if alone else piece
+        if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
+            raise AudioError(
+                f"a piece for {self.slots} slots has the shape ({self.slots}, T{', dim' * self.item_axes}), "
+                f"not {tuple(piece.shape)}"
+            )
+        frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
+        return frames[0] if alone else (frames, counts)
+
+    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Tensor:
+        if lengths is None:
+            return torch.full((self.slots,), width)
+        counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
+        if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
+            raise AudioError(f"lengths must be {self.slots} numbers from 0 to {width}, not {counted.tolist()}")
+        return counted
+
+    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Tensor:
+        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots)
+
+    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+        past = self._past
+        past.append(piece, lengths)
+        known = torch.where(ended, self._frames_in(past.end), self._frames_decided_by(past.end))
+        counts = (known - self._done).clamp(min=0)
+        frames = self._compute(self._done, int(counts.max()) if len(counts) else 0)
+        frames = zero_past(frames, counts.to(frames.device, non_blocking=True))
+        self._done = self._done + counts
+        past.keep_from(self._oldest_needed(self._done, past.end), ended)
+        self._done = torch.where(ended, 0, self._done)
+        return frames, counts
+
+    @abc.abstractmethod
+    def _frames_in(self, end: Tensor) -> Tensor:
+        """How many frames a stream has that ends after ``end`` items."""
+
+    @abc.abstractmethod
+    def _frames_decided_by(self, end: Tensor) -> Tensor:
+        """How many frames are known after ``end`` items, whatever follows."""
+
+    @abc.abstractmethod
+    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+        """The first item that the frames from ``done`` on may look at, given that ``end`` items came."""
+
+    @abc.abstractmethod
+    def _compute(self, first: Tensor, count: int) -> Tensor:
+        """``count`` frames for each slot from frame ``first`` (slots,) on: (slots, count, dim)."""
+
+
+class FeatureStream(Stream):
+    """A spectral feature on audio in pieces: the frames that the feature gives for the whole utterance.
+
+    With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach beyond the end of the
+    audio come with the final piece, reflected there (Kaldi: OnlineGenericBaseFeature, NumFrames without flush).
+
+    Args:
+        feature: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
+        slots: Number of streams.
+
+    A call also takes ``vtln_warp`` (one, or one for each slot) and ``generator``, as the feature does.
+    Dithering draws noise for all slots up to the longest; only a single slot with a
+    :class:`~kaldi_compat.random.KaldiRandom` repeats the noise of the whole utterance.
+
+    >>> from kaldi_compat import Fbank
+    >>> stream = FeatureStream(Fbank(dither=0.0))
+    >>> stream(torch.zeros(500)).shape, stream(torch.zeros(300), final=True).shape
+    (torch.Size([1, 23]), torch.Size([2, 23]))
+    """
+
+    def __init__(self, feature: SpectralFeature, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = feature.options
+        self._parameters: dict[str, Any] = {}  # of the call under way
+        self._size, self._shift = feature.options.window_size, feature.options.window_shift
+        self._first = 0 if feature.options.snip_edges else self._shift // 2 - self._size // 2
+        # The frames' own audio is laid out in full, reflected ends included, and cut where each frame starts.
+        self._feature = feature
+        if not feature.options.snip_edges:
+            example = next(feature.buffers())
+            whole = type(feature)(dataclasses.replace(feature.options, snip_edges=True))
+            self._feature = whole.to(example.device, example.dtype)
+
+    def __call__(
+        self,
+        piece: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+        vtln_warp: Warp = 1.0,
+        generator: Generator = None,
+    ) -> Any:
+        self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
+        return super().__call__(piece, lengths, final=final)
+
+    def _frames_in(self, end: Tensor) -> Tensor:
+        return num_frames(end, self._size, self._shift, self.options.snip_edges)
+
+    def _frames_decided_by(self, end: Tensor) -> Tensor:
+        inside = num_frames(end - self._first, self._size, self._shift)
+        return torch.minimum(inside, self._frames_in(end))
+
+    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+        start = self._first + done * self._shift
+        # The reflection at the end looks back by up to a frame.
+        return start if self.options.snip_edges else torch.minimum(start, end - self._size).clamp(min=0)
+
+    def _compute(self, first: Tensor, count: int) -> Tensor:
+        samples = (count - 1) * self._shift + self._size if count else 0
+        numbers = (self._first + first * self._shift)[:, None] + torch.arange(samples)
+        if not self.options.snip_edges:
+            numbers = reflected(numbers, self._past.end.clamp(min=1)[:, None])
+        frames: Tensor = self._feature(self._past.at(numbers), **self._parameters)
+        return frames
+
+
+class ContextStream(Stream):
+    """A function of frames and their neighbours, with the first and the last frame repeated beyond the edges.
+
+    Args:
+        function: Takes ``(slots, left + frames + right, dim)`` and gives ``(slots, frames, any dim)``.
+        left, right: Frames before and after that it looks at.
+        slots: Number of streams.
+    """
+
+    item_axes = 1
+
+    def __init__(self, function: Callable[[Tensor], Tensor], left: int, right: int, slots: int = 1) -> None:
+        super().__init__(slots)
+        self._function, self._left, self._right = function, left, right
+
+    def _frames_in(self, end: Tensor) -> Tensor:
+        return end
+
+    def _frames_decided_by(self, end: Tensor) -> Tensor:
+        return (end - self._right).clamp(min=0)
+
+    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+        return torch.minimum(done - self._left, end - 1).clamp(min=0)
+
+    def _compute(self, first: Tensor, count: int) -> Tensor:
+        numbers = (first - self._left)[:, None] + torch.arange(self._left + count + self._right)
+        last = (self._past.end - 1).clamp(min=0)[:, None]
+        return self._function(self._past.at(torch.minimum(numbers.clamp(min=0), last)))
+
+
+class DeltaStream(ContextStream):
+    """:func:`~kaldi_compat.deltas.add_deltas` on frames in pieces, ``delta_order * delta_window`` frames late.
+
+    >>> stream = DeltaStream()
+    >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape
+    (torch.Size([6, 39]), torch.Size([14, 39]))
+    """
+
+    def __init__(self, options: DeltaOptions | None = None, slots: int = 1) -> None:
+        options = options or DeltaOptions()
+        context = delta_context(options)
+        super().__init__(lambda frames: deltas_inside(frames, options), context, context, slots)
+
+
+class ShiftedDeltaStream(ContextStream):
+    """:func:`~kaldi_compat.deltas.add_shifted_deltas` on frames in pieces."""
+
+    def __init__(self, options: ShiftedDeltaOptions | None = None, slots: int = 1) -> None:
+        options = options or ShiftedDeltaOptions()
+        super().__init__(lambda frames: shifted_deltas_inside(frames, options), *shifted_delta_context(options), slots)
+
+
+class SpliceStream(ContextStream):
+    """:func:`~kaldi_compat.splice.splice` on frames in pieces, ``right_context`` frames late."""
+
+    def __init__(self, options: SpliceOptions | None = None, slots: int = 1) -> None:
+        options = options or SpliceOptions()
+        super().__init__(
+            lambda frames: splice_inside(frames, options), options.left_context, options.right_context, slots
+        )
+
+
+class SlidingCmvnStream(Stream):
+    """:func:`~kaldi_compat.cmvn.sliding_cmvn` on frames in pieces.
+
+    With ``center=True`` a frame waits for the second half of its window. With ``center=False`` only the first frames
+    wait, until there are ``min_cmn_window`` of them.
+
+    >>> stream = SlidingCmvnStream(SlidingCmvnOptions(min_cmn_window=10))
+    >>> stream(torch.zeros(8, 13)).shape, stream(torch.zeros(8, 13)).shape
+    (torch.Size([0, 13]), torch.Size([16, 13]))
+    """
+
+    item_axes = 1
+
+    def __init__(self, options: SlidingCmvnOptions | None = None, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = options or SlidingCmvnOptions()
+
+    def _frames_in(self, end: Tensor) -> Tensor:
+        return end
+
+    def _frames_decided_by(self, end: Tensor) -> Tensor:
+        if self.options.center:
+            behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
+            full = torch.where(end >= self.options.cmn_window, end - behind, 0)
+            return full.clamp(min=0)
+        return torch.where(end >= self.options.min_cmn_window, end, 0)
+
+    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+        # A window that would reach beyond the end of the utterance moves back by as much.
+        oldest = torch.minimum(done, end) - self.options.cmn_window
+        if not self.options.center:
+            oldest = torch.where(end < self.options.min_cmn_window, 0, oldest)
+        return oldest.clamp(min=0)
+
+    def _compute(self, first: Tensor, count: int) -> Tensor:
+        past = self._past
+        end = past.end.clamp(min=1)[:, None]
+        times = torch.minimum(first[:, None] + torch.arange(count), end - 1)
+        window_start, window_end = sliding_windows(times, end, self.options)
+        kept = past.start[:, None]
+        frames = past.at(kept + torch.arange(int((end - kept).max())))
+        device = frames.device
+        now = torch.take_along_dim(frames, (times - kept).clamp(min=0).to(device)[..., None], 1)
+        mean, variance, size = window_mean_and_variance(
+            frames, (window_start - kept).to(device), (window_end - kept).to(device)
+        )
+        return normalized_by(now, mean, variance, size, self.options)
+
+
+class StreamChain:
+    """Streams one after the other, each fed with what the one before gives: called as the first of them.
+
+    >>> from kaldi_compat import Mfcc
+    >>> chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), DeltaStream())
+    >>> chain(torch.zeros(16000), final=True).shape
+    torch.Size([98, 39])
+    """
+
+    def __init__(self, *streams: Stream) -> None:
+        if not streams or len({stream.slots for stream in streams}) != 1:
+            raise AudioError("a chain is made of one or more streams with the same number of slots")
+        self.slots = streams[0].slots
+        self.streams = streams
+
+    def reset(self) -> None:
+        """Forget all that came, in every slot of every stream."""
+        for stream in self.streams:
+            stream.reset()
+
+    def __call__(
+        self,
+        piece: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+        **parameters: Any,
+    ) -> Any:
+        first, *others = self.streams
+        result = first(piece, lengths, final=final, **parameters)
+        for stream in others:
+            if isinstance(result, tuple):
+                result = stream(*result, final=final)
+            else:
+                result = stream(result, final=final)
+        return result
