@@ -48,7 +48,7 @@ def packed_irfft(re: Floats, im: Floats) -> Floats:
 
 
 def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32) -> tuple[Floats, Floats]:
-    """From the FFT of the even samples plus i times the odd ones to the signal's, or back: bins k and n/2 - k at once."""
+    """From the FFT of the even samples plus i times the odd ones to the signal's, or back; by pairs of bins."""
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)
     mirror = half - k

@@ -147,14 +147,27 @@ def convert(
     """
     kind_out = kind_out or kind
     if are_tables(source, target):
-        with (
-            io_ark.SequentialReader(kind, source) as reader,
-            io_ark.Writer(kind_out, target, **codec_options) as writer,
-        ):
-            return map_table(reader, writer, function)
+        return convert_table(kind, source, target, function, kind_out=kind_out, **codec_options)
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
     io_ark.write_object(kind_out, target, result, binary=binary)
     return Counts(done=1)
+
+
+def convert_table(
+    kind: str,
+    source: str,
+    target: str,
+    function: Callable[[str, Any], Any],
+    *,
+    kind_out: str = "",
+    **codec_options: Any,
+) -> Counts:
+    """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files."""
+    with (
+        io_ark.SequentialReader[Any](kind, source) as reader,
+        io_ark.Writer[Any](kind_out or kind, target, **codec_options) as writer,
+    ):
+        return map_table(reader, writer, function)
