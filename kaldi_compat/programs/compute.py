@@ -15,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.wave import Wave
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.options import FrameOptions, as_float32, option, require
 from kaldi_compat.programs.log import logger, vlog
 from kaldi_compat.programs.loop import Counts, Skip, Table
-from kaldi_compat.programs.pipeline import ahead, behind
+from kaldi_compat.programs.objects import Matrix, duration_of
+from kaldi_compat.programs.pipeline import behind, has_second_core
 
 if TYPE_CHECKING:
     from kaldi_compat.feature import SpectralFeature
 
-Matrix = npt.NDArray[np.float32]
 Options = TypeVar("Options", bound=FrameOptions)
 
 OUTPUT_FORMATS = ("kaldi", "htk")
@@ -100,15 +101,17 @@ def compute_features(
     with ExitStack() as stack:
         warps = None
         if isinstance(options, VtlnOptions) and options.vtln_map:
-            warps = stack.enter_context(io_ark.RandomAccessReader("float", options.vtln_map, utt2spk=options.utt2spk))
-        reader = stack.enter_context(io_ark.SequentialReader("wave", source))
+            warps = stack.enter_context(
+                io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
+            )
+        reader = stack.enter_context(io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()))
         htk = options.output_format == "htk"
-        writer = stack.enter_context(io_ark.Writer("htk" if htk else "matrix", target))
+        writer = stack.enter_context(io_ark.Writer[Any]("htk" if htk else "matrix", target))
         durations = None
         if options.write_utt2dur:
-            durations = stack.enter_context(io_ark.Writer("double", options.write_utt2dur))
+            durations = stack.enter_context(io_ark.Writer[float]("double", options.write_utt2dur))
         writing = stack.enter_context(behind(writer))
-        for key, wave in ahead(iter(reader)):
+        for key, wave in reader:
             try:
                 features = extractor(key, wave, warps)
             except Skip as reason:
@@ -117,7 +120,7 @@ def compute_features(
                 continue
             writing[key] = io_ark.Htk(features, htk_frame_shift, htk_code) if htk else features
             if durations is not None:
-                durations[key] = wave.duration
+                durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
             counts.done += 1
             if counts.total % LOG_EVERY == 0:
                 logger.info("Processed %d utterances", counts.total)
@@ -141,14 +144,15 @@ class Extractor:
         self.module = module.to(options.device)
         self.generator = KaldiRandom()
 
-    def __call__(self, key: str, wave: io_ark.Wave, warps: Table[float] | None) -> Matrix:
+    def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
         """The features.
 
         Raises:
             Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
         """
-        if wave.duration < as_float32(self.options.min_duration):
-            raise Skip(f"File: {key} is too short ({wave.duration:g} sec): producing no output.")
+        duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
+        if duration < as_float32(self.options.min_duration):
+            raise Skip(f"File: {key} is too short ({duration:g} sec): producing no output.")
         samples = wave.samples[self.channel(key, len(wave.samples))]
         warp = self.warp(key, warps)
         try:

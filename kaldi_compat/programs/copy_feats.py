@@ -12,6 +12,7 @@ import io_ark
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import are_tables, map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -58,12 +59,14 @@ def copy_table(options: Options, source: str, target: str) -> int:
     """Copy a table, compressed if asked to, and note the numbers of frames."""
     with ExitStack() as stack:
         if options.compress:
-            writer = stack.enter_context(io_ark.Writer("compressed-matrix", target, method=options.compression_method))
+            writer = stack.enter_context(
+                io_ark.Writer[Matrix]("compressed-matrix", target, method=options.compression_method)
+            )
         else:
-            writer = stack.enter_context(io_ark.Writer("matrix", target))
+            writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         num_frames = None
         if options.write_num_frames:
-            num_frames = stack.enter_context(io_ark.Writer("int", options.write_num_frames))
+            num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
 
         def copy(key: str, value: Any) -> np.ndarray[Any, Any]:
             matrix = matrix_of(value)
@@ -71,7 +74,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
                 num_frames[key] = len(matrix)
             return matrix
 
-        reader = stack.enter_context(io_ark.SequentialReader(options.kind_in, source))
+        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source))
         counts = map_table(reader, writer, copy)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status

@@ -8,6 +8,7 @@ import io_ark
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import FileSink, map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -34,7 +35,7 @@ class Options:
 def main(options: Options, source: str) -> int:
     """Write the files."""
     sink = FileSink("htk", options.output_dir, options.output_ext)
-    with io_ark.SequentialReader("matrix", source) as reader:
+    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         counts = map_table(reader, sink, lambda _, feats: io_ark.Htk(feats, options.sample_period, options.sample_kind))
     logger.info("Wrote %d files in HTK's format in %s", counts.done, options.output_dir)
     return counts.status

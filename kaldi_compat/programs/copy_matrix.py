@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.options import as_float32, option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import convert
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -23,8 +23,6 @@ e.g.:  copy-matrix --binary=false 1.mat -
 """
 
 LOG_FLOOR = np.float32(1.0e-20)
-
-Matrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,4 +72,5 @@ def softmax(matrix: Matrix) -> Matrix:
     if matrix.size == 0:
         return matrix
     exponentials = np.exp(matrix - matrix.max(axis=-1, keepdims=True), dtype=np.float64)
-    return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
+    shares: Matrix = (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return shares

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import are_tables, convert
+from kaldi_compat.programs.objects import Vector
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -20,8 +20,6 @@ Usage: copy-vector [options] <vector-rspecifier> <vector-wspecifier>
 e.g.:  copy-vector --binary=false 1.vec -
        copy-vector ark:2.vec ark,t:-
 """
-
-Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 import io_ark
 from kaldi_compat.options import as_float32, option, require
 from kaldi_compat.programs.files import text_lines
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Skip, map_lines
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import ERROR_STATUS, program
 from kaldi_compat.programs.segments import TO_THE_END, Segment, parse_segment
 
@@ -24,8 +22,6 @@ Ranges in a script file (feats.ark:1234[0:99]) do the same without a copy of the
 Usage: extract-feature-segments [options] <feats-rspecifier> <segments-file> <feats-wspecifier>
 e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 """
-
-Matrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +53,10 @@ class Options:
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
     """Write each segment."""
-    with io_ark.Writer("matrix", target) as writer, io_ark.RandomAccessReader("matrix", source) as features:
+    with (
+        io_ark.Writer[Matrix]("matrix", target) as writer,
+        io_ark.RandomAccessReader[Matrix]("matrix", source) as features,
+    ):
 
         def extract(line: str) -> tuple[str, Matrix]:
             segment = parse_segment(line)

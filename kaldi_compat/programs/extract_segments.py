@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.codecs.wave import Wave
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import option
 from kaldi_compat.programs.files import text_lines
@@ -36,9 +37,12 @@ class Options:
 @program("extract-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
     """Write each segment; success even if there is none, as in Kaldi."""
-    with io_ark.RandomAccessReader("wave", source) as recordings, io_ark.Writer("wave", target) as writer:
+    with (
+        io_ark.RandomAccessReader[Wave]("wave", source) as recordings,
+        io_ark.Writer[Wave]("wave", target) as writer,
+    ):
 
-        def extract(line: str) -> tuple[str, io_ark.Wave]:
+        def extract(line: str) -> tuple[str, Wave]:
             segment = parse_segment(line)
             if segment.recording not in recordings:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
@@ -49,7 +53,7 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
     return 0
 
 
-def cut(recording: io_ark.Wave, segment: Segment, options: Options) -> io_ark.Wave:
+def cut(recording: Wave, segment: Segment, options: Options) -> Wave:
     """The segment's audio, in Kaldi's mixture of single and double precision, which decides the last sample.
 
     Raises:
@@ -72,10 +76,10 @@ def cut(recording: io_ark.Wave, segment: Segment, options: Options) -> io_ark.Wa
         raise Skip(f"Segment {segment.key} too short, skipping it.")
     if segment.channel is None and channels > 1:
         raise AudioError(
-            f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one, in a fifth field"
+            f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one (fifth field)"
         )
     channel = segment.channel or 0
     if channel >= channels:
         raise Skip(f"Invalid channel {channel} >= {channels}. Skipping segment {segment.key}")
     first, last = (int(time * float(rate) + 0.5) for time in (segment.start, end))
-    return io_ark.Wave(recording.sample_frequency, recording.samples[channel : channel + 1, first:last])
+    return Wave(recording.sample_frequency, recording.samples[channel : channel + 1, first:last])

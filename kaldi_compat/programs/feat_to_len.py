@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io_ark
 from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import NoOptions, program
 
 USAGE = """
@@ -18,10 +19,10 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
-    with io_ark.SequentialReader("matrix", source) as reader:
+    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         if target is None:
             print(sum(len(feats) for _, feats in reader))
         else:
-            with io_ark.Writer("int", target) as writer:
+            with io_ark.Writer[int]("int", target) as writer:
                 map_table(reader, writer, lambda _, feats: len(feats))
     return 0

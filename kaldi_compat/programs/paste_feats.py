@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger, vlog
 from kaldi_compat.programs.loop import Skip, beside, map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import ERROR_STATUS, program
 
 USAGE = """
@@ -23,8 +23,6 @@ Usage: paste-feats [options] <feats-rspecifier1> <feats-rspecifier2> [<feats-rsp
 e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" ark:feats-out.ark
        paste-feats foo.mat bar.mat baz.mat
 """
-
-Matrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +40,9 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     if not io_ark.is_table_rspecifier(source):
         return paste_files(options, [source, *others], target)
     with ExitStack() as stack:
-        writer = stack.enter_context(io_ark.Writer("matrix", target))
-        reader = stack.enter_context(io_ark.SequentialReader("matrix", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader("matrix", name))) for name in others]
+        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
+        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Matrix]("matrix", name))) for name in others]
 
         def paste(key: str, feats: Matrix) -> Matrix:
             return pasted(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import beside, map_table
+from kaldi_compat.programs.objects import Vector
 from kaldi_compat.programs.program import ERROR_STATUS, NoOptions, program
 
 USAGE = """
@@ -20,17 +20,15 @@ Usage: paste-vectors [options] <rspecifier1> <rspecifier2> [<rspecifier3> ...] <
 e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 """
 
-Vector = npt.NDArray[np.float32]
-
 
 @program("paste-vectors", USAGE, at_least=3)
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     """Paste tables."""
     *others, target = others_and_target
     with ExitStack() as stack:
-        writer = stack.enter_context(io_ark.Writer("vector", target))
-        reader = stack.enter_context(io_ark.SequentialReader("vector", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader("vector", name))) for name in others]
+        writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
+        reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source))
+        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", name))) for name in others]
 
         def paste(key: str, vector: Vector) -> Vector:
             return np.concatenate([vector, *(beside(key, name, other) for name, other in readers)])

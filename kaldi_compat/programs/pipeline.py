@@ -1,4 +1,4 @@
-"""Reading and writing in threads of their own, so that they overlap with computing where there is a second core.
+"""Writing in a thread of its own, so that it overlaps with computing where there is a second core.
 
 What waits between the threads is bounded, so memory does not grow with the length of a table.
 """
@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
-from io_ark.background import read_ahead
 from kaldi_compat.programs.loop import Sink
-
-Entry = TypeVar("Entry")
 
 WAITING = 8
 
@@ -24,11 +20,6 @@ WAITING = 8
 def has_second_core() -> bool:
     """Whether this process may use more than one core."""
     return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
-
-
-def ahead(entries: Iterator[Entry]) -> Iterator[Entry]:
-    """The same entries, read by a thread while earlier ones are worked on, if there is a second core."""
-    return read_ahead(entries) if has_second_core() else entries
 
 
 def behind(writer: Sink) -> AbstractContextManager[Sink]:

@@ -9,6 +9,7 @@ import io_ark
 from kaldi_compat.options import require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import NoOptions, program
 
 USAGE = """
@@ -23,14 +24,14 @@ e.g.:  select-feats 0,24-22,3-12 scp:feats.scp ark,scp:selected.ark,selected.scp
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
     """Select from each utterance; the dimension is the first utterance's."""
-    with io_ark.SequentialReader("matrix", source) as reader:
+    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         entries = iter(reader)
         first = next(entries, None)
         if first is None:
             logger.warning("%s holds no features", source)
             return 0
         columns = selected(selection, first[1].shape[1])
-        with io_ark.Writer("matrix", target) as writer:
+        with io_ark.Writer[Matrix]("matrix", target) as writer:
             map_table(itertools.chain([first], entries), writer, lambda _, feats: feats[:, columns])
     return 0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Skip, convert
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -20,8 +20,6 @@ Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
        shift-feats --shift=1 foo.mat bar.mat
 """
-
-Matrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Skip, map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -19,8 +19,6 @@ Takes every n-th frame of features; with a negative n, repeats each frame -n tim
 Usage: subsample-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subsample-feats --n=2 ark:- ark:-
 """
-
-Matrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,7 @@ def main(options: Options, source: str, target: str) -> int:
             raise Skip(f"For utterance {key}, output would have no rows, producing no output.")
         return result
 
-    with io_ark.SequentialReader("matrix", source) as reader, io_ark.Writer("matrix", target) as writer:
+    with io_ark.SequentialReader[Matrix]("matrix", source) as reader, io_ark.Writer[Matrix]("matrix", target) as writer:
         counts = map_table(reader, writer, subsample)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
     logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)

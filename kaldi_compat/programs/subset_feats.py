@@ -12,6 +12,7 @@ from kaldi_compat.options import option, require
 from kaldi_compat.programs.files import text_lines
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Skip, map_table
+from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -44,7 +45,7 @@ class Options:
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy the subset; success without a list, even of an empty table, as in Kaldi."""
-    with io_ark.Writer("matrix", target) as writer, io_ark.SequentialReader("matrix", source) as reader:
+    with io_ark.Writer[Matrix]("matrix", target) as writer, io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         if not options.include and not options.exclude:
             map_table(islice(reader, options.n), writer, lambda _, feats: feats)
             return 0

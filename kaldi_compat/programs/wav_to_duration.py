@@ -10,6 +10,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.objects import duration_of
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -33,15 +34,14 @@ def main(options: Options, source: str, target: str) -> int:
     durations: list[float] = []
 
     def duration(key: str, wave: Any) -> float:
-        if not options.read_entire_file and wave.is_streamed:
-            raise AudioError(
-                f"{key}: the header does not say how long it is; --read-entire-file=true counts the samples"
-            )
-        durations.append(wave.duration)
+        num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
+        if num_samples is None:
+            raise AudioError(f"{key}: its header has no duration; --read-entire-file=true counts the samples")
+        durations.append(duration_of(num_samples, wave.sample_frequency))
         return durations[-1]
 
     kind = "wave" if options.read_entire_file else "wave-info"
-    with io_ark.Writer("float", target) as writer, io_ark.SequentialReader(kind, source) as reader:
+    with io_ark.Writer[float]("float", target) as writer, io_ark.SequentialReader[Any](kind, source) as reader:
         counts = map_table(reader, writer, duration)
     logger.info("Printed duration for %d audio files.", counts.done)
     if durations:

@@ -1,0 +1,14 @@
+"""What tables hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float32]
+
+
+def duration_of(num_samples: int, rate: float) -> float:
+    """Audio's length in seconds, in Kaldi's single precision (src/feat/wave-reader.h)."""
+    return float(np.float32(num_samples) / np.float32(rate))
