@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import Wave
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.options import FrameOptions, as_float32, option, require
@@ -118,7 +119,7 @@ def compute_features(
                 counts.failed += 1
                 logger.warning("%s", reason)
                 continue
-            writing[key] = io_ark.Htk(features, htk_frame_shift, htk_code) if htk else features
+            writing[key] = HtkFeatures(features, htk_frame_shift, htk_code) if htk else features
             if durations is not None:
                 durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
             counts.done += 1

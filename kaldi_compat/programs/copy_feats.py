@@ -6,9 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import io_ark
+from io_ark.codecs.htk import HtkFeatures
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import are_tables, map_table
@@ -80,6 +79,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def matrix_of(value: Any) -> np.ndarray[Any, Any]:
-    """The matrix alone of what was read (an HTK file has a header beside it)."""
-    return np.asarray(getattr(value, "matrix", value))
+def matrix_of(value: Any) -> Matrix:
+    """The matrix of what was read: an HTK file has a header beside it."""
+    matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
+    return matrix

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import io_ark
+from io_ark.codecs.htk import HtkFeatures
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import FileSink, map_table
@@ -36,6 +37,8 @@ def main(options: Options, source: str) -> int:
     """Write the files."""
     sink = FileSink("htk", options.output_dir, options.output_ext)
     with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
-        counts = map_table(reader, sink, lambda _, feats: io_ark.Htk(feats, options.sample_period, options.sample_kind))
+        counts = map_table(
+            reader, sink, lambda _, feats: HtkFeatures(feats, options.sample_period, options.sample_kind)
+        )
     logger.info("Wrote %d files in HTK's format in %s", counts.done, options.output_dir)
     return counts.status

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kaldi_compat.libm import expf, logf
 from kaldi_compat.options import as_float32, option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import convert
@@ -53,13 +54,13 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def transformed(matrix: Matrix, options: Options) -> Matrix:
-    """The matrix after what the options ask for; functions in double precision, rounded once."""
+    """The matrix after what the options ask for."""
     if options.scale != 1.0:
         matrix = matrix * np.float32(options.scale)
     if options.apply_log:
-        matrix = np.log(np.maximum(matrix, LOG_FLOOR), dtype=np.float64).astype(np.float32)
+        matrix = logf(np.maximum(matrix, LOG_FLOOR))
     if options.apply_exp:
-        matrix = np.exp(matrix, dtype=np.float64).astype(np.float32)
+        matrix = expf(matrix)
     if options.apply_softmax_per_row:
         matrix = softmax(matrix)
     if options.apply_power != 1.0:
@@ -68,9 +69,9 @@ def transformed(matrix: Matrix, options: Options) -> Matrix:
 
 
 def softmax(matrix: Matrix) -> Matrix:
-    """Exponentials of each row, divided by their sum."""
+    """Exponentials of each row, divided by their sum, which is taken in Kaldi's order."""
     if matrix.size == 0:
         return matrix
-    exponentials = np.exp(matrix - matrix.max(axis=-1, keepdims=True), dtype=np.float64)
-    shares: Matrix = (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
-    return shares
+    exponentials = expf(matrix - matrix.max(axis=-1, keepdims=True))
+    sums = np.add.accumulate(exponentials, axis=-1)[:, -1:]
+    return exponentials * (1.0 / sums.astype(np.float64)).astype(np.float32)

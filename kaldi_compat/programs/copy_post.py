@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+import io_ark
+from io_ark.codecs.posterior import Posterior
 from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.program import program
 
 USAGE = """
 Copies tables of posteriors, optionally scaling them.
@@ -19,3 +26,25 @@ class Options:
     """Options of copy-post."""
 
     scale: float = option(1.0, "factor on the posteriors; 0 removes them")
+
+
+@program("copy-post", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Copy a table."""
+    with (
+        io_ark.SequentialReader[Posterior]("posterior", source) as reader,
+        io_ark.Writer[Posterior]("posterior", target) as writer,
+    ):
+        counts = map_table(reader, writer, lambda _, posterior: scaled(posterior, options.scale))
+    logger.info("Done copying %d posteriors.", counts.done)
+    return counts.status
+
+
+def scaled(posterior: Posterior, scale: float) -> Posterior:
+    """Each weight times ``scale``, in single precision; nothing is left if that is zero."""
+    if scale == 1.0:
+        return posterior
+    if scale == 0.0:
+        return [[] for _ in posterior]
+    factor = np.float32(scale)
+    return [[(index, float(np.float32(weight) * factor)) for index, weight in frame] for frame in posterior]

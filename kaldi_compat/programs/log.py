@@ -9,7 +9,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -49,6 +49,13 @@ def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
     return code.co_filename, traceback.tb_lineno, code.co_name
 
 
+def say(text: str) -> None:
+    """Write a line to whatever standard error is now; one that is closed or broken must not stop the work."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 class KaldiFormatter(logging.Formatter):
     """A log record as Kaldi prints it (src/base/kaldi-error.cc)."""
 
@@ -68,14 +75,10 @@ class KaldiFormatter(logging.Formatter):
 
 
 class StandardErrorHandler(logging.Handler):
-    """Writes to whatever standard error is now; one that is closed or broken must not stop the work."""
+    """Writes records to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
-            sys.stderr.write(self.format(record) + "\n")
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            pass
+        say(self.format(record))
 
 
 @contextmanager

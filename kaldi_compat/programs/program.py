@@ -33,7 +33,7 @@ from typing import Any
 from io_ark.errors import ArkError
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.programs.command_line import parse, shell_line, usage
-from kaldi_compat.programs.log import log_error, logging_as_kaldi
+from kaldi_compat.programs.log import log_error, logging_as_kaldi, say
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
@@ -70,15 +70,17 @@ class Program:
             try:
                 line = parse(argv, self.options)
             except KaldiCompatError as error:
+                say(self.usage())
+                say(f"Command line was: {shell_line([self.name, *argv])}")
                 log_error(error)
                 return ERROR_STATUS
         if line.standard.help:
-            print(self.usage(), file=sys.stderr)
+            say(self.usage())
             return 0
         if line.standard.print_args:
-            print(shell_line([self.name, *argv]), "", file=sys.stderr, flush=True)
+            say(f"{shell_line([self.name, *argv])} ")
         if not self.at_least <= len(line.arguments) <= self.at_most:
-            print(self.usage(), file=sys.stderr)
+            say(self.usage())
             return USAGE_STATUS
         with logging_as_kaldi(self.name, line.standard.verbose):
             return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
