@@ -11,14 +11,21 @@ from typing import Any
 
 from io_ark.codecs.basic import Codec
 from io_ark.errors import FormatError
+from io_ark.source import Source
 
-__all__ = ["KINDS", "Codec", "codec"]
+__all__ = ["KINDS", "Codec", "codec", "guess"]
 
 # kind: (module, class, arguments). A module is imported when one of its kinds is first asked for.
 _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "matrix": ("matrix", "MatrixCodec", {"dtype": "float32"}),
     "double-matrix": ("matrix", "MatrixCodec", {"dtype": "float64"}),
     "compressed-matrix": ("compressed", "CompressedMatrixCodec", {}),
+    "general-matrix": ("general", "GeneralMatrixCodec", {}),
+    "sparse-vector": ("sparse", "SparseVectorCodec", {}),
+    "sparse-matrix": ("sparse", "SparseMatrixCodec", {}),
+    "packed-matrix": ("packed", "PackedMatrixCodec", {"form": "packed"}),
+    "sp-matrix": ("packed", "PackedMatrixCodec", {"form": "symmetric"}),
+    "tp-matrix": ("packed", "PackedMatrixCodec", {"form": "triangular"}),
     "vector": ("vector", "VectorCodec", {"dtype": "float32"}),
     "double-vector": ("vector", "VectorCodec", {"dtype": "float64"}),
     "int-vector": ("integers", "IntVectorCodec", {"dtype": "int32"}),
@@ -32,6 +39,12 @@ _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bool": ("scalar", "BoolCodec", {}),
     "token": ("token", "TokenCodec", {}),
     "token-vector": ("token", "TokenVectorCodec", {}),
+    "posterior": ("posterior", "PosteriorCodec", {}),
+    "gauss-posterior": ("posterior", "GaussPosteriorCodec", {}),
+    "nnet-example": ("nnet_example", "NnetExampleCodec", {}),
+    "nnet-chain-example": ("nnet_example", "NnetChainExampleCodec", {}),
+    "htk": ("htk", "HtkCodec", {}),
+    "sphinx": ("sphinx", "SphinxCodec", {}),
     "wave": ("wave", "WaveCodec", {}),
     "wave-info": ("wave", "WaveInfoCodec", {}),
 }
@@ -64,3 +77,20 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
         return made(**(arguments | options))  # type: ignore[no-any-return]
     except TypeError as error:
         raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
+
+
+def guess(source: Source) -> Any:
+    """The object that starts at the next byte of ``source``, whatever kind it is.
+
+    Raises:
+        FormatError: no kind of object looks like that.
+        TruncatedError: the object is not all there.
+
+    >>> from io_ark.source import BytesSource
+    >>> guess(BytesSource(b" [ 1 2 3 ]\\n"))
+    array([1., 2., 3.], dtype=float32)
+    """
+    from io_ark.codecs.guessing import kind_of
+
+    kind, options = kind_of(source)
+    return codec(kind, **options).read(source)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import struct
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
-from io_ark.errors import FormatError
+from io_ark.errors import FormatError, TruncatedError
 from io_ark.source import Source
 
 logger = logging.getLogger("io_ark")
@@ -172,10 +173,14 @@ def _read_samples(source: Source, info: WaveInfo) -> bytes | bytearray | memoryv
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """The header of a wave file; the samples are left unread. Read only."""
+    """The header of a wave file; the samples are passed over, as far as they are there. Read only."""
 
     def read(self, source: Source) -> WaveInfo:
-        return read_info(source)
+        info = read_info(source)
+        # In an archive the next key follows the samples. A file that is cut short still says how long it should be.
+        with suppress(TruncatedError):
+            source.skip(info.data_bytes or 0)
+        return info
 
     def write(self, sink: Sink, value: WaveInfo, *, binary: bool = True) -> None:
         raise FormatError("a header of a wave file without its samples cannot be written")

@@ -1,0 +1,147 @@
+"""Acceptors of OpenFst's standard (tropical) arcs, read: the numerator graphs of chain training examples.
+
+Source: the layout that OpenFst's ``compact-fst.h`` and ``fst.h`` write; for text, ``ReadFstKaldi`` in Kaldi's
+``src/fstext/kaldi-fst-io-inl.h``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import INT32_MAX, INTEGER, shown
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+_MAGIC = 2125659606
+_LENGTH = struct.Struct("<i")
+_HEADER = struct.Struct("<iiQqqq")
+_HAS_SYMBOLS = 1 | 2
+_IS_ALIGNED = 4
+_ALIGNED_VERSION = 1
+_ALIGNMENT = 16
+_FINAL = -1
+_ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
+# Longer names of types than any in use are no names.
+_LONGEST_NAME = 100
+
+
+class Acceptor(NamedTuple):
+    """A weighted acceptor; weights are costs (negative logarithms).
+
+    Attributes:
+        start: the state to start in; -1 if there are no states.
+        final_costs: float32 of shape (states,): infinite for states that are not final.
+        states: int32 of shape (arcs,): the state that each arc leaves, ascending.
+        labels: int32 of shape (arcs,).
+        costs: float32 of shape (arcs,).
+        next_states: int32 of shape (arcs,).
+    """
+
+    start: int
+    final_costs: Array
+    states: Array
+    labels: Array
+    costs: Array
+    next_states: Array
+
+
+def read_acceptor(source: Source, binary: bool) -> Acceptor:
+    """An acceptor: in binary OpenFst's ``compact_acceptor``, in text one arc to a line, up to an empty line."""
+    return _read_compact(source) if binary else _read_lines(source)
+
+
+def _read_name(source: Source) -> bytes:
+    (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
+    if not 0 <= length <= _LONGEST_NAME:
+        source.fail(f"the name of an FST's type has {length} bytes")
+    return bytes(source.read(length))
+
+
+def _read_compact(source: Source) -> Acceptor:
+    at = source.tell()
+    if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
+        source.fail("an FST in OpenFst's binary format should stand here", at)
+    types = _read_name(source), _read_name(source)
+    if types != (b"compact_acceptor", b"standard"):
+        source.fail(f"an FST of type {shown(types[0])} and arcs {shown(types[1])}, where compact_acceptor and standard "
+                    "are read", at)  # fmt: skip
+    version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
+    if flags & _HAS_SYMBOLS:
+        source.fail("an FST that carries its symbol tables, which is not read", at)
+    if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
+        source.fail(f"an FST of {count} states that starts in state {start}", at)
+    aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
+    ends = _read_aligned(source, aligned, "<u4", count + 1).astype(np.int64)
+    if ends[0] != 0 or (np.diff(ends) < 0).any():
+        source.fail("the states of an FST do not follow each other", at)
+    elements = _read_aligned(source, aligned, _ELEMENT, int(ends[-1]))
+    owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
+    final = elements["label"] == _FINAL
+    final_costs = np.full(count, np.inf, np.float32)
+    final_costs[owners[final]] = elements["weight"][final]
+    arcs = elements[~final]
+    if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
+        source.fail("an arc of an FST leads to a state that is not there", at)
+    return Acceptor(start, final_costs, owners[~final], *(np.ascontiguousarray(arcs[n]) for n in _ARC_FIELDS))
+
+
+_ARC_FIELDS = ("label", "weight", "next_state")
+
+
+def _read_aligned(source: Source, aligned: bool, dtype: npt.DTypeLike, count: int) -> Array:
+    if aligned:
+        source.skip(-source.tell() % _ALIGNMENT)
+    return source.read_array(dtype, count)
+
+
+def _read_lines(source: Source) -> Acceptor:
+    arcs: list[tuple[int, int, float, int]] = []
+    final: dict[int, float] = {}
+    start = -1
+    if source.read_line().strip():
+        source.fail("an FST in text starts on a line of its own")
+    while words := _next_words(source):
+        at = source.tell()
+        numbers = [_number(source, word) for word in words]
+        state = _state(source, numbers[0])
+        start = state if start < 0 else start
+        if len(words) <= 2:
+            final[state] = numbers[1] if len(words) == 2 else 0.0
+        elif len(words) in (4, 5) and numbers[2] == numbers[3]:
+            arcs.append((state, int(numbers[2]), numbers[4] if len(words) == 5 else 0.0, _state(source, numbers[1])))
+        else:
+            source.fail(f"a line of {len(words)} words is no arc of an acceptor (state, next state, label, the same "
+                        "label, cost) and no final state", at)  # fmt: skip
+    count = 1 + max([start, *final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
+    if count > 2 * (len(arcs) + len(final)) + 1:
+        source.fail(f"an FST with {count} states, most of which have neither an arc nor are final")
+    final_costs = np.full(count, np.inf, np.float32)
+    for state, cost in final.items():
+        final_costs[state] = cost
+    arcs.sort(key=lambda arc: arc[0])
+    columns = zip(*arcs, strict=True) if arcs else ((), (), (), ())
+    states, labels, costs, next_states = columns
+    return Acceptor(start, final_costs, np.array(states, np.int32), np.array(labels, np.int32),
+                    np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip
+
+
+def _next_words(source: Source) -> list[bytes]:
+    return source.read_line().split()
+
+
+def _number(source: Source, word: bytes) -> float:
+    try:
+        return int(word) if INTEGER.fullmatch(word) else float(word)
+    except ValueError:
+        source.fail(f"{shown(word)} is no number of an FST")
+
+
+def _state(source: Source, number: float) -> int:
+    if number != int(number) or not 0 <= number < INT32_MAX:
+        source.fail(f"{number} is no state of an FST")
+    return int(number)

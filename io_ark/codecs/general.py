@@ -1,0 +1,42 @@
+"""A matrix that is kept as it was stored: dense, compressed or sparse.
+
+Source: ``GeneralMatrix`` in Kaldi's ``src/matrix/sparse-matrix.cc``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, peek_byte
+from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
+from io_ark.codecs.matrix import MatrixCodec
+from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
+from io_ark.source import Source
+
+GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
+
+
+class GeneralMatrixCodec(Codec[GeneralMatrix]):
+    """An array of float32, a :class:`CompressedMatrix` or a :class:`SparseMatrix`, as which it is written, too."""
+
+    _dense = MatrixCodec()
+    _compressed = CompressedMatrixCodec()
+    _sparse = SparseMatrixCodec()
+
+    def read_body(self, source: Source, binary: bool) -> GeneralMatrix:
+        first = peek_byte(source, binary)
+        if first == (b"S" if binary else b"r"):
+            return self._sparse.read_body(source, binary)
+        if binary and first == b"C":
+            return self._compressed.read_body(source, binary)
+        return self._dense.read_body(source, binary)
+
+    def write_body(self, sink: Sink, value: GeneralMatrix, binary: bool) -> None:
+        if isinstance(value, SparseMatrix):
+            self._sparse.write_body(sink, value, binary)
+        elif isinstance(value, CompressedMatrix):
+            self._compressed.write_body(sink, value, binary)
+        else:
+            self._dense.write_body(sink, value, binary)

@@ -1,0 +1,120 @@
+"""What kind of object stands somewhere, told from its first bytes.
+
+In binary, most objects start with a token that says what they are. Those that do not (integers, vectors of them,
+posteriors) are told apart by how their lengths work out. In text it is the look that decides; where two kinds look
+alike, the more usual one is meant: a line of one integer is an integer (not a vector of one), ``[ ]`` is a matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs import codec
+from io_ark.codecs.basic import INTEGER, NUMBER
+from io_ark.errors import FormatError, TruncatedError
+from io_ark.source import BytesSource, Source
+
+# How far to look for what tells kinds of text or of integers apart. What is longer is one long row of them.
+_WINDOW = 1 << 20
+
+_TOKENS = {
+    b"FM": ("matrix", {}), b"DM": ("double-matrix", {}),
+    b"CM": ("matrix", {}), b"CM2": ("matrix", {}), b"CM3": ("matrix", {}),
+    b"FV": ("vector", {}), b"DV": ("double-vector", {}),
+    b"FP": ("packed-matrix", {}), b"DP": ("packed-matrix", {"dtype": np.float64}),
+    b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
+    b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
+}  # fmt: skip
+# In this order: where the bytes allow for several, the first is taken.
+_INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
+
+
+def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
+    """The kind of the object that starts here, which stays unread, and the options to read it with."""
+    head = source.peek(20)
+    if head[:4] in (b"RIFF", b"RIFX"):
+        return "wave", {}
+    if head[:2] != b"\0B":
+        return _text_kind(source), {}
+    body = head[2:]
+    token = body.split(b" ", 1)[0]
+    if token in _TOKENS:
+        return _TOKENS[token]
+    if body[:1] == b"\x04":
+        return _integer_kind(source), {}
+    if body[:1] == b"\x08":
+        return "double", {}
+    if body[:1] in (b"T", b"F"):
+        return "bool", {}
+    source.fail("no kind of object starts like this")
+
+
+def _integer_kind(source: Source) -> str:
+    """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
+    window = source.peek(_WINDOW)
+    for kind in _INTEGER_KINDS:
+        trial = BytesSource(window)
+        try:
+            codec(kind).read(trial)
+        except TruncatedError:
+            if len(window) == _WINDOW:
+                return kind
+        except FormatError:
+            pass
+        else:
+            if trial.peek(1) != b"\x04":
+                return kind
+    # One number: a float if as an integer it were unusually large (as nearly all floats are).
+    return "int" if -1 <= int.from_bytes(window[3:7], "little", signed=True) < 1 << 24 else "float"
+
+
+def _text_kind(source: Source) -> str:
+    for size in 1 << 12, _WINDOW:
+        text = source.peek(size)
+        start = text.lstrip(b" \t")
+        if b"]" in start if start.startswith(b"[") else b"\n" in start or len(text) < size:
+            break
+    if start.startswith(b"["):
+        return _bracket_kind(start)
+    if start.startswith(b"rows="):
+        return "sparse-matrix"
+    if start.startswith(b"dim="):
+        return "sparse-vector"
+    for token, (kind, _) in _TOKENS.items():
+        if start.startswith(token + b" "):
+            return kind
+    line = start.split(b"\n", 1)[0]
+    words = line.split()
+    if b";" in line:
+        return _list_kind(line)
+    if words and all(INTEGER.fullmatch(word) for word in words):
+        return "int" if len(words) == 1 else "int-vector"
+    if len(words) != 1:
+        return "token-vector"
+    if NUMBER.fullmatch(words[0]):
+        return "double"
+    return "bool" if words[0] in (b"T", b"F") else "token"
+
+
+def _bracket_kind(text: bytes) -> str:
+    """What a text that starts with ``[`` is."""
+    inside, _, after = text[1:].partition(b"]")
+    if b"\n" in inside or b";" in inside:
+        counts = [len(row.split()) for row in re.split(rb"[\n;]", inside) if row.strip()]
+        triangle = len(counts) > 1 and counts == list(range(1, len(counts) + 1))
+        return "packed-matrix" if triangle else "matrix"
+    # Each frame of a posterior ends with "] ", be it the last one.
+    if after.startswith(b" "):
+        return "posterior"
+    return "vector" if inside.strip() else "matrix"
+
+
+def _list_kind(line: bytes) -> str:
+    """What a line with semicolons in it is: lists that each end with one, or pairs that one stands between."""
+    if line.rstrip().endswith(b";"):
+        return "int-vector-vector"
+    whole = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
+    return "int-pair-vector" if whole else "float-pair-vector"

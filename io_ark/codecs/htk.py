@@ -1,0 +1,68 @@
+"""Features in HTK's format: a header of 12 bytes, then big-endian floats.
+
+Source: ``ReadHtk`` and ``WriteHtk`` in Kaldi's ``src/matrix/kaldi-matrix.cc``; the HTK Book, section 5.10.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, raw_bytes
+from io_ark.codecs.dense import as_matrix
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+_HEADER = struct.Struct(">iihH")
+_BASE = 0o77
+_COMPRESSED = 0o2000
+_CHECKSUM = 0o10000
+_VECTOR_QUANTIZED = 0o40000
+# WAVEFORM, IREFC and DISCRETE: data that are not floats.
+_NOT_FLOATS = (0, 5, 10)
+
+
+class HtkFeatures(NamedTuple):
+    """Features and what HTK's header says about them.
+
+    Attributes:
+        features: float32 of shape (frames, dimension).
+        sample_period: from frame to frame, in units of 100 ns (10 ms are 100000).
+        parameter_kind: HTK's code for the kind of features, with its qualifiers.
+    """
+
+    features: npt.NDArray[Any]
+    sample_period: int
+    parameter_kind: int
+
+
+class HtkCodec(Codec[HtkFeatures]):
+    """Features with their HTK header. It has no text form and no binary marker."""
+
+    def read(self, source: Source) -> HtkFeatures:
+        at = source.tell()
+        frames, period, size, kind = _HEADER.unpack(source.read(_HEADER.size))
+        if kind & (_COMPRESSED | _VECTOR_QUANTIZED) or kind & _BASE in _NOT_FLOATS:
+            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or no floats, which is not read", at)
+        if frames < 0 or size < 0:
+            source.fail(f"an HTK file of {frames} frames of {size} bytes", at)
+        columns = size // 4
+        values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
+        if kind & _CHECKSUM and len(source.peek(2)) == 2:
+            source.skip(2)
+        return HtkFeatures(values, period, kind & ~_CHECKSUM)
+
+    def write(self, sink: Sink, value: HtkFeatures, *, binary: bool = True) -> None:
+        if not binary:
+            raise FormatError("HTK features have no text form: write them to a table without the option 't'")
+        features = as_matrix(value.features, ">f4")
+        try:
+            header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)
+        except struct.error as error:
+            raise FormatError(f"HTK cannot hold {features.shape[1]} columns, period {value.sample_period} and kind "
+                              f"{value.parameter_kind}: {error}") from error  # fmt: skip
+        sink.write(header)
+        sink.write(raw_bytes(features))

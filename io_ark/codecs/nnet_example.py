@@ -1,0 +1,223 @@
+"""Training examples of Kaldi's nnet3 and chain networks, read.
+
+Source: Kaldi's ``src/nnet3/nnet-example.cc``, ``nnet-chain-example.cc``, ``nnet-common.cc`` (indexes) and
+``src/chain/chain-supervision.cc``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
+from io_ark.codecs.fst import Acceptor, read_acceptor
+from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
+from io_ark.codecs.integers import read_plain_integers
+from io_ark.codecs.vector import VectorCodec
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+# A byte below this in size is the step in t from the index before; 127 announces an index in full.
+_LARGEST_STEP = 124
+_IN_FULL = 127
+_PIECE = 1 << 16
+
+_matrix = GeneralMatrixCodec()
+_vector = VectorCodec()
+
+
+class NnetIo(NamedTuple):
+    """An input or output of a network.
+
+    Attributes:
+        name: such as ``input``, ``ivector`` or ``output``.
+        indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
+        features: array, :class:`CompressedMatrix` or :class:`SparseMatrix` of as many rows.
+    """
+
+    name: str
+    indexes: Array
+    features: GeneralMatrix
+
+
+class NnetExample(NamedTuple):
+    """An nnet3 example: its inputs and outputs."""
+
+    io: list[NnetIo]
+
+
+class Supervision(NamedTuple):
+    """What a chain network should put out for some sequences of one length.
+
+    Attributes:
+        weight: of the example.
+        num_sequences: how many there are.
+        frames_per_sequence: of the output.
+        label_dim: the number of pdfs; labels are pdf + 1.
+        fsts: one acceptor for all sequences, or with end-to-end training one for each.
+        end_to_end: which of the two.
+        alignment_pdfs: int32: the pdf of each frame, if they were stored.
+    """
+
+    weight: float
+    num_sequences: int
+    frames_per_sequence: int
+    label_dim: int
+    fsts: list[Acceptor]
+    end_to_end: bool
+    alignment_pdfs: Array
+
+
+class ChainOutput(NamedTuple):
+    """An output of a chain network.
+
+    Attributes:
+        name: such as ``output``.
+        indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
+        supervision: what it should be.
+        deriv_weights: float32 of shape (rows,), or empty: how much each row counts.
+    """
+
+    name: str
+    indexes: Array
+    supervision: Supervision
+    deriv_weights: Array
+
+
+class NnetChainExample(NamedTuple):
+    """A chain example: its inputs and outputs."""
+
+    inputs: list[NnetIo]
+    outputs: list[ChainOutput]
+
+
+def read_indexes(source: Source, binary: bool) -> Array:
+    """Indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
+    expect_token(source, binary, b"<I1V>")
+    count = read_size(source, binary, "the number of indexes")
+    runs: list[Array] = []
+    last = np.zeros(3, np.int64)
+    done = 0
+    while done < count:
+        steps = _steps(source, count - done) if binary else np.empty(0, np.int64)
+        if len(steps):
+            run = np.tile(last, (len(steps), 1))
+            run[:, 1] += np.cumsum(steps)
+        else:
+            if not binary:
+                expect_token(source, binary, b"<I1>")
+            elif source.read(1)[0] != _IN_FULL:
+                source.fail("an index is neither a step in time nor given in full", source.tell() - 1)
+            run = np.array([[read_int32(source, binary) for _ in range(3)]])
+        runs.append(run)
+        last = run[-1]
+        done += len(run)
+    return np.concatenate(runs).astype(np.int32) if runs else np.empty((0, 3), np.int32)
+
+
+def _steps(source: Source, most: int) -> Array:
+    """The steps in t that stand here, one byte each, up to what is no such step."""
+    bytes_here = np.frombuffer(source.peek(min(most, _PIECE)), np.int8)
+    if len(bytes_here) == 0:
+        source.read(1)  # which says that it is not there
+    other = np.flatnonzero(np.abs(bytes_here.astype(np.int64)) > _LARGEST_STEP)
+    steps = bytes_here[: other[0] if len(other) else None].astype(np.int64)
+    source.skip(len(steps))
+    return steps
+
+
+def _read_io(source: Source, binary: bool) -> NnetIo:
+    expect_token(source, binary, b"<NnetIo>")
+    name = read_token(source, binary).decode("utf-8", "surrogateescape")
+    indexes = read_indexes(source, binary)
+    at = source.tell()
+    features = _matrix.read_body(source, binary)
+    if features.shape[0] != len(indexes):
+        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows", at)
+    expect_token(source, binary, b"</NnetIo>")
+    return NnetIo(name, indexes, features)
+
+
+def _read_supervision(source: Source, binary: bool) -> Supervision:
+    expect_token(source, binary, b"<Supervision>")
+    expect_token(source, binary, b"<Weight>")
+    weight = read_float(source, binary)
+    numbers = []
+    for name in b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>":
+        expect_token(source, binary, name)
+        numbers.append(read_size(source, binary, name.decode()))
+    expect_token(source, binary, b"<End2End>")
+    end_to_end = read_bool(source, binary)
+    if end_to_end:
+        if not binary:
+            source.skip_space()
+        expect_token(source, binary, b"<Fsts>")
+        fsts = [read_acceptor(source, binary) for _ in range(numbers[0])]
+        expect_token(source, binary, b"</Fsts>")
+    else:
+        fsts = [read_acceptor(source, binary)]
+    alignment = np.empty(0, np.int32)
+    if expect_token(source, binary, b"<AlignmentPdfs>", b"</Supervision>") == b"<AlignmentPdfs>":
+        alignment = read_plain_integers(source, binary)
+        expect_token(source, binary, b"</Supervision>")
+    return Supervision(weight, *numbers, fsts, end_to_end, alignment)
+
+
+def _read_deriv_weights(source: Source, binary: bool) -> Array:
+    """The weights in either of the two ways, or none, and the end of the output."""
+    kind = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
+    if kind == b"</NnetChainSup>":
+        return np.empty(0, np.float32)
+    if kind == b"<DW2>" or not binary:
+        weights = _vector.read_body(source, binary)
+    else:
+        at = source.tell()
+        if source.read(1)[0] != 1:
+            source.fail("a vector of bytes should stand here", at)
+        count = int(np.frombuffer(source.read(4), "<i4")[0])
+        weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)
+    expect_token(source, binary, b"</NnetChainSup>")
+    return weights
+
+
+def _read_output(source: Source, binary: bool) -> ChainOutput:
+    expect_token(source, binary, b"<NnetChainSup>")
+    name = read_token(source, binary).decode("utf-8", "surrogateescape")
+    indexes = read_indexes(source, binary)
+    supervision = _read_supervision(source, binary)
+    return ChainOutput(name, indexes, supervision, _read_deriv_weights(source, binary))
+
+
+class NnetExampleCodec(Codec[NnetExample]):
+    """An nnet3 training example. Read only."""
+
+    def read_body(self, source: Source, binary: bool) -> NnetExample:
+        expect_token(source, binary, b"<Nnet3Eg>")
+        expect_token(source, binary, b"<NumIo>")
+        count = read_size(source, binary, "the number of inputs and outputs")
+        io = [_read_io(source, binary) for _ in range(count)]
+        expect_token(source, binary, b"</Nnet3Eg>")
+        return NnetExample(io)
+
+    def write_body(self, sink: Sink, value: NnetExample, binary: bool) -> None:
+        raise FormatError("training examples can be read, but not written")
+
+
+class NnetChainExampleCodec(Codec[NnetChainExample]):
+    """A chain training example. Read only."""
+
+    def read_body(self, source: Source, binary: bool) -> NnetChainExample:
+        expect_token(source, binary, b"<Nnet3ChainEg>")
+        expect_token(source, binary, b"<NumInputs>")
+        inputs = [_read_io(source, binary) for _ in range(read_size(source, binary, "the number of inputs"))]
+        expect_token(source, binary, b"<NumOutputs>")
+        outputs = [_read_output(source, binary) for _ in range(read_size(source, binary, "the number of outputs"))]
+        expect_token(source, binary, b"</Nnet3ChainEg>")
+        return NnetChainExample(inputs, outputs)
+
+    def write_body(self, sink: Sink, value: NnetChainExample, binary: bool) -> None:
+        raise FormatError("training examples can be read, but not written")

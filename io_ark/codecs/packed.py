@@ -1,0 +1,109 @@
+"""Symmetric and triangular matrices, of which the lower triangle is stored (``FP``, ``DP``).
+
+Source: ``PackedMatrix`` in Kaldi's ``src/matrix/packed-matrix.cc``.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import Codec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
+from io_ark.codecs.dense import bracketed_text
+from io_ark.codecs.numbers import format_row, parse
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+_PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dtype("<f8")}
+
+
+class PackedMatrixCodec(Codec[Array]):
+    """A square matrix as an array of shape (n, n), or its lower triangle, row by row, as one of n (n + 1) / 2.
+
+    Reads either precision into the one asked for.
+
+    Parameters:
+        form: ``symmetric``, ``triangular`` (zero above the diagonal) or ``packed`` (the lower triangle alone).
+        dtype: float32 or float64, the precision of what is read and written.
+    """
+
+    def __init__(self, form: str = "packed", dtype: npt.DTypeLike = np.float32) -> None:
+        if form not in ("symmetric", "triangular", "packed"):
+            raise FormatError(f"a packed matrix is symmetric, triangular or packed, not {form!r}")
+        self.form = form
+        self.dtype = np.dtype(dtype)
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary and peek_byte(source, binary) == b"[":
+            packed, size = self._read_brackets(source)
+        else:
+            stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
+            size = read_size(source, binary, "the size of a packed matrix")
+            count = size * (size + 1) // 2
+            if binary:
+                packed = source.read_array(stored, count)
+            else:
+                # An older text form; appended to one by one, for the count may be a lie.
+                single = self.dtype == np.float32
+                numbers: list[float] = []
+                for _ in range(count):
+                    numbers.append(read_float(source, False, single))  # noqa: PERF401
+                packed = np.array(numbers)
+        with np.errstate(over="ignore"):
+            packed = packed.astype(self.dtype, copy=False)
+        return packed if self.form == "packed" else unpack(packed, size, self.form == "symmetric")
+
+    def _read_brackets(self, source: Source) -> tuple[Array, int]:
+        text, at = bracketed_text(source, "packed matrix")
+        if b";" in text:
+            source.fail("a packed matrix in text: ';' where a number should stand", at + text.index(b";"))
+        values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
+        size = isqrt(2 * len(values))
+        if size * (size + 1) // 2 != len(values):
+            source.fail(f"{len(values)} numbers are not a triangle of 1, 2, 3 ... numbers", at)
+        return values, size
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        packed, size = self._packed(np.asarray(value))
+        if binary:
+            sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + int32_bytes(size))
+            sink.write(raw_bytes(packed.astype(self.dtype.newbyteorder("<"), copy=False)))
+        elif size == 0:
+            sink.write(b"[ ]\n")
+        else:
+            rows = [packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2].tolist() for i in range(size)]
+            sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
+
+    def _packed(self, array: Array) -> tuple[Array, int]:
+        """The lower triangle, row by row, and the size."""
+        if array.dtype.kind not in "fiub":
+            raise FormatError(f"a matrix of numbers is wanted, not of {array.dtype}")
+        with np.errstate(over="ignore"):
+            array = array.astype(self.dtype, copy=False)
+        if array.ndim == 1:
+            size = isqrt(2 * len(array))
+            if size * (size + 1) // 2 != len(array):
+                raise FormatError(f"{len(array)} numbers are not a triangle of 1, 2, 3 ... numbers")
+            return array, size
+        if array.ndim != 2 or array.shape[0] != array.shape[1]:
+            raise FormatError(f"a {self.form} matrix is square, not of shape {array.shape}")
+        if self.form == "triangular" and np.triu(array, 1).any():
+            raise FormatError("a lower triangular matrix is zero above the diagonal, which this one is not")
+        if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
+            raise FormatError("a symmetric matrix equals its transpose, which this one does not")
+        return array[np.tril_indices(len(array))], len(array)
+
+
+def unpack(packed: Array, size: int, symmetric: bool) -> Array:
+    """The square matrix whose lower triangle, row by row, is ``packed``."""
+    full = np.zeros((size, size), packed.dtype)
+    rows, columns = np.tril_indices(size)
+    full[rows, columns] = packed
+    if symmetric:
+        full[columns, rows] = packed
+    return full

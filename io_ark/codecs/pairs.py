@@ -1,0 +1,60 @@
+"""Runs of an int32 and a float, which sparse vectors and posteriors consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from io_ark.codecs import basic
+from io_ark.codecs.basic import Sink, shown
+from io_ark.codecs.integers import read_sized, write_sized
+from io_ark.codecs.numbers import format_row, nearest_float32
+from io_ark.source import Source
+
+Pair = tuple[int, float]
+
+_LAYOUTS = {
+    size: np.dtype([("index_size", "u1"), ("index", "<i4"), ("value_size", "u1"), ("value", f"<f{size}")])
+    for size in (4, 8)
+}
+
+
+def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
+    """``count`` pairs in binary; the floats may have been stored as double."""
+    if count == 0:
+        return []
+    head = source.peek(6)
+    layout = _LAYOUTS[8 if head[5:] == b"\x08" else 4]
+    records = read_sized(source, layout, count, what)
+    with np.errstate(over="ignore"):
+        values = records["value"].astype(np.float32)
+    return list(zip(records["index"].tolist(), values.tolist(), strict=True))
+
+
+def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
+    """Pairs in binary."""
+    if pairs:
+        index, value = zip(*pairs, strict=True)
+        write_sized(sink, _LAYOUTS[4], index=np.array(index, np.int64), value=np.array(value, np.float32))
+
+
+def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
+    """Pairs in text: ``3 0.5 7 0.25``; ``at`` is the offset of the text, for errors."""
+    words = text.split()
+    if len(words) % 2:
+        source.fail("pairs of an integer and a number should stand here, but their count is odd", at)
+    pairs = []
+    for index, value in zip(words[0::2], words[1::2], strict=True):
+        if not basic.INTEGER.fullmatch(index) or not basic.NUMBER.fullmatch(value):
+            source.fail(f"an integer and a number should stand here, not {shown(index)} and {shown(value)}", at)
+        number = nearest_float32(value)
+        if not basic.INT32_MIN <= int(index) <= basic.INT32_MAX or np.isinf(number):
+            source.fail(f"{shown(index)} or {shown(value)} is beyond the range of 32 bits", at)
+        pairs.append((int(index), number))
+    return pairs
+
+
+def format_pairs(pairs: Sequence[Pair]) -> str:
+    """Pairs in text, each number followed by a space."""
+    return "".join([f"{index} {format_row([value])}" for index, value in pairs])

@@ -1,0 +1,156 @@
+"""Sparse vectors (``SV``) and matrices (``SM``).
+
+Source: ``SparseVector`` and ``SparseMatrix`` in Kaldi's ``src/matrix/sparse-matrix.cc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import INT32_MAX, Codec, Sink, expect_token, int32_bytes, read_size, shown
+from io_ark.codecs.dense import as_matrix
+from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
+from io_ark.codecs.vector import as_vector
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+
+class SparseVector(NamedTuple):
+    """A vector of which only some elements are stored; the others are zero.
+
+    Attributes:
+        dim: how many elements there are.
+        indices: int32, ascending: which are stored.
+        values: float32: what they are.
+    """
+
+    dim: int
+    indices: Array
+    values: Array
+
+    @classmethod
+    def of(cls, vector: npt.ArrayLike) -> SparseVector:
+        """The elements of an array that are not zero."""
+        dense = as_vector(vector, np.float32)
+        stored = np.flatnonzero(dense)
+        return cls(len(dense), stored.astype(np.int32), dense[stored])
+
+    def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
+        """All elements."""
+        dense = np.zeros(self.dim, dtype)
+        dense[self.indices] = self.values
+        return dense
+
+
+class SparseMatrix(NamedTuple):
+    """A matrix of sparse rows.
+
+    Attributes:
+        rows: vectors of one dimension.
+    """
+
+    rows: Sequence[SparseVector]
+
+    @classmethod
+    def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:
+        """The elements of an array that are not zero."""
+        return cls([SparseVector.of(row) for row in as_matrix(matrix, np.float32)])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.rows), self.rows[0].dim if self.rows else 0
+
+    def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
+        """All elements, as an array of shape (rows, columns)."""
+        dense = np.zeros(self.shape, dtype)
+        for into, row in zip(dense, self.rows, strict=True):
+            into[row.indices] = row.values
+        return dense
+
+
+class SparseVectorCodec(Codec[SparseVector]):
+    """A :class:`SparseVector`; takes that or an array to write."""
+
+    def read_body(self, source: Source, binary: bool) -> SparseVector:
+        at = source.tell()
+        if binary:
+            expect_token(source, True, b"SV")
+            dim = read_size(source, True, "the dimension of a sparse vector")
+            pairs = read_pairs(source, read_size(source, True, "the number of elements"), "a sparse vector")
+        else:
+            dim = _read_named(source, b"dim=", "a sparse vector")
+            source.skip_space()
+            if source.peek(1) != b"[":
+                source.fail("the elements of a sparse vector should start with '['")
+            text = source.read_until(b"]")
+            if source.at_end():
+                source.fail("a sparse vector in text has no end: there is no ']' after it", at)
+            source.skip(1)
+            pairs = parse_pairs(text[1:], source, at)
+        return _vector(dim, pairs, source, at)
+
+    def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
+        vector = value if isinstance(value, SparseVector) else SparseVector.of(value)
+        pairs = list(zip(np.asarray(vector.indices).tolist(), np.asarray(vector.values).tolist(), strict=True))
+        if not binary:
+            sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
+            return
+        sink.write(b"SV " + int32_bytes(vector.dim) + int32_bytes(len(pairs)))
+        write_pairs(sink, pairs)
+
+
+class SparseMatrixCodec(Codec[SparseMatrix]):
+    """A :class:`SparseMatrix`; takes that or an array to write."""
+
+    _row = SparseVectorCodec()
+
+    def read_body(self, source: Source, binary: bool) -> SparseMatrix:
+        at = source.tell()
+        if binary:
+            expect_token(source, True, b"SM")
+            count = read_size(source, True, "the number of rows of a sparse matrix")
+        else:
+            count = _read_named(source, b"rows=", "a sparse matrix")
+        rows = [self._row.read_body(source, binary) for _ in range(count)]
+        if any(row.dim != rows[0].dim for row in rows):
+            source.fail("the rows of a sparse matrix have different dimensions", at)
+        return SparseMatrix(rows)
+
+    def write_body(self, sink: Sink, value: SparseMatrix | npt.ArrayLike, binary: bool) -> None:
+        matrix = value if isinstance(value, SparseMatrix) else SparseMatrix.of(value)
+        if len({row.dim for row in matrix.rows}) > 1:
+            raise FormatError("the rows of a sparse matrix have different dimensions")
+        count = len(matrix.rows)
+        sink.write(b"SM " + int32_bytes(count) if binary else b"rows=%d " % count)
+        for row in matrix.rows:
+            self._row.write_body(sink, row, binary)
+        if not binary:
+            sink.write(b"\n")
+
+
+def _read_named(source: Source, name: bytes, what: str) -> int:
+    """The number of a text such as ``dim=20``."""
+    source.skip_space()
+    at = source.tell()
+    word = source.peek(40).split(maxsplit=1)[:1]
+    digits = word[0].removeprefix(name) if word else b""
+    if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
+        source.fail(
+            f"{what} in text starts with {name.decode()} and a number, not {shown(word[0] if word else b'')}", at
+        )
+    source.skip(len(word[0]))
+    return int(digits)
+
+
+def _vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
+    indices = np.array([index for index, _ in pairs], np.int32)
+    if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
+        source.fail(f"the elements of a sparse vector of dimension {dim} are not in order, or beyond it", at)
+    return SparseVector(dim, indices, np.array([value for _, value in pairs], np.float32))

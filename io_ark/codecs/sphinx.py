@@ -1,0 +1,50 @@
+"""Features in the format of CMU Sphinx: a count of floats, then the floats.
+
+Source: ``SphinxMatrixHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` (big-endian, as Sphinx has it) and
+``WriteSphinx`` in ``src/matrix/kaldi-matrix.cc`` (little-endian).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.basic import INT32_MAX, Codec, Sink, raw_bytes
+from io_ark.codecs.dense import as_matrix
+from io_ark.errors import FormatError
+from io_ark.source import Source
+
+Array = npt.NDArray[Any]
+
+
+class SphinxCodec(Codec[Array]):
+    """Features of shape (frames, dimension). They have no text form and no binary marker.
+
+    Parameters:
+        dim: the dimension, which the file does not say (writing takes any).
+        big_endian: the byte order.
+    """
+
+    def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
+        if dim < 1:
+            raise FormatError(f"Sphinx features of dimension {dim}")
+        self.dim = dim
+        self._order = ">" if big_endian else "<"
+
+    def read(self, source: Source) -> Array:
+        at = source.tell()
+        count = int(np.frombuffer(source.read(4), self._order + "i4")[0])
+        if count < 0 or count % self.dim:
+            source.fail(f"{count} floats are not frames of Sphinx features of dimension {self.dim}", at)
+        return source.read_array(self._order + "f4", count).reshape(-1, self.dim).astype(np.float32)
+
+    def write(self, sink: Sink, value: npt.ArrayLike, *, binary: bool = True) -> None:
+        if not binary:
+            raise FormatError("Sphinx features have no text form: write them to a table without the option 't'")
+        features = as_matrix(value, self._order + "f4")
+        if features.size > INT32_MAX:
+            raise FormatError(f"{features.size} floats are more than a Sphinx file can count")
+        sink.write(np.array(features.size, self._order + "i4").tobytes())
+        sink.write(raw_bytes(features))
