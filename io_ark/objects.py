@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from io_ark import codecs
+from io_ark.codecs import Codec
 from io_ark.errors import ArkError
 from io_ark.ranges import extract_range
 from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
@@ -15,17 +16,24 @@ from io_ark.streams import OpenFiles, describe_status, open_input, open_output
 logger = logging.getLogger("io_ark")
 
 
+def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
+    """The codec for a kind of object, or the one that was given."""
+    return codecs.codec(kind, **options) if isinstance(kind, str) else kind
+
+
 class Loader:
     """Loads objects of one kind by rxfilename, as the lines of a script file name them.
 
     Parameters:
-        kind: the codec that reads them.
+        kind: what they are (see :mod:`io_ark.codecs`), or a codec that reads them.
         pipes: whether commands may be run.
         files: where open files are kept between calls.
     """
 
-    def __init__(self, kind: str, *, pipes: bool = True, files: OpenFiles | None = None, **options: Any) -> None:
-        self._codec = codecs.codec(kind, **options)
+    def __init__(
+        self, kind: str | Codec[Any], *, pipes: bool = True, files: OpenFiles | None = None, **options: Any
+    ) -> None:
+        self._codec = codec_of(kind, options)
         self._pipes = pipes
         self._files = files if files is not None else OpenFiles()
         self._last: tuple[str, Any] | None = None
@@ -64,7 +72,7 @@ class Loader:
         self._last = None
 
 
-def read_object(kind: str, rxfilename: str, *, pipes: bool = True, **options: Any) -> Any:
+def read_object(kind: str | Codec[Any], rxfilename: str, *, pipes: bool = True, **options: Any) -> Any:
     """Read one object.
 
     Parameters:
@@ -82,7 +90,7 @@ def read_object(kind: str, rxfilename: str, *, pipes: bool = True, **options: An
 
 
 def write_object(
-    kind: str, wxfilename: str, value: Any, binary: bool = True, *, pipes: bool = True, **options: Any
+    kind: str | Codec[Any], wxfilename: str, value: Any, binary: bool = True, *, pipes: bool = True, **options: Any
 ) -> None:
     """Write one object to a file, standard output or a command.
 
@@ -96,7 +104,7 @@ def write_object(
     Raises:
         ArkError: the value is no such object, or it cannot be written there.
     """
-    writer = codecs.codec(kind, **options)
+    writer = codec_of(kind, options)
     with open_output(wxfilename, pipes=pipes) as output:
         writer.write(output, value, binary=binary)
 

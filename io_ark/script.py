@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError, OrderError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
 from io_ark.specifier import parse_rxfilename
 from io_ark.streams import OpenFile, open_input
 
@@ -35,6 +35,7 @@ _MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 
 Indices = npt.NDArray[np.int64]
+Value = TypeVar("Value")
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
@@ -61,27 +62,29 @@ def _bad_line(number: int, line: bytes) -> str:
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) and nothing after it"
 
 
-class Script:
+class Script(Mapping[str, str]):
     """A script file as a read-only mapping from key to the rest of the line.
 
     Parameters:
         data: the file's bytes.
         name: what to call it in an error.
+        empty: whether a line may have nothing after its key, as in a file of transcripts.
 
     Raises:
         FormatError: a line is blank or has nothing after its key.
 
     >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
-    >>> script.get("b"), script.get("c"), len(script)
+    >>> script["b"], script.get("c"), len(script)
     ('1.ark:90', None, 2)
     """
 
-    def __init__(self, data: bytes | mmap.mmap, name: str = "<script>") -> None:
+    def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
         if data[:2] == b"\0B":
             raise FormatError("is binary: a script file is text", file=name, offset=0)
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name
+        self._empty = empty
         self._data = data
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
@@ -89,7 +92,7 @@ class Script:
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
-    def open(cls, rxfilename: str, *, pipes: bool = True) -> Script:
+    def open(cls, rxfilename: str, *, empty: bool = False, pipes: bool = True) -> Script:
         """Read the script file that an rxfilename names.
 
         Raises:
@@ -100,18 +103,18 @@ class Script:
             file = OpenFile(target.path)
             status = os.fstat(file.descriptor)
             if file.regular and status.st_size >= MAP_FROM:
-                script = cls(mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ), target.path)
+                script = cls(mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
         with open_input(target, pipes=pipes) as opened:
             data = opened.source.read_rest()
             name = opened.source.name
-        return cls(data, name)
+        return cls(data, name, empty=empty)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._stamp is None:
-            return Script, (bytes(self._data), self.name)
-        return _open_again, self._stamp
+            return _remake, (bytes(self._data), self.name, self._empty)
+        return _open_again, (*self._stamp, self._empty)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -120,19 +123,27 @@ class Script:
         for start, length in zip(self._starts, self._key_lengths, strict=True):
             yield self._text(int(start), int(start) + int(length))
 
-    def __contains__(self, key: str) -> bool:
-        return self._find(key) is not None
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._find(key) is not None
 
-    def items(self) -> Iterator[tuple[str, str]]:
-        """Key and rest of each line, in the order of the file."""
-        for line in range(len(self)):
-            start = int(self._starts[line])
-            yield self._text(start, start + int(self._key_lengths[line])), self._rest(line)
-
-    def get(self, key: str) -> str | None:
-        """What follows a key on its line; None if there is no such key. Of equal keys any."""
+    def __getitem__(self, key: str) -> str:
         line = self._find(key)
-        return None if line is None else self._rest(line)
+        if line is None:
+            raise MissingKeyError("the script has no such key", file=self.name, key=key)
+        return self._rest(line)
+
+    def items(self) -> ItemsView[str, str]:
+        """Key and rest of each line, in the order of the file."""
+        return _Lines(self)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Key and rest of each line, in the order of the file; without any look-up."""
+        for line in range(len(self)):
+            yield self._key(line), self._rest(line)
+
+    def line(self, number: int) -> tuple[str, str]:
+        """Key and rest of a line, by its number from 0."""
+        return self._key(number), self._rest(number)
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if a key is there twice."""
@@ -222,7 +233,8 @@ class Script:
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
         rests = key_ends.copy()
         _past_blanks(chunk, rests, np.arange(len(rests)))
-        bad = np.flatnonzero((chunk[rests] == _NEWLINE) | (key_ends == starts) | (key_ends - starts > _LONGEST_KEY))
+        valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
+        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _LONGEST_KEY))
         if len(bad):
             line = int(bad[0])
             if key_ends[line] - starts[line] > _LONGEST_KEY:
@@ -306,9 +318,57 @@ def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> N
         which = which[_BLANK[chunk[at[which]]]]
 
 
-def _open_again(path: str, size: int, modified: int) -> Script:
+class _Lines(ItemsView[str, str]):
+    """A script's items: iterating goes through the lines, not through the index."""
+
+    _mapping: Script
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self._mapping.lines()
+
+
+class ScriptTable(Mapping[str, Value]):
+    """A script file as a read-only mapping from key to what a function makes of the rest of the line, when asked.
+
+    Safe to share among threads and processes, and to pickle if the function is.
+
+    Parameters:
+        script: the lines; no key may be there twice.
+        make: the value for the rest of a line.
+    """
+
+    def __init__(self, script: Script, make: Callable[[str], Value]) -> None:
+        script.check_unique()
+        self._script = script
+        self._make = make
+
+    def __getitem__(self, key: str) -> Value:
+        try:
+            return self._make(self._script[key])
+        except ArkError as error:
+            error.key = error.key or key
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._script)
+
+    def __len__(self) -> int:
+        return len(self._script)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._script
+
+    def __repr__(self) -> str:
+        return f"<{self._script.name}: {len(self)} keys>"
+
+
+def _remake(data: bytes, name: str, empty: bool) -> Script:
+    return Script(data, name, empty=empty)
+
+
+def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
     """Open a script file in another process; what was true of it there must be true still."""
     status = os.stat(path)
     if (status.st_size, status.st_mtime_ns) != (size, modified):
         raise SpecifierError("has changed since it was opened", file=path)
-    return Script.open(path)
+    return Script.open(path, empty=empty)

@@ -129,6 +129,14 @@ class Source:
             self._at = self._end
         return b"".join(pieces)
 
+    def read_some(self, limit: int) -> bytes:
+        """Some bytes, at most ``limit``: those that can be had without waiting for more; b"" at the end."""
+        if self._at == self._end:
+            self._fill(1)
+        at = self._at
+        self._at = min(at + limit, self._end)
+        return bytes(self._window[at : self._at])
+
     def read_line(self) -> bytes:
         r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""
         line = self.read_until(b"\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
-from io_ark import codecs
+from io_ark.codecs import Codec
 from io_ark.errors import (
     ArkError,
     ClosedError,
@@ -24,7 +24,7 @@ from io_ark.errors import (
     TruncatedError,
     WriteError,
 )
-from io_ark.objects import Loader, name_key, ready
+from io_ark.objects import Loader, codec_of, name_key, ready
 from io_ark.script import Script, split_line
 from io_ark.source import Source
 from io_ark.specifier import Rspecifier, Wspecifier, check_key, parse_rspecifier, parse_wspecifier, parse_wxfilename
@@ -79,7 +79,7 @@ class SequentialReader(Generic[Value]):
     over with a warning (the rest of an archive too: where its next object starts is not known), and counted.
 
     Parameters:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`).
+        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``.
         pipes: whether commands may be run.
         background: read ahead in a thread, as the option ``bg`` asks.
@@ -97,7 +97,7 @@ class SequentialReader(Generic[Value]):
     """
 
     def __init__(
-        self, kind: str, rspecifier: str, *, pipes: bool = True, background: bool = False, **options: Any
+        self, kind: str | Codec[Any], rspecifier: str, *, pipes: bool = True, background: bool = False, **options: Any
     ) -> None:
         self.skipped = 0
         self._table = table = parse_rspecifier(rspecifier)
@@ -142,8 +142,8 @@ class SequentialReader(Generic[Value]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _archive(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> Entries:
-        decoder = codecs.codec(kind, **options)
+    def _archive(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
+        decoder = codec_of(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             source = opened.source
             begun = False
@@ -162,7 +162,7 @@ class SequentialReader(Generic[Value]):
                     raise
                 self._skip(error, "the rest of the archive is passed over")
 
-    def _script(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> Entries:
+    def _script(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
         loader = Loader(kind, pipes=pipes, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             source = opened.source
@@ -213,7 +213,7 @@ class RandomAccessReader(Generic[Value]):
     ``s`` (the archive is sorted), ``s,cs`` (and so are the calls: then one object is held at a time).
 
     Parameters:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`).
+        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
         utt2spk: a table of tokens; if given, a key asked for is first looked up there, and the value is its speaker's.
         pipes: whether commands may be run.
@@ -228,7 +228,9 @@ class RandomAccessReader(Generic[Value]):
     ...         print(reader["utt1"].shape)
     """
 
-    def __init__(self, kind: str, rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any) -> None:
+    def __init__(
+        self, kind: str | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
+    ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
         self._lookup: _Lookup
@@ -351,9 +353,9 @@ class _ArchiveReading(_Lookup):
     With ``p``, an error while reading ends the archive with a warning.
     """
 
-    def __init__(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> None:
+    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._decoder = codecs.codec(kind, **options)
+        self._decoder = codec_of(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
         self._previous: bytes | None = None
 
@@ -409,7 +411,7 @@ class _ArchiveLookup(_ArchiveReading):
     If the archive is sorted, reading stops at the first key that is greater.
     """
 
-    def __init__(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> None:
+    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table, kind, pipes, options)
         self._values: dict[str, Any] = {}
         self._given: set[str] = set()
@@ -454,7 +456,7 @@ class _ArchiveLookup(_ArchiveReading):
 class _OrderedLookup(_ArchiveReading):
     """A sorted archive whose keys are asked for in order: one object is held at a time."""
 
-    def __init__(self, table: Rspecifier, kind: str, pipes: bool, options: dict[str, Any]) -> None:
+    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table, kind, pipes, options)
         self._current: tuple[str, Any] | None = None
         self._asked = b""
@@ -495,7 +497,7 @@ class Writer(Generic[Value]):
     """Writes a table.
 
     Parameters:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`).
+        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``.
         pipes: whether commands may be run.
         options: what the codec takes, such as ``method`` for "compressed-matrix".
@@ -508,8 +510,8 @@ class Writer(Generic[Value]):
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
-    def __init__(self, kind: str, wspecifier: str, *, pipes: bool = True, **options: Any) -> None:
-        self._encoder = codecs.codec(kind, **options)
+    def __init__(self, kind: str | Codec[Any], wspecifier: str, *, pipes: bool = True, **options: Any) -> None:
+        self._encoder = codec_of(kind, options)
         self._table = parse_wspecifier(wspecifier)
         target = _ToScript if self._table.kind == "scp" else _ToArchive
         self._target: _ToScript | _ToArchive = target(self._table, pipes)

@@ -1,0 +1,162 @@
+"""The tables of words and times in a Kaldi data directory: ``utt2spk``, ``spk2utt``, ``text``, ``segments``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from io_ark.codecs.wave import Wave
+from io_ark.errors import FormatError, MissingKeyError, RangeError
+from io_ark.script import Script, ScriptTable
+
+TO_THE_END = -1.0
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SEGMENT_FIELDS = "<segment> <recording> <start> <end> [<channel>]"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a recording: a line of a ``segments`` file without its key.
+
+    Attributes:
+        recording: the key of the recording.
+        start: where it starts, in seconds.
+        end: where it ends, in seconds; :data:`TO_THE_END` (-1) is the recording's end.
+        channel: the channel, from 0; None where the line names none.
+    """
+
+    recording: str
+    start: float
+    end: float
+    channel: int | None = None
+
+    def cut(self, wave: Wave, *, min_length: float = 0.1, max_overshoot: float = 0.5) -> Wave:
+        """The segment's audio. Times are rounded to samples as Kaldi's extract-segments does (src/featbin).
+
+        Parameters:
+            wave: the recording.
+            min_length: the shortest segment that is cut, in seconds.
+            max_overshoot: how far after the recording's end a segment may end, in seconds; it is cut there.
+
+        Raises:
+            RangeError: the segment lies outside the recording or is too short, or the recording has several channels
+                and not the one named.
+
+        >>> wave = Wave(8000.0, np.zeros((1, 8000), np.int16))
+        >>> Segment("a", 0.25, 0.5).cut(wave).samples.shape
+        (1, 2000)
+        """
+        channels, count = wave.samples.shape
+        # Kaldi keeps rate and length in single precision, times in double: that decides the last sample.
+        rate = np.float32(wave.sample_frequency)
+        length = np.float32(count) / rate
+        if self.start > length or self.end > length + np.float32(max_overshoot):
+            self._refuse(f"lies outside the recording's {length:g} s")
+        end = float(length) if self.end < 0 or self.end > length else self.end
+        if end - self.start < np.float32(min_length):
+            self._refuse(f"is shorter than {min_length:g} s")
+        if self.channel is None and channels > 1:
+            self._refuse(f"names no channel, and the recording has {channels}")
+        channel = self.channel or 0
+        if channel >= channels:
+            self._refuse(f"is of channel {channel}, and the recording has {channels}, from 0")
+        first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
+        return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
+
+    def _refuse(self, why: str) -> None:
+        raise RangeError(f"the segment {self.start:g} to {self.end:g} s of recording {self.recording!r} {why}")
+
+
+def parse_segment(rest: str) -> Segment:
+    """What follows the key on a line of a ``segments`` file.
+
+    Raises:
+        FormatError: it is not ``<recording> <start> <end> [<channel>]``, or the segment is empty.
+
+    >>> parse_segment("call-1 5.0 6.5")
+    Segment(recording='call-1', start=5.0, end=6.5, channel=None)
+    """
+    fields = rest.split()
+    if len(fields) not in (3, 4):
+        raise FormatError(f"a line of a segments file is {_SEGMENT_FIELDS}, not '<segment> {rest}'")
+    if not (_REAL.fullmatch(fields[1]) and _REAL.fullmatch(fields[2])):
+        raise FormatError(f"start and end of a segment are times in seconds, not {fields[1]} and {fields[2]}")
+    if len(fields) == 4 and not re.fullmatch("[0-9]{1,9}", fields[3]):
+        raise FormatError(f"the channel of a segment is a number from 0, not {fields[3]}")
+    start, end = float(fields[1]), float(fields[2])
+    if not (start >= 0 and (end == TO_THE_END or start < end)):
+        raise FormatError(f"a segment from {start:g} to {end:g} s is empty")
+    return Segment(fields[0], start, end, int(fields[3]) if len(fields) == 4 else None)
+
+
+def load_segments(segments: str, wav_scp: str | None = None, *, pipes: bool = True) -> Mapping[str, Segment | Wave]:
+    """A ``segments`` file as a mapping from segment to times, or to audio.
+
+    Parameters:
+        segments: the file.
+        wav_scp: a script file of recordings; if given, the mapping's values are the segments' audio.
+        pipes: whether commands (in ``wav_scp``) may be run.
+
+    Returns:
+        A mapping that reads a value when it is asked for: a :class:`Segment`, or with ``wav_scp`` a
+        :class:`~io_ark.codecs.wave.Wave`.
+
+    Raises:
+        ArkError: a file cannot be opened or understood.
+    """
+    script = Script.open(segments, pipes=pipes)
+    if wav_scp is None:
+        return ScriptTable(script, parse_segment)
+    from io_ark.casual import load_scp
+
+    return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes)))
+
+
+class _Cutter:
+    """Cuts segments out of recordings. One recording is held: its segments follow each other in a segments file."""
+
+    def __init__(self, recordings: Mapping[str, Wave]) -> None:
+        self._recordings = recordings
+        self._last: tuple[str, Wave] | None = None
+
+    def __call__(self, rest: str) -> Wave:
+        segment = parse_segment(rest)
+        last = self._last
+        if last is None or last[0] != segment.recording:
+            if segment.recording not in self._recordings:
+                raise MissingKeyError(f"its recording {segment.recording!r} is not in the script of recordings")
+            last = self._last = (segment.recording, self._recordings[segment.recording])
+        return segment.cut(last[1])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_recordings": self._recordings, "_last": None}
+
+
+def load_utt2spk(path: str) -> Mapping[str, str]:
+    """An ``utt2spk`` file as a mapping from utterance to speaker (any file of pairs of words).
+
+    Raises:
+        ArkError: it cannot be opened, has a blank line, a key without a value, or a key twice.
+    """
+    return ScriptTable(Script.open(path), str)
+
+
+def load_spk2utt(path: str) -> Mapping[str, list[str]]:
+    """A ``spk2utt`` file as a mapping from speaker to a list of utterances.
+
+    Raises:
+        ArkError: see :func:`load_utt2spk`.
+    """
+    return ScriptTable(Script.open(path), str.split)
+
+
+def load_text(path: str) -> Mapping[str, str]:
+    """A ``text`` file as a mapping from utterance to transcript, which may be empty.
+
+    Raises:
+        ArkError: it cannot be opened, has a blank line, or a key twice.
+    """
+    return ScriptTable(Script.open(path, empty=True), str)

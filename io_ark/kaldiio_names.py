@@ -1,0 +1,438 @@
+"""kaldiio's names over io_ark: ``from io_ark import kaldiio_names as kaldiio`` is all that a move takes.
+
+Arguments and what is returned have kaldiio's shapes (audio is ``(rate, samples)``, samples of shape ``(samples,)`` or
+``(samples, channels)``). What kaldiio cannot say is said by the errors of :mod:`io_ark.errors`. Not here: big-endian
+archives, and ``write_function`` (objects of pickle, NumPy or soundfile that Kaldi does not know; nothing is unpickled).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+
+from io_ark.casual import AnyCodec
+from io_ark.codecs.wave import Wave
+from io_ark.data_dir import load_segments
+from io_ark.errors import ArkError, FormatError, SpecifierError
+from io_ark.objects import Loader, name_key
+from io_ark.script import Script, ScriptTable
+from io_ark.source import StreamSource
+from io_ark.specifier import check_key, classify_rspecifier, classify_wspecifier
+from io_ark.streams import Input, OpenFiles, Output, open_input, open_output
+from io_ark.tables import encode_key, read_key
+
+Stream = IO[bytes] | IO[str]
+
+
+def load_mat(ark_name: str, endian: str = "<", fd_dict: dict[str, Any] | None = None) -> Any:
+    """One object, such as the one at ``feats.ark:123``, with or without a range in brackets.
+
+    Parameters:
+        ark_name: an rxfilename.
+        endian: "<"; nothing else is supported.
+        fd_dict: taken and not needed: no file position is shared.
+
+    Raises:
+        ArkError: it cannot be opened, or is no object.
+    """
+    _check_endian(endian)
+    return _Reading().load(ark_name)
+
+
+def load_ark(fname: str | Stream, endian: str = "<") -> Iterator[tuple[str, Any]]:
+    """The entries of an archive, given by its name or as an open binary file.
+
+    Raises:
+        ArkError: it cannot be opened, or an entry not be read.
+    """
+    _check_endian(endian)
+    with _input(fname) as opened:
+        source = opened.source
+        codec = AnyCodec()
+        while (key := read_key(source)) is not None:
+            try:
+                yield key, _as_kaldiio(codec.read(source))
+            except ArkError as error:
+                raise name_key(error, key) from error.__cause__
+
+
+def load_scp(
+    fname: str | Stream,
+    endian: str = "<",
+    separator: str | None = None,
+    segments: str | None = None,
+    max_cache_fd: int = 0,
+) -> Mapping[str, Any]:
+    """A script file as a mapping; an object is read when it is asked for.
+
+    Parameters:
+        fname: the script file's name, or the open file.
+        endian: "<"; nothing else is supported.
+        separator: None (white space); nothing else is supported.
+        segments: a segments file; then the keys are segments, the values ``(rate, samples)``.
+        max_cache_fd: how many archives are held open; 0 for the default.
+
+    Raises:
+        ArkError: it cannot be opened, is no script file, or has a key twice.
+    """
+    _check_endian(endian)
+    if separator is not None and separator.strip():
+        raise SpecifierError(f"the separator {separator!r}: keys are separated by white space")
+    if segments is not None:
+        if not isinstance(fname, str):
+            raise SpecifierError("with segments, the script of recordings is given by its name")
+        return _Converted(load_segments(segments, fname))
+    return ScriptTable(_script(fname), _Reading(max_cache_fd or 64).load)
+
+
+def load_scp_sequential(
+    fname: str | Stream, endian: str = "<", separator: str | None = None, segments: str | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The entries that a script file names, in its order; see :func:`load_scp`."""
+    if segments is not None:
+        yield from load_scp(fname, endian, separator, segments).items()
+        return
+    _check_endian(endian)
+    reading = _Reading()
+    for key, rxfilename in _script(fname).lines():
+        try:
+            yield key, reading.load(rxfilename)
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__
+
+
+def load_wav_scp(fname: str | Stream, segments: str | None = None, separator: str | None = None) -> Mapping[str, Any]:
+    """What :func:`load_scp` does, under its older name."""
+    return load_scp(fname, separator=separator, segments=segments)
+
+
+def save_ark(
+    ark: str | Stream,
+    array_dict: Mapping[str, Any],
+    scp: str | Stream | None = None,
+    append: bool = False,
+    text: bool = False,
+    endian: str = "<",
+    compression_method: int | None = None,
+    write_function: str | None = None,
+    write_kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """Write an archive, and a script file into it if one is named.
+
+    Parameters:
+        ark: the archive's name, or an open binary file.
+        array_dict: what to write; audio is ``(rate, samples)``.
+        scp: the script file's name, or an open file.
+        append: add to both files.
+        text: write text.
+        endian: "<"; nothing else is supported.
+        compression_method: how matrices are compressed, from 1 to 7; None: not at all.
+        write_function, write_kwargs: None; nothing else is supported.
+
+    Raises:
+        ArkError: a key or value cannot be written, or not there.
+    """
+    _check_endian(endian)
+    if write_function is not None or write_kwargs:
+        raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
+    codec = AnyCodec(compression_method)
+    archive, start, name = _output(ark, append)
+    script = None
+    try:
+        if scp is not None:
+            script, _, _ = _output(scp, append)
+        for key, value in array_dict.items():
+            check_key(key)
+            gathered = io.BytesIO()
+            try:
+                codec.write(gathered, _from_kaldiio(value), binary=not text)
+            except ArkError as error:
+                raise name_key(error, key) from error.__cause__
+            archive.write(encode_key(key) + b" ")
+            if script is not None:
+                script.write(encode_key(f"{key} {name}:{start + archive.tell()}\n"))
+            archive.write(gathered.getbuffer())
+    finally:
+        archive.close()
+        if script is not None:
+            script.close()
+
+
+def save_mat(fname: str | Stream, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
+    """Write one object to a file, and return how many bytes that took."""
+    _check_endian(endian)
+    output, _, _ = _output(fname, False)
+    with output:
+        AnyCodec(compression_method).write(output, _from_kaldiio(array), binary=True)
+        return output.tell()
+
+
+class WriteHelper:
+    """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
+
+    Parameters:
+        wspecifier: where to.
+        compression_method: how matrices are compressed, from 1 to 7; None: not at all.
+        write_function: None; nothing else is supported.
+
+    Raises:
+        ArkError: it cannot be opened, or a key or value not be written.
+    """
+
+    def __init__(
+        self, wspecifier: str, compression_method: int | None = None, write_function: str | None = None
+    ) -> None:
+        from io_ark.tables import Writer
+
+        if write_function is not None:
+            raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
+        self._writer: Writer[Any] = Writer(AnyCodec(compression_method), wspecifier)
+
+    def __call__(self, key: str, array: Any) -> None:
+        """Write one entry."""
+        self._writer[key] = _from_kaldiio(array)
+
+    __setitem__ = __call__
+
+    def close(self) -> None:
+        """Finish the table."""
+        self._writer.close()
+
+    def __enter__(self) -> WriteHelper:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self._writer.__exit__(kind, error, traceback)
+
+
+class ReadHelper:
+    """Reads a table: ``for key, array in ReadHelper("scp:a.scp")``.
+
+    Parameters:
+        wspecifier: the table (an rspecifier, in spite of the name).
+        segments: a segments file, for a script file of recordings.
+
+    Raises:
+        ArkError: it cannot be opened, or an entry not be read.
+    """
+
+    def __init__(self, wspecifier: str, segments: str | None = None) -> None:
+        from io_ark.tables import SequentialReader
+
+        self._close: Callable[[], None] = lambda: None
+        if segments is None:
+            reader: SequentialReader[Any] = SequentialReader(AnyCodec(), wspecifier)
+            self._close = reader.close
+            self._entries: Iterator[tuple[str, Any]] = ((key, _as_kaldiio(value)) for key, value in reader)
+            return
+        table = classify_rspecifier(wspecifier)
+        if table is None or table.kind != "scp":
+            raise SpecifierError(f"{wspecifier!r}: segments are cut out of the recordings of an 'scp:' table")
+        self._entries = load_scp_sequential(table.rxfilename, segments=segments)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._entries
+
+    def close(self) -> None:
+        """Close the table."""
+        self._close()
+
+    def __enter__(self) -> ReadHelper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_like_kaldi(name: str | Stream, mode: str = "r") -> Any:
+    """A file object for what Kaldi would read or write: a file, ``-``, a command with ``|``; an open file as it is.
+
+    Raises:
+        ArkError: it cannot be opened.
+    """
+    if not isinstance(name, str):
+        return name
+    name = name.strip()
+    raw: Any = _SinkFile(open_output(name)) if "r" not in mode else _SourceFile(open_input(name))
+    buffered: Any = io.BufferedReader(raw) if "r" in mode else io.BufferedWriter(raw)
+    return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding="utf-8")
+
+
+def parse_specifier(specifier: str) -> dict[str, Any]:
+    """What a specifier names, as a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
+
+    Raises:
+        SpecifierError: the text is no specifier.
+
+    >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
+    'a.scp'
+    """
+    writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
+    if writing is None and reading is None:
+        raise SpecifierError(f"{specifier!r} is no specifier: one looks like ark:FILE or ark,scp:ARCHIVE,SCRIPT")
+    options = specifier.partition(":")[0].replace(" ", ",").split(",")
+    if writing is not None:
+        names = {"ark": writing.archive or None, "scp": writing.script or None}
+    else:
+        assert reading is not None
+        names = {"ark": None, "scp": None, reading.kind: reading.rxfilename}
+    return {**names, **{flag: flag in options for flag in ("t", "o", "p", "f", "s", "cs")}}
+
+
+class _Reading:
+    """Loads objects in kaldiio's shapes."""
+
+    def __init__(self, max_open_files: int = 64) -> None:
+        self._loader = Loader(AnyCodec(), files=OpenFiles(max_open_files))
+
+    def load(self, rxfilename: str) -> Any:
+        return _as_kaldiio(self._loader.load(rxfilename))
+
+
+class _Converted(Mapping[str, Any]):
+    """A mapping whose values are handed on in kaldiio's shapes."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+
+    def __getitem__(self, key: str) -> Any:
+        return _as_kaldiio(self._table[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def _as_kaldiio(value: Any) -> Any:
+    """A value in kaldiio's shape: audio as ``(rate, samples)``, each row of samples a moment."""
+    if not isinstance(value, Wave):
+        return value
+    samples = value.samples
+    return int(value.sample_frequency), samples[0] if len(samples) == 1 else np.ascontiguousarray(samples.T)
+
+
+def _from_kaldiio(value: Any) -> Any:
+    """The other way: ``(rate, samples)`` or ``(samples, rate)`` is audio."""
+    if not (isinstance(value, list | tuple) and len(value) == 2):
+        return value
+    rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
+    if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
+        return value
+    return Wave(float(rate), np.atleast_2d(samples.T))
+
+
+def _check_endian(endian: str) -> None:
+    if endian != "<":
+        raise FormatError(f"endian={endian!r}: Kaldi's archives are little-endian, and others are not read or written")
+
+
+def _script(fname: str | Stream) -> Script:
+    if isinstance(fname, str):
+        return Script.open(fname)
+    data = fname.read()
+    return Script(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data, _name(fname))
+
+
+def _input(fname: str | Stream) -> Input:
+    if isinstance(fname, str):
+        return open_input(fname)
+    binary: Any = getattr(fname, "buffer", fname)
+    return Input(StreamSource(binary if hasattr(binary, "readinto") else _SourceOfRead(binary), _name(fname)))
+
+
+def _output(target: str | Stream, append: bool) -> tuple[Output, int, str]:
+    """An output, the offset of its first byte in the file, and the file's name."""
+    if isinstance(target, str):
+        if not append:
+            return open_output(target), 0, target
+        file: IO[bytes] = open(target, "ab", buffering=0)  # noqa: SIM115 (the Output closes it)
+        return Output(target, file, file.close), file.tell(), target
+    if isinstance(target, io.TextIOBase):
+        target.flush()
+    binary: Any = getattr(target, "buffer", target)
+    sink = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
+    try:
+        start = binary.tell()
+    except (OSError, AttributeError):
+        start = 0
+    return Output(_name(target), sink, lambda: None, flush_raw=True), start, _name(target)
+
+
+def _name(stream: Any) -> str:
+    return str(getattr(stream, "name", "<stream>"))
+
+
+class _SourceOfRead:
+    """A stream that knows ``read`` only."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _SinkOfText:
+    """A stream of text in memory, which takes bytes."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: memoryview) -> int:
+        self._stream.write(bytes(data).decode("utf-8", "surrogateescape"))
+        return len(data)
+
+    def flush(self) -> None:
+        """There is nothing between us and memory."""
+
+
+class _SourceFile(io.RawIOBase):
+    """An input as a file object."""
+
+    def __init__(self, opened: Input) -> None:
+        self._opened = opened
+        self._source = opened.source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.read_some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._opened.close()
+        super().close()
+
+
+class _SinkFile(io.RawIOBase):
+    """An output as a file object."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._output.write(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._output.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._output.close()
+        super().close()
