@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.numbers import nearest_float32
+from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.source import Source
 

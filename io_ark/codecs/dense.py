@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Sink, end_line, raw_bytes, shown
-from io_ark.codecs.numbers import format_row, parse
+from io_ark.codecs.text_numbers import format_row, parse
 from io_ark.errors import FormatError
 from io_ark.source import Source
 

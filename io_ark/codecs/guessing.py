@@ -47,9 +47,9 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
         return _integer_kind(source), {}
     if body[:1] == b"\x08":
         return "double", {}
-    if body[:1] in (b"T", b"F"):
-        return "bool", {}
-    source.fail("no kind of object starts like this")
+    if body[:1] not in (b"T", b"F"):
+        source.fail("no kind of object starts like this")
+    return "bool", {}
 
 
 def _integer_kind(source: Source) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import Codec, Sink, int32_bytes, raw_bytes, shown
-from io_ark.codecs.numbers import format_row, nearest_float32
+from io_ark.codecs.text_numbers import format_row, nearest_float32
 from io_ark.errors import FormatError
 from io_ark.source import Source
 

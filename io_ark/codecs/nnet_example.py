@@ -142,21 +142,23 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
     return NnetIo(name, indexes, features)
 
 
+def _read_named(source: Source, binary: bool, name: bytes) -> int:
+    expect_token(source, binary, name)
+    return read_size(source, binary, name.decode())
+
+
 def _read_supervision(source: Source, binary: bool) -> Supervision:
     expect_token(source, binary, b"<Supervision>")
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
-    numbers = []
-    for name in b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>":
-        expect_token(source, binary, name)
-        numbers.append(read_size(source, binary, name.decode()))
+    sequences, frames, labels = (
+        _read_named(source, binary, name) for name in (b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>")
+    )
     expect_token(source, binary, b"<End2End>")
     end_to_end = read_bool(source, binary)
     if end_to_end:
-        if not binary:
-            source.skip_space()
         expect_token(source, binary, b"<Fsts>")
-        fsts = [read_acceptor(source, binary) for _ in range(numbers[0])]
+        fsts = [read_acceptor(source, binary) for _ in range(sequences)]
         expect_token(source, binary, b"</Fsts>")
     else:
         fsts = [read_acceptor(source, binary)]
@@ -164,7 +166,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     if expect_token(source, binary, b"<AlignmentPdfs>", b"</Supervision>") == b"<AlignmentPdfs>":
         alignment = read_plain_integers(source, binary)
         expect_token(source, binary, b"</Supervision>")
-    return Supervision(weight, *numbers, fsts, end_to_end, alignment)
+    return Supervision(weight, sequences, frames, labels, fsts, end_to_end, alignment)
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import bracketed_text
-from io_ark.codecs.numbers import format_row, parse
+from io_ark.codecs.text_numbers import format_row, parse
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
