@@ -17,7 +17,6 @@ from kaldi_compat.arrays import (
     astype,
     check_features,
     float64,
-    frames_inside,
     full,
     namespace,
     take_frames,
@@ -30,13 +29,17 @@ VARIANCE_FLOOR = 1.0e-20
 SLIDING_VARIANCE_FLOOR = 1.0e-10
 
 
-def cmvn_stats(features: Array, *, weights: Any | None = None, lengths: Any | None = None) -> Array:
+def cmvn_stats(
+    features: Array, *, weights: Any | None = None, lengths: Any | None = None, onto: Array | None = None
+) -> Array:
     """Statistics that mean and variance normalization needs (Kaldi: AccCmvnStats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         weights: ``(..., frames)``: how much each frame counts. A frame of weight zero is never looked at.
         lengths: ``(...,)``: frames of each utterance in a padded batch.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which these are added as Kaldi adds, frame by
+            frame.
 
     Returns:
         ``(..., 2, dim + 1)`` in double precision.
@@ -51,23 +54,22 @@ def cmvn_stats(features: Array, *, weights: Any | None = None, lengths: Any | No
     check_features(features)
     xp = namespace(features)
     squares = features * features
-    counted: Any = full(features.shape[:-1], 1.0, features)
+    counted: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
-        counted = astype(as_like(weights, features), features.dtype)
-        if tuple(counted.shape) != tuple(features.shape[:-1]):
-            raise FeatureError(f"{tuple(counted.shape)} weights for features of {tuple(features.shape[:-1])} frames")
-        nothing = full((), 0.0, features)
-        used = (counted != 0)[..., None]
-        features = xp.where(used, features * counted[..., None], nothing)
-        squares = xp.where(used, squares * counted[..., None], nothing)
-    if lengths is not None:
-        features, squares = zero_past(features, lengths), zero_past(squares, lengths)
-        counted = xp.where(frames_inside(lengths, features), counted, full((), 0.0, counted))
+        counted = astype(as_like(weights, features), features.dtype)[..., None]
+        if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
+            raise FeatureError(f"{tuple(counted.shape[:-1])} weights, but {tuple(features.shape[:-1])} frames")
+        features = xp.where(counted != 0, features * counted, full((), 0.0, features))
+        squares = xp.where(counted != 0, squares * counted, full((), 0.0, features))
     # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
-    count = xp.sum(counted, axis=-1, dtype=xp.float64)[..., None]
-    first = xp.concatenate((xp.sum(features, axis=-2, dtype=xp.float64), count), axis=-1)
-    second = xp.concatenate((xp.sum(squares, axis=-2, dtype=xp.float64), full(count.shape, 0.0, count)), axis=-1)
-    stats: Array = xp.stack((first, second), -2)
+    uncounted = full(tuple(counted.shape), 0.0, counted)
+    rows: list[Any] = []
+    for row, terms in enumerate(((features, counted), (squares, uncounted))):
+        wide = float64(zero_past(xp.concatenate(terms, axis=-1), lengths))
+        if onto is not None:
+            wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
+        rows.append(xp.sum(wide, axis=-2))
+    stats: Array = xp.stack(rows, -2)
     return stats
 
 
@@ -160,6 +162,8 @@ def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError("variance normalization was asked for, but the statistics have no variances (one row)")
+    if options.norm_vars and not bool(namespace(stats).isfinite(stats).all()):
+        raise FeatureError("CMVN statistics with infinite or undefined numbers")
     # A count of one is enough: an offset may be written down as statistics of one frame.
     if not bool((stats[..., 0, -1] >= 1.0).all()):
         least = float(stats[..., 0, -1].min())

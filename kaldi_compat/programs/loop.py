@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import io_ark
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.programs.log import logger
 
 In = TypeVar("In")
@@ -52,7 +52,11 @@ class Counts:
 
 
 def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callable[[str, In], Any]) -> Counts:
-    """Write ``function(key, value)`` under each key, unless it raises :class:`Skip`; and count."""
+    """Write ``function(key, value)`` under each key, unless it raises :class:`Skip`; and count.
+
+    Raises:
+        KaldiCompatError: the function's error, with the key put before its message.
+    """
     counts = Counts()
     for key, value in entries:
         try:
@@ -61,6 +65,8 @@ def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callabl
             counts.failed += 1
             if str(reason):
                 logger.warning("%s", reason)
+        except KaldiCompatError as error:
+            raise type(error)(f"{key}: {error}") from error
         else:
             writer[key] = result
             counts.done += 1

@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float32]
+DoubleMatrix = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 
 def duration_of(num_samples: int, rate: float) -> float:

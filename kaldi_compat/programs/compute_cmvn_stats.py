@@ -1,0 +1,130 @@
+"""compute-cmvn-stats: statistics for mean and variance normalization, by utterance, by speaker, or of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.cmvn import cmvn_stats
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Counts, Skip, map_table
+from kaldi_compat.programs.objects import DoubleMatrix, Matrix, Vector
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Computes statistics for cepstral mean and variance normalization: for each utterance; for each speaker with --spk2utt;
+for all together if the output is a file and not a table.
+
+Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stats-wxfilename>)
+e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of compute-cmvn-stats."""
+
+    spk2utt: str = option("", "rspecifier of each speaker's utterances; gives statistics by speaker")
+    binary: bool = option(True, "write statistics of all in binary (a table's wspecifier says so itself)")
+    weights: str = option("", "rspecifier of a vector for each utterance: how much each frame counts")
+
+
+Accumulate = Callable[[str, Matrix, "DoubleMatrix | None"], DoubleMatrix]
+
+
+@program("compute-cmvn-stats", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Compute the statistics that the options and the output's name ask for."""
+    to_table = io_ark.is_table_wspecifier(target)
+    if options.spk2utt and not to_table:
+        raise OptionError(f"--spk2utt gives a table, but {target} is a file (is ark: missing?)")
+    with ExitStack() as stack:
+        weights = None
+        if options.weights:
+            weights = stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", options.weights))
+        accumulate = accumulator(weights)
+        if options.spk2utt:
+            counts = by_speaker(options.spk2utt, source, target, accumulate)
+        elif to_table:
+            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+            writer = stack.enter_context(io_ark.Writer[DoubleMatrix]("double-matrix", target))
+            counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None))
+        else:
+            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+            counts = of_all(reader, target, accumulate, binary=options.binary)
+    logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
+    return counts.status
+
+
+def accumulator(weights: io_ark.RandomAccessReader[Vector] | None) -> Accumulate:
+    """A function of a key, features and the statistics so far, which gives the statistics with these features added."""
+
+    def accumulate(key: str, feats: Matrix, onto: DoubleMatrix | None) -> DoubleMatrix:
+        if feats.size == 0:
+            raise Skip(f"Empty feature matrix for utterance {key}")
+        if onto is not None and onto.shape[1] != feats.shape[1] + 1:
+            raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {onto.shape[1] - 1} before")
+        if weights is None:
+            return cmvn_stats(feats, onto=onto)
+        if key not in weights:
+            raise Skip(f"No weights available for utterance {key}")
+        each = weights[key]
+        if len(each) != len(feats):
+            raise Skip(f"Weights for utterance {key} have wrong dimension {len(each)} vs. {len(feats)}")
+        return cmvn_stats(feats, weights=each, onto=onto)
+
+    return accumulate
+
+
+def add_up(entries: Iterable[tuple[str, Matrix | None]], accumulate: Accumulate, counts: Counts) -> DoubleMatrix | None:
+    """Statistics of several utterances; none if there was nothing at all. Zeros if there was nothing of use."""
+    total: DoubleMatrix | None = None
+    for key, feats in entries:
+        try:
+            if feats is None:
+                raise Skip(f"Did not find features for utterance {key}")
+            if total is None and feats.size:
+                total = np.zeros((2, feats.shape[1] + 1))
+            total = accumulate(key, feats, total)
+        except Skip as reason:
+            counts.failed += 1
+            logger.warning("%s", reason)
+        else:
+            counts.done += 1
+    return total
+
+
+def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -> Counts:
+    """Write statistics for each speaker, and count utterances."""
+    counts = Counts()
+
+    def of_speaker(speaker: str, utterances: list[str]) -> DoubleMatrix:
+        total = add_up(((key, feats.get(key)) for key in utterances), accumulate, counts)
+        if total is None:
+            raise Skip(f"No stats accumulated for speaker {speaker}")
+        return total
+
+    with (
+        io_ark.SequentialReader[list[str]]("token-vector", spk2utt) as speakers,
+        io_ark.RandomAccessReader[Matrix]("matrix", source) as feats,
+        io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
+    ):
+        map_table(speakers, writer, of_speaker)
+    return counts
+
+
+def of_all(entries: Iterable[tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
+    """Write the statistics of all utterances together, in single precision as Kaldi does."""
+    counts = Counts()
+    total = add_up(entries, accumulate, counts)
+    if total is None:
+        raise FeatureError("there are no features to compute statistics of")
+    io_ark.write_object("matrix", target, total.astype(np.float32), binary=binary)
+    logger.info("Wrote global CMVN stats to %s", target)
+    return counts

@@ -1,0 +1,51 @@
+"""modify-cmvn-stats: normalization statistics that leave some dimensions alone, or as means and variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.cmvn import fake_stats, mean_and_variance
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options import option
+from kaldi_compat.programs.dims import parse_dims
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.objects import DoubleMatrix
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Copies normalization statistics such that some dimensions will not be normalized (zero mean, unit variance), or turns
+them into means and variances.
+
+Usage: modify-cmvn-stats [options] [<fake-dims>] <stats-rspecifier> <stats-wspecifier>
+e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
+       modify-cmvn-stats --convert-to-mean-and-var=true ark:- ark:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of modify-cmvn-stats."""
+
+    convert_to_mean_and_var: bool = option(False, "write the mean and the variance of each dimension")
+
+
+@program("modify-cmvn-stats", USAGE, Options)
+def main(options: Options, first: str, second: str, third: str | None = None) -> int:
+    """Modify a table of statistics."""
+    dims, source, target = ("", first, second) if third is None else (first, second, third)
+    fake_dims = parse_dims(dims, "the first argument")
+
+    def modify(key: str, stats: DoubleMatrix) -> DoubleMatrix:
+        if len(stats) != 2:
+            raise FeatureError(f"statistics for normalization have two rows, not {len(stats)}")
+        stats = fake_stats(stats, fake_dims)
+        if not options.convert_to_mean_and_var:
+            return stats
+        if stats[0, -1] <= 0:
+            raise Skip(f"Zero or negative count for speaker {key}, not outputting mean and variance stats.")
+        return mean_and_variance(stats)
+
+    counts = convert_table("double-matrix", source, target, modify)
+    logger.info("Modified %d sets of stats.", counts.done)
+    return counts.status
