@@ -1,0 +1,220 @@
+"""From correlation and pitch to features for speech recognition (src/feat/pitch-functions.cc, OnlineProcessPitch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, namespace
+from kaldi_compat.deltas import add_deltas
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options import DeltaOptions, PitchOptions, ProcessPitchOptions, as_float32
+from kaldi_compat.pitch_tracker import Analysis, online_paths
+from kaldi_compat.random import KaldiRandom
+
+if TYPE_CHECKING:
+    import torch
+
+    Generator = KaldiRandom | np.random.Generator | torch.Generator
+
+
+def pov_feature(correlation: Array) -> Array:
+    """A warp of the correlation that makes its distribution nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
+    clipped = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
+    return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
+
+
+def probability_of_voicing(correlation: Array) -> Array:
+    """An approximation to the probability of voicing, fitted to the Keele corpus by Kaldi's authors (NccfToPov).
+
+    >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
+    array([0.001, 0.732, 1.   ])
+    """
+    xp = namespace(correlation)
+    n = xp.clip(abs(float64(correlation)), None, 1.0)
+    log_odds = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
+    rounded = float64(astype(log_odds, correlation.dtype))
+    return astype(1 / (1 + xp.exp(-rounded)), correlation.dtype)
+
+
+def log_pitch(pitch: Array) -> Array:
+    """Natural logarithm of pitches in Hz."""
+    return astype(namespace(pitch).log(float64(pitch)), pitch.dtype)
+
+
+def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
+    """Log pitch less its mean over neighbours, weighted by their probability of voicing.
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, 2)``: correlation and pitch.
+    left, right
+        Frames before and after each frame that the mean is taken over.
+    lengths
+        ``(...,)`` frames that count; all if none.
+
+    Returns
+    -------
+    ``(..., frames)``
+    """
+    xp = namespace(features)
+    frames = features.shape[-2]
+    logs = log_pitch(features[..., 1])
+    weight = float64(probability_of_voicing(features[..., 0]))
+    now = arange(0, frames, features)
+    stop = as_like(np.asarray(frames), features) if lengths is None else as_like(lengths, features)[..., None]
+    begin = xp.clip(now - left, 0, None)
+    end = xp.maximum(xp.minimum(now + right + 1, stop), begin)
+
+    def window_sum(x: Array) -> Array:
+        # Kaldi too adds what enters the window and subtracts what leaves it, in double.
+        before = xp.concatenate((0 * x[..., :1], xp.cumsum(x, -1)), -1)
+        summed: Array
+        if lengths is None:
+            summed = before[..., end] - before[..., begin]
+        else:
+            begins = xp.broadcast_to(begin, end.shape)
+            pick = np.take_along_axis if xp is np else xp.take_along_dim
+            summed = pick(before, end, -1) - pick(before, begins, -1)
+        return summed
+
+    mean = window_sum(weight * float64(logs)) / window_sum(weight)
+    return logs - astype(mean, features.dtype)
+
+
+def standard_normal(frames: Array, generator: Generator | None) -> Array:
+    """A draw for each of these: a vector, or a batch of them in turn."""
+    draws: Array
+    if isinstance(generator, KaldiRandom):
+        draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
+    elif isinstance(frames, np.ndarray):
+        numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
+        draws = numpy_generator.standard_normal(frames.shape)
+    else:
+        torch = namespace(frames)
+        device = generator.device if isinstance(generator, torch.Generator) else frames.device
+        draws = torch.randn(frames.shape, generator=generator, device=device, dtype=frames.dtype).to(frames.device)
+    return astype(draws, frames.dtype)
+
+
+def process_pitch(
+    features: Array,
+    options: ProcessPitchOptions | None = None,
+    lengths: Any = None,
+    *,
+    generator: Generator | None = None,
+) -> Array:
+    """Correlation and pitch made into features for speech recognition (Kaldi: ProcessPitch).
+
+    Parameters
+    ----------
+    features
+        ``(..., frames, 2)``: the normalized correlation and the pitch in Hz, as the pitch tracker gives them.
+    options
+        Kaldi's defaults if none.
+    lengths
+        ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
+    generator
+        Where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy or
+        torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
+
+    Returns
+    -------
+    ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order: probability-of-voicing
+    feature, normalized log pitch, delta of the log pitch, log pitch.
+
+    Raises
+    ------
+    FeatureError
+        The features do not have two columns, or a pitch is not positive.
+
+    >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
+    >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
+    array([[-0.583, -0.02 ],
+           [-0.724, -0.   ],
+           [-0.583,  0.02 ]], dtype=float32)
+    """
+    options = options or ProcessPitchOptions()
+    _check(features, lengths)
+    noise = None
+    if options.add_delta_pitch and features.shape[-2]:
+        noise = standard_normal(features[..., 1], generator)
+    return delayed(_undelayed(features, noise, options, lengths), options.delay)
+
+
+def _check(features: Array, lengths: Any) -> None:
+    check_features(features)
+    if features.shape[-1] != 2:
+        raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
+    pitch = features[..., 1]
+    silent = ~(pitch > 0)
+    if lengths is not None:
+        silent = silent & (arange(0, pitch.shape[-1], pitch) < as_like(lengths, pitch)[..., None])
+    if bool(silent.any()):
+        raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
+
+
+def _undelayed(features: Array, noise: Array | None, options: ProcessPitchOptions, lengths: Any = None) -> Array:
+    xp = namespace(features)
+    pitch = features[..., 1]
+    if lengths is not None:  # so that the logarithm of what does not count is no infinity or NaN
+        pitch = xp.where(arange(0, pitch.shape[-1], pitch) < as_like(lengths, pitch)[..., None], pitch, 1 + 0 * pitch)
+        features = xp.stack((features[..., 0], pitch), -1)
+    columns = []
+    if options.add_pov_feature:
+        columns.append(as_float32(options.pov_scale) * pov_feature(features[..., 0]) + as_float32(options.pov_offset))
+    if options.add_normalized_log_pitch:
+        left, right = options.normalization_left_context, options.normalization_right_context
+        columns.append(normalised_log_pitch(features, left, right, lengths) * as_float32(options.pitch_scale))
+    if options.add_delta_pitch:
+        deltas_of = DeltaOptions(delta_order=1, delta_window=options.delta_window)
+        deltas = add_deltas(log_pitch(pitch)[..., None], deltas_of, lengths=lengths)[..., 1]
+        if noise is not None:
+            deltas = deltas + noise * as_float32(options.delta_pitch_noise_stddev)
+        columns.append(deltas * as_float32(options.delta_pitch_scale))
+    if options.add_raw_log_pitch:
+        columns.append(log_pitch(pitch))
+    processed: Array = xp.stack(columns, -1)
+    return processed
+
+
+def delayed(features: Array, delay: int) -> Array:
+    """The first frame repeated ``delay`` times before the features."""
+    frames = features.shape[-2]
+    if delay == 0 or frames == 0:
+        return features
+    shifted: Array = features[..., namespace(features).clip(arange(-delay, frames, features), 0, None), :]
+    return shifted
+
+
+def first_pass_features(
+    analysis: Analysis, pitch_options: PitchOptions, options: ProcessPitchOptions, generator: Generator | None
+) -> np.ndarray[Any, Any]:
+    """Processed pitch as online decoding sees it: each frame's as of the chunk after which it was ready.
+
+    Until the end is known, a frame waits for ``normalization_right_context`` more (Kaldi: ComputeAndProcessKaldiPitch).
+    """
+    given = list(_first_pass_rows(analysis, pitch_options, options, generator))
+    return np.concatenate(given) if given else np.zeros((0, options.dim), np.float32)
+
+
+def _first_pass_rows(
+    analysis: Analysis, pitch_options: PitchOptions, options: ProcessPitchOptions, generator: Generator | None
+) -> Iterator[np.ndarray[Any, Any]]:
+    total = analysis.schedule.frames
+    noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch and total else None
+    context = max(options.normalization_left_context, options.delta_window)
+    given = 0
+    for path, ready, finished in online_paths(analysis, pitch_options):
+        waiting = 0 if finished else options.normalization_right_context
+        now = ready - waiting + options.delay if ready else 0
+        if now <= given:
+            continue
+        first = max(0, given - options.delay - context)
+        track = analysis.features(path[first:ready], pitch_options, first)
+        rows = _undelayed(track, None if noise is None else noise[first:ready], options)
+        yield rows[np.clip(np.arange(given, now) - options.delay, 0, None) - first]
+        given = now

@@ -1,0 +1,245 @@
+"""How well audio matches itself some time later: the normalized cross-correlation that pitch is tracked in.
+
+The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), up to
+the search, as Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at every
+whole lag, and interpolate to lags spaced evenly in log pitch. Arrays may be NumPy's or torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.arrays import Array, as_like, astype, float64, namespace
+from kaldi_compat.options import PitchOptions, as_float32
+
+Floats = npt.NDArray[np.float32]
+
+
+def windowed_sinc(time: Floats, cutoff: float, zeros: int) -> Floats:
+    """Low-pass filter of Kaldi's resampling at these times (s): a sinc under a Hann window ``zeros`` zeros wide.
+
+    Rounded to float32 where Kaldi rounds (src/feat/resample.cc).
+    """
+    t = time.astype(np.float64)
+    window = np.where(np.abs(t) < zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / zeros * t)), 0.0)
+    sinc = 2 * cutoff * np.sinc(2 * cutoff * t)
+    return window.astype(np.float32) * sinc.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Resampler:
+    """A polyphase low-pass filter between two whole sampling rates (Kaldi: LinearResample).
+
+    Attributes
+    ----------
+    weights
+        ``(taps, phases)``: the filter of each of the samples that come out for one step of the input.
+    offset
+        Where the filter starts before the input sample that a step starts at (negative or zero).
+    step
+        Input samples from one step to the next.
+    """
+
+    weights: Floats
+    offset: int
+    step: int
+
+    @classmethod
+    @functools.lru_cache(maxsize=16)
+    def of(cls, rate_in: int, rate_out: int, cutoff: float, zeros: int) -> Resampler:
+        """The filter between these rates (Hz)."""
+        unit = math.gcd(rate_in, rate_out)
+        step, phases = rate_in // unit, rate_out // unit
+        width = zeros / (2.0 * cutoff)
+        time_out = np.arange(phases) / rate_out
+        first = np.ceil((time_out - width) * rate_in).astype(int)
+        last = np.floor((time_out + width) * rate_in).astype(int)
+        index = np.arange(first.min(), last.max() + 1)[:, None]
+        delta = (index / rate_in - time_out).astype(np.float32)
+        weights = windowed_sinc(delta, cutoff, zeros) / np.float32(rate_in)
+        return cls(np.where((index >= first) & (index <= last), weights, 0), int(first.min()), step)
+
+    def __call__(self, samples: Array, count: int) -> Array:
+        """The first ``count`` samples at the new rate: ``(..., samples)`` -> ``(..., count)``.
+
+        Summed in double, which makes a constant signal stay one to the last bit (its windows then have no energy).
+        """
+        taps, phases = self.weights.shape
+        steps = -(-count // phases)
+        after = max(0, (steps - 1) * self.step + self.offset + taps - samples.shape[-1])
+        padded = pad(float64(samples), -self.offset, after)
+        windows = sliding_windows(padded, taps, self.step)[..., :steps, :]
+        resampled = windows @ as_like(self.weights.astype(np.float64), padded)
+        return astype(resampled.reshape(*samples.shape[:-1], steps * phases)[..., :count], samples.dtype)
+
+
+def samples_out(samples_in: int, options: PitchOptions, *, finished: bool) -> int:
+    """Samples there are at the lower rate once so many have come in (Kaldi: LinearResample::GetNumOutputSamples).
+
+    Those whose filter reaches past the end wait for more audio, unless the audio is finished.
+    """
+    rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
+    ticks = math.lcm(rate_in, rate_out)
+    interval = samples_in * (ticks // rate_in)
+    if not finished:
+        width = np.float32(options.lowpass_filter_width / (2.0 * as_float32(options.lowpass_cutoff)))
+        interval -= math.floor(width * np.float32(ticks))
+    return max(0, -(-interval // (ticks // rate_out)))
+
+
+def downsampled(samples: Array, options: PitchOptions) -> Array:
+    """Audio at the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``."""
+    resampler = Resampler.of(
+        int(options.sample_frequency),
+        int(options.resample_frequency),
+        as_float32(options.lowpass_cutoff),
+        options.lowpass_filter_width,
+    )
+    return resampler(samples, samples_out(samples.shape[-1], options, finished=True))
+
+
+@dataclass(frozen=True)
+class Lags:
+    """The lags at which audio is compared with itself.
+
+    Attributes
+    ----------
+    first, last
+        Whole lags in resampled samples at which correlations are measured.
+    seconds
+        ``(states,)``: the lags that are the states of the search, evenly spaced in log pitch, from the shortest.
+    weights
+        ``(last - first + 1, states)``: interpolates from the former to the latter (Kaldi: ArbitraryResample).
+    """
+
+    first: int
+    last: int
+    seconds: Floats
+    weights: Floats
+
+    @property
+    def pitch(self) -> Floats:
+        """The pitch of each state in Hz: ``(states,)``."""
+        return (1.0 / self.seconds.astype(np.float64)).astype(np.float32)
+
+    @classmethod
+    @functools.lru_cache(maxsize=16)
+    def of(cls, options: PitchOptions) -> Lags:
+        """The lags for these options, rounded to float32 where Kaldi rounds: that decides how many there are."""
+        rate = as_float32(options.resample_frequency)
+        max_f0, min_f0 = as_float32(options.max_f0), as_float32(options.min_f0)
+        margin = options.upsample_filter_width / (2.0 * rate)
+        first = math.ceil(rate * (1.0 / max_f0 - margin))
+        last = math.floor(rate * (1.0 / min_f0 + margin))
+
+        lags = []
+        lag, longest = np.float32(1.0 / max_f0), np.float32(1.0 / min_f0)
+        ratio = 1.0 + as_float32(options.delta_pitch)
+        while lag <= longest:
+            lags.append(lag)
+            lag = np.float32(float(lag) * ratio)
+        seconds = np.array(lags, np.float32)
+
+        samples = np.arange(last - first + 1, dtype=np.float32)[:, None]
+        offset = seconds + np.float32(-first) / np.float32(rate)
+        cutoff = as_float32(rate * 0.5)
+        width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
+        inside = samples >= np.ceil(np.float32(rate) * (offset - width))
+        inside &= samples <= np.floor(np.float32(rate) * (offset + width))
+        sinc = windowed_sinc(offset - samples / np.float32(rate), cutoff, options.upsample_filter_width)
+        return cls(first, last, seconds, np.where(inside, sinc / np.float32(rate), np.float32(0)))
+
+
+def pad(x: Array, before: int, after: int) -> Array:
+    """Zeros before and after the last axis."""
+    xp = namespace(x)
+    padded: Array
+    if xp is np:
+        padded = np.concatenate(
+            (np.zeros((*x.shape[:-1], before), x.dtype), x, np.zeros((*x.shape[:-1], after), x.dtype)), -1
+        )
+    else:
+        padded = xp.nn.functional.pad(x, (before, after))
+    return padded
+
+
+def sliding_windows(x: Array, size: int, step: int) -> Array:
+    """Overlapping windows of the last axis, a view: ``(..., samples)`` -> ``(..., windows, size)``."""
+    windows: Array
+    if isinstance(x, np.ndarray):
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
+    else:
+        windows = x.unfold(-1, size, step)
+    return windows
+
+
+def first_window_start(options: PitchOptions) -> int:
+    """The resampled sample that the first frame's window starts at; negative where frames are centred."""
+    if options.snip_edges:
+        return 0
+    return options.window_shift // 2 - full_window(options) // 2
+
+
+def full_window(options: PitchOptions) -> int:
+    """Resampled samples that a frame looks at: its window and the longest lag."""
+    return options.window_size + Lags.of(options).last
+
+
+def frame_windows(signal: Array, frames: int, options: PitchOptions) -> Array:
+    """What each frame looks at: ``(..., samples)`` resampled -> ``(..., frames, full_window)``, zeros past the ends."""
+    size, shift, start = full_window(options), options.window_shift, first_window_start(options)
+    length = signal.shape[-1]
+    before = max(0, -start)
+    padded = pad(signal, before, max(0, start + (frames - 1) * shift + size - length))
+    windows = sliding_windows(padded[..., before + start :], size, shift)[..., :frames, :]
+    if options.preemphasis_coefficient == 0.0:
+        return windows
+    # Each window by itself: its first sample is scaled as if the one before were its equal.
+    coefficient = as_float32(options.preemphasis_coefficient)
+    position = start + shift * np.arange(frames)[:, None] + np.arange(size)
+    previous = namespace(signal).concatenate((windows[..., :1], windows[..., :-1]), -1)
+    at_start = as_like(position == 0, signal)
+    inside = as_like((position >= 0) & (position < length), signal)
+    previous = namespace(signal).where(at_start, windows, previous)
+    return (windows - coefficient * previous) * inside
+
+
+def correlations(windows: Array, size: int, first_lag: int, last_lag: int) -> tuple[Array, Array]:
+    """Products of a window with later ones: ``(..., full_window)`` -> two ``(..., lags)``.
+
+    Returns
+    -------
+    inner
+        The dot product of the first ``size`` samples with the ``size`` samples from each lag on.
+    norm
+        The product of the two's energies. The mean of the first window is taken from all samples before.
+    """
+    xp = namespace(windows)
+    mean = astype(float64(windows[..., :size]).sum(-1) / size, windows.dtype)
+    centred = windows - mean[..., None]
+    base = centred[..., :size]
+    later = sliding_windows(centred[..., first_lag : last_lag + size], size, 1)
+    inner = xp.einsum("...n,...ln->...l", base, later)
+    # The energy of every window at once: squares times a band of ones, which adds no cancellation.
+    span = last_lag - first_lag + size
+    band = np.tri(span, last_lag - first_lag + 1, dtype=np.float32)
+    band = band - np.tri(span, last_lag - first_lag + 1, -size, dtype=np.float32)
+    energies = (centred[..., first_lag : last_lag + size] ** 2) @ astype(as_like(band, centred), centred.dtype)
+    return inner, (base**2).sum(-1)[..., None] * energies
+
+
+def nccf(inner: Array, norm: Array, ballast: Any) -> Array:
+    """Normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 where nothing sounds at all.
+
+    The ballast (a number, or one for each frame) draws quiet frames to zero.
+    """
+    xp = namespace(inner)
+    squared = norm + ballast
+    silent = squared <= 0
+    return xp.where(silent, 0 * inner, inner / xp.sqrt(xp.where(silent, 1 + 0 * squared, squared)))
