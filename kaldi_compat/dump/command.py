@@ -1,0 +1,169 @@
+"""kaldi-compat: jobs on whole data directories. ``kaldi-compat dump`` is the one that there is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from io_ark.errors import ArkError
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.finish import Outcome, finish, start_over
+from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.dump.local import manifests, run_local
+from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, lock_or_fail, make_plan, read_plan, write_plan
+from kaldi_compat.dump.progress import HOUR, Monitor
+from kaldi_compat.dump.speed import make_speed_directory
+from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.options import meaning
+
+USAGE_STATUS, FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 1, 255, 130
+logger = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    parser = make_parser()
+    arguments = vars(parser.parse_args(argv))
+    arguments.pop("command")
+    feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
+    try:
+        job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments))
+        return dump(job)
+    except KeyboardInterrupt:
+        return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
+    except (KaldiCompatError, ArkError, OSError) as error:
+        return _say(" ".join(str(error).split()), ERROR_STATUS)
+
+
+def _say(message: str, status: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        print(f"kaldi-compat: {message}", file=sys.stderr, flush=True)
+    return status
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line, derived from :class:`DumpOptions`."""
+    parser = argparse.ArgumentParser(prog="kaldi-compat", description="Kaldi's features for whole data directories.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    dump_parser = commands.add_parser(
+        "dump",
+        help="compute the features of a data directory",
+        description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
+    )
+    dump_parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
+    dump_parser.add_argument("data", help="data directory with wav.scp, and segments if need be")
+    dump_parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
+    dump_parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
+    for field in dataclasses.fields(DumpOptions):
+        flag = "--" + field.name.replace("_", "-")
+        default: Any = field.default
+        shown = f"{meaning(field)} (default: {default!r})"
+        if isinstance(default, bool):
+            dump_parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
+        else:
+            dump_parser.add_argument(flag, type=type(default), default=default, help=shown, metavar="VALUE")
+    return parser
+
+
+def dump(job: Job) -> int:
+    """Do a job, or go on with it, and return the exit status.
+
+    Raises:
+        DumpError: it cannot be started or cannot go on; archives that are complete stay.
+    """
+    check_inputs(job)
+    job = with_speeds(job)
+    number, parts = job.options.part
+    with planned(job) as plan:
+        complete = manifests(job, plan)
+        mine = plan.part(number, parts)
+        monitor = Monitor(plan, job.options.max_failures, [complete[s.number] for s in mine if s.number in complete])
+        try:
+            _engine(job)(job, plan, [shard for shard in mine if shard.number not in complete], monitor)
+        finally:
+            monitor.close()
+        missing = len(plan.shards) - len(manifests(job, plan))
+        if missing:
+            return _say(f"part {number} of {parts} is done; {missing} archives are left to other parts", 0)
+        outcome = finish(job, plan)
+        summarize(job, outcome, monitor)
+        if job.options.report:
+            from kaldi_compat.dump.report import write_report
+
+            write_report(job, plan, outcome, monitor)
+    if not outcome.good_enough:
+        return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
+    return 0
+
+
+def _engine(job: Job) -> Any:
+    if job.options.engine == "local":
+        return run_local
+    from kaldi_compat.dump.cluster import run_on_ray
+
+    return run_on_ray
+
+
+def with_speeds(job: Job) -> Job:
+    """The job on the data directory of changed speeds, which is made; or the job itself."""
+    if not job.options.speeds:
+        return job
+    source, target = job.layout.data, Path(job.options.speed_dir)
+    layout = job.layout
+    # Directories that were not given follow the new data directory.
+    log = "" if layout.log == source / "log" else layout.log
+    archives = "" if layout.archives == (source / "data").absolute() else layout.archives
+    changed = dataclasses.replace(job, layout=Layout.of(target, layout.feature, log, archives))
+    if not (job.options.resume and changed.layout.plan.exists()):
+        make_speed_directory(source, target, job.options.speed_factors)
+    return changed
+
+
+@contextlib.contextmanager
+def planned(job: Job) -> Iterator[Plan]:
+    """The plan, made or read, while nobody else works on the same archives except on other parts of the plan."""
+    layout = job.layout
+    layout.log.mkdir(parents=True, exist_ok=True)
+    in_parts = bool(job.options.shard)
+    lock = lock_or_fail(layout.lock, wait=in_parts)
+    try:
+        if job.options.resume or (in_parts and layout.plan.exists()):
+            plan = read_plan(layout.plan)
+            check_plan(plan, job, layout.plan)
+        else:
+            plan = make_plan(job)
+            start_over(layout, plan)
+            write_plan(plan, layout.plan)
+        if in_parts:
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_SH)
+        yield plan
+    finally:
+        os.close(lock)
+
+
+def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
+    """Print how it went."""
+    lines = [
+        f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
+        f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
+        f"this run took {monitor.elapsed:.1f} s, {monitor.speed:.0f} times real time; bound by: {outcome.bound}",
+    ]
+    if peak := outcome.work.get("peak_device_memory"):
+        lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
+    lines += [f"  {key}: {reason}" for key, reason in outcome.failures[:5]]
+    if len(outcome.failures) > 5:
+        lines.append(f"  and {len(outcome.failures) - 5} more: see {job.layout.failures}")
+    for line in lines:
+        _say(line, 0)
+
+
+__all__ = ["DumpError", "dump", "main", "make_parser"]

@@ -1,0 +1,58 @@
+"""Compressing: feature matrices to the bytes that stand in the archive, and their statistics."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import codec
+from io_ark.source import BytesSource
+from kaldi_compat.cmvn import cmvn_stats
+from kaldi_compat.dump.compute import Computed
+from kaldi_compat.dump.job import DumpOptions
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An utterance as it will stand in the archive.
+
+    Attributes:
+        index: its place in the archive's list.
+        key: its name.
+        data: the matrix's bytes.
+        frames: its rows.
+        duration: of the audio, in seconds.
+        stats: CMVN statistics of what the bytes read back as, shape (2, dim + 1); None if nobody wants them.
+    """
+
+    index: int
+    key: str
+    data: bytes
+    frames: int
+    duration: float
+    stats: npt.NDArray[np.float64] | None = None
+
+
+class Encoder:
+    """Turns features into bytes as ``copy-feats --compress`` does."""
+
+    def __init__(self, options: DumpOptions, *, with_stats: bool) -> None:
+        self.with_stats = with_stats
+        if options.compress:
+            self.codec = codec("compressed-matrix", method=options.compression_method)
+        else:
+            self.codec = codec("matrix")
+
+    def __call__(self, computed: Computed) -> Encoded:
+        """The bytes, and the statistics if they are wanted."""
+        sink = io.BytesIO()
+        self.codec.write(sink, computed.features, binary=True)
+        data = sink.getvalue()
+        stats = None
+        if self.with_stats and len(computed.features):
+            # Later steps of a recipe read the features back from the archive, so that is what is counted.
+            stats = cmvn_stats(np.asarray(codec("matrix").read(BytesSource(data))))
+        return Encoded(computed.index, computed.key, data, len(computed.features), computed.duration, stats)

@@ -1,0 +1,25 @@
+"""What can stop a dump as a whole; what is wrong with one utterance is recorded and stops nothing."""
+
+from __future__ import annotations
+
+from kaldi_compat.errors import KaldiCompatError
+
+
+class DumpError(KaldiCompatError):
+    """A dump that cannot be started, or cannot go on."""
+
+
+class PlanError(DumpError):
+    """A plan that is not there, cannot be read, or does not fit the data directory or the options any more."""
+
+
+class OutputError(DumpError):
+    """An archive that could not be written, or does not read back as it was written."""
+
+
+class TooManyFailuresError(DumpError):
+    """More utterances failed than ``max_failures`` allows."""
+
+
+class WorkerError(DumpError):
+    """A worker process that died again and again."""

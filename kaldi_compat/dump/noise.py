@@ -1,0 +1,47 @@
+"""Dithering noise that depends on the plan's seed and the utterance's key alone.
+
+Kaldi's programs draw the noise of one utterance after that of another, so that it depends on all that came before. Here
+any utterance can be computed anywhere, in any order, and again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.random import KaldiRandom
+
+_GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def utterance_state(seed: int, key: str) -> int:
+    """The 64 bits that an utterance's noise starts from."""
+    text = f"{seed} {key}".encode("utf-8", "surrogateescape")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def frame_seeds(state: int, start: int, count: int) -> npt.NDArray[np.int32]:
+    """``rand_r()`` states of frames ``start`` to ``start + count`` by SplitMix64 (Steele, Lea and Flood, 2014)."""
+    with np.errstate(over="ignore"):
+        words = np.uint64(state) + _GOLDEN * np.arange(start + 1, start + count + 1, dtype=np.uint64)
+        words = (words ^ (words >> np.uint64(30))) * _MIX_1
+        words = (words ^ (words >> np.uint64(27))) * _MIX_2
+        words ^= words >> np.uint64(31)
+    seeds: npt.NDArray[np.int32] = (words >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    return seeds
+
+
+class UtteranceNoise(KaldiRandom):
+    """Stands where Kaldi's generator stands, for one utterance; other draws than frames' come of a seed of its own."""
+
+    def __init__(self, seed: int, key: str) -> None:
+        self.state = utterance_state(seed, key)
+        self.frames = 0
+        super().__init__(self.state & 0x7FFFFFFF)
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        """States for the noise of the utterance's next frames."""
+        self.frames += count
+        return frame_seeds(self.state, self.frames - count, count)

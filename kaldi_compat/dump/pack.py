@@ -1,0 +1,81 @@
+"""Packing: utterances read one after the other become batches of like lengths; results go back into order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from kaldi_compat.dump.read import Failure, Utterance
+
+T = TypeVar("T")
+# Batches that a window should give, so that lengths within one are alike.
+BATCHES_IN_WINDOW = 4
+
+
+def seconds_of(utterance: Utterance) -> float:
+    """Seconds of audio of one channel."""
+    return utterance.wave.duration
+
+
+def windows(entries: Iterable[T], most: int, seconds: float, weigh: Callable[[T], float]) -> Iterator[list[T]]:
+    """Runs of entries, each of at most so many, and ended by the entry that brings it to so many seconds.
+
+    >>> list(windows([3, 1, 5, 2], most=2, seconds=4, weigh=float))
+    [[3, 1], [5], [2]]
+    """
+    window: list[T] = []
+    total = 0.0
+    for entry in entries:
+        window.append(entry)
+        total += weigh(entry)
+        if len(window) == most or total >= seconds:
+            yield window
+            window, total = [], 0.0
+    if window:
+        yield window
+
+
+def batches(
+    window: Iterable[Utterance], seconds: float, group: Callable[[Utterance], Any] = lambda utterance: 0
+) -> Iterator[list[Utterance]]:
+    """Utterances of one group and of like lengths, at most so many seconds together (or one that is longer alone).
+
+    The order is decided by the utterances alone, so that a repeated run makes the same batches.
+    """
+    batch: list[Utterance] = []
+    total, current = 0.0, None
+    for utterance in sorted(window, key=lambda each: (group(each), seconds_of(each), each.index)):
+        length, belongs = seconds_of(utterance), group(utterance)
+        if batch and (total + length > seconds or belongs != current):
+            yield batch
+            batch, total = [], 0.0
+        batch.append(utterance)
+        total, current = total + length, belongs
+    if batch:
+        yield batch
+
+
+class InOrder:
+    """Puts results back into the order of their indices, from 0 on without gaps.
+
+    >>> order = InOrder()
+    >>> list(order.add(1, "b")), list(order.add(0, "a"))
+    ([], ['a', 'b'])
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._waiting: list[tuple[int, Any]] = []
+
+    def add(self, index: int, result: Any) -> Iterator[Any]:
+        """Take one result; give those whose turn it is."""
+        heapq.heappush(self._waiting, (index, result))
+        while self._waiting and self._waiting[0][0] == self._next:
+            self._next += 1
+            yield heapq.heappop(self._waiting)[1]
+
+
+def is_audio(entry: Utterance | Failure) -> bool:
+    """Whether there is something to compute."""
+    return isinstance(entry, Utterance)

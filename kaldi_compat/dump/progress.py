@@ -1,0 +1,135 @@
+"""What people see while a dump runs: a bar with tqdm on a terminal, plain lines elsewhere; and the counts behind it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from kaldi_compat.dump.errors import TooManyFailuresError
+from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.write import Manifest
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_SAMPLES = 0.5
+HOUR = 3600.0
+
+
+class Monitor:
+    """Counts utterances, hours and failures over all archives, and shows them.
+
+    Args:
+        plan: what is to be done.
+        max_failures: more of them stop the job; -1 is no limit.
+        done: archives that were complete before.
+        stream: where to show it.
+    """
+
+    def __init__(
+        self, plan: Plan, max_failures: int = -1, done: list[Manifest] | None = None, stream: TextIO | None = None
+    ):
+        self.total = plan.count
+        self.max_failures = max_failures
+        self.stream = sys.stderr if stream is None else stream
+        self.start = time.monotonic()
+        self._counts = {each.shard: _counts_of(each) for each in done or []}
+        self._before = self.seconds
+        self._shown = self.start
+        self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
+        self._bar = _bar(self.total, self.utterances, self.stream)
+
+    @property
+    def utterances(self) -> int:
+        """Utterances done, failures counted."""
+        return sum(count for count, _, _ in self._counts.values())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio done."""
+        return sum(seconds for _, seconds, _ in self._counts.values())
+
+    @property
+    def failures(self) -> int:
+        """Utterances that failed."""
+        return sum(failures for _, _, failures in self._counts.values())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of this run."""
+        return time.monotonic() - self.start
+
+    @property
+    def speed(self) -> float:
+        """Seconds of audio per second, in this run."""
+        return (self.seconds - self._before) / max(self.elapsed, 1e-9)
+
+    def progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
+        """Note how far an archive is.
+
+        Raises:
+            TooManyFailuresError: there are more failures than allowed.
+        """
+        self._counts[shard] = (utterances, seconds, failures)
+        if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
+            self.samples.append((self.elapsed, self.seconds - self._before))
+        self._show()
+        if 0 <= self.max_failures < self.failures:
+            raise TooManyFailuresError(
+                f"{self.failures} utterances failed, and max_failures is {self.max_failures}: see the log directory"
+            )
+
+    def done(self, manifest: Manifest) -> None:
+        """Note that an archive is complete."""
+        self.progress(manifest.shard, *_counts_of(manifest))
+
+    def lost(self, shard: int) -> None:
+        """Note that what was done of an archive has to be done again."""
+        self._counts.pop(shard, None)
+
+    def close(self) -> None:
+        """Show the last state."""
+        self.samples.append((self.elapsed, self.seconds - self._before))
+        if self._bar is None:
+            self._line()
+        else:
+            self._show()
+            self._bar.close()
+
+    def text(self) -> str:
+        """Hours done, speed, time left, failures."""
+        left = self.total - self.utterances
+        rate = self.utterances / max(self.elapsed, 1e-9)
+        remaining = f", {_clock(left / rate)} left" if left and rate > 0 else ""
+        return f"{self.seconds / HOUR:.2f} h, {self.speed:.0f}x real time{remaining}, {self.failures} failed"
+
+    def _show(self) -> None:
+        if self._bar is not None:
+            self._bar.update(self.utterances - self._bar.n)
+            self._bar.set_postfix_str(self.text(), refresh=False)
+        elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
+            self._line()
+
+    def _line(self) -> None:
+        self._shown = time.monotonic()
+        print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
+
+
+def _counts_of(manifest: Manifest) -> tuple[int, float, int]:
+    return len(manifest.utterances) + len(manifest.failures), manifest.seconds, len(manifest.failures)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def _bar(total: int, initial: int, stream: TextIO) -> Any:
+    """A progress bar, or None where there is no terminal or no tqdm."""
+    if not stream.isatty():
+        return None
+    try:
+        import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return tqdm.tqdm(total=total, initial=initial, file=stream, unit="utt", dynamic_ncols=True)

@@ -1,0 +1,144 @@
+"""One archive from its list of utterances to its manifest: the stages joined, each bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import io_ark
+from kaldi_compat.dump.compute import Computed, Computer
+from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.errors import OutputError
+from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
+from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
+from kaldi_compat.dump.write import ArchiveWriter, Manifest
+from kaldi_compat.programs.pipeline import WriteBehind
+
+# What a shard reports while it is made: utterances, seconds of audio and failures so far.
+Report = Callable[[int, float, int], None]
+
+
+class ShardRunner:
+    """Makes archives of a plan, one after the other, on one device.
+
+    Args:
+        job: what is asked for.
+        plan: which utterances go where.
+        device: where to compute.
+    """
+
+    def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
+        self.job = job
+        self.plan = plan
+        self.compute = Computer(job, plan, device)
+        self.wants_stats = bool(job.options.cmvn_levels or job.options.report)
+        self.encode = Encoder(job.options, with_stats=self.wants_stats)
+        self.speakers = speakers_of(job) if "speaker" in job.options.cmvn_levels else None
+
+    def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
+        """Make an archive.
+
+        Raises:
+            OutputError: it cannot be written, or does not read back as it was written.
+        """
+        with log_file(
+            self.job.layout.log / f"{self.job.layout.plan.name.removesuffix('.plan.jsonl')}.{shard.number}.log"
+        ):
+            try:
+                writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
+                try:
+                    return self._make(shard, writer, report)
+                except BaseException:
+                    writer.abandon()
+                    raise
+            except OSError as error:
+                archive = self.job.layout.archive(shard.number)
+                raise OutputError(f"cannot write {archive}: {error.strerror or error}") from error
+
+    def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
+        reading, computing, writing = Clock(), Clock(), Clock()
+        start = time.perf_counter()
+        order = InOrder()
+        count, seconds, failures = 0, 0.0, 0
+        with WriteBehind(_Encoding(self.encode, writer, writing)) as out:
+            for batch in self._batches(shard, reading):
+                with computing:
+                    results = self.compute(batch) if isinstance(batch, list) else [batch]
+                for result in results:
+                    count += 1
+                    if isinstance(result, Failure):
+                        failures += 1
+                    else:
+                        seconds += result.duration
+                    for entry in order.add(result.index, result):
+                        out[entry.key] = entry
+                report(count, seconds, failures)
+        wall = time.perf_counter() - start
+        threads = self.job.options.readers
+        work = {"wall": wall, "read": reading.busy / threads, "compute": computing.busy, "write": writing.busy}
+        return writer.finish(work | self.compute.figures())
+
+    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance] | Failure]:
+        options = self.job.options
+        read = partial(read_task, pipes=options.pipes, native_speed=bool(options.speeds))
+        entries = read_ahead(tasks_of(self.job, self.plan, shard), read, options.readers, reading)
+        with contextlib.closing(entries):
+            seconds = BATCHES_IN_WINDOW * self.compute.batch_seconds
+            for window in windows(entries, options.window_utterances, seconds, _weight):
+                yield from (entry for entry in window if isinstance(entry, Failure))
+                audio = [entry for entry in window if isinstance(entry, Utterance)]
+                yield from batches(audio, self.compute.batch_seconds, self.compute.group)
+
+
+def _weight(entry: Utterance | Failure) -> float:
+    return seconds_of(entry) if isinstance(entry, Utterance) else 0.0
+
+
+class _Encoding:
+    """What the writing thread does with a result."""
+
+    def __init__(self, encode: Encoder, writer: ArchiveWriter, clock: Clock) -> None:
+        self.encode = encode
+        self.writer = writer
+        self.clock = clock
+
+    def __setitem__(self, key: str, entry: Computed | Failure) -> None:
+        with self.clock:
+            self.writer.add(self.encode(entry) if isinstance(entry, Computed) else entry)
+
+
+def speakers_of(job: Job) -> Any:
+    """The speaker of each utterance, where the data directory says so."""
+    path = job.layout.in_data("utt2spk")
+    return io_ark.script.Script.open(str(path)) if path.is_file() else None
+
+
+class _QuietHandler(logging.FileHandler):
+    """A log file that cannot be written must not stop the work."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def log_file(path: Path) -> Iterator[None]:
+    """While this lasts, what our packages have to say goes to this file."""
+    handler = _QuietHandler(path, mode="w", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    loggers = [logging.getLogger(name) for name in ("kaldi_compat", "io_ark")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+        with contextlib.suppress(OSError):
+            handler.close()

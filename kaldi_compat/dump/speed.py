@@ -1,0 +1,160 @@
+"""Speed perturbation: data directories as ``utils/perturb_data_dir_speed.sh`` names things, and the audio itself.
+
+The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is taken
+to have rate r * factor and brought back to r, rounded to 16 bits. So the samples differ from sox's, whose filter is
+another one and which adds dithering noise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import write_whole
+from kaldi_compat.errors import AudioError
+
+_FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
+_FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
+_WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
+_OFFSET = re.compile(r".*:[0-9]+")
+UNCHANGED = ("1", "1.0")
+# Below this, Kaldi's script drops a segment.
+SHORTEST_SEGMENT = 0.01
+
+
+def split_speed(rxfilename: str) -> tuple[str, str | None]:
+    """What a command of ``utils/perturb_data_dir_speed.sh`` reads, and its factor; None if it is no such command.
+
+    >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
+    ('a.wav', '0.9')
+    >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
+    ('flac -dcs a.flac |', '1.1')
+    """
+    if found := _FROM_COMMAND.fullmatch(rxfilename):
+        command, factor = found.groups()
+        copied = _WAV_COPY.fullmatch(command)
+        return (copied[1] if copied else command), factor
+    if found := _FROM_FILE.fullmatch(rxfilename):
+        return found[1], found[2]
+    return rxfilename, None
+
+
+def with_speed(rxfilename: str, factor: str) -> str:
+    """The command by which Kaldi's script changes the speed of what ``rxfilename`` names.
+
+    >>> with_speed("wavs.ark:17", "0.9")
+    'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
+    """
+    text = re.sub(r"\|\s*$", " |", " ".join(rxfilename.split()))
+    text = " ".join(text.split())
+    if text.endswith("|"):
+        return f"{text} sox -t wav - -t wav - speed {factor} |"
+    if _OFFSET.fullmatch(text):
+        return f"wav-copy {text} - | sox -t wav - -t wav - speed {factor} |"
+    return f"sox -t wav {text} -t wav - speed {factor} |"
+
+
+def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
+    """The audio played faster (factor above 1) or slower, at the same sampling rate; its pitch changes too."""
+    import torch
+
+    from kaldi_compat.resample import resample
+
+    rate = round(wave.sample_frequency)
+    played = round(rate * float(factor))
+    if abs(played / rate - float(factor)) > 1e-4:
+        raise AudioError(f"speed {factor} of audio at {rate} Hz would need a rate that is no whole number of Hz")
+    if wave.samples.shape[1] == 0:
+        return wave
+    with torch.inference_mode():
+        changed = resample(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
+        samples = changed.round().clamp(-32768, 32767).to(torch.int16).numpy()
+    return io_ark.Wave(wave.sample_frequency, samples)
+
+
+def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> None:
+    """Make the data directory that holds the source's utterances at these speeds.
+
+    As ``utils/perturb_data_dir_speed_3way.sh`` does: names get the prefix ``sp<factor>-``, those of factor 1.0 stay;
+    the audio is left to the commands that are written to ``wav.scp``.
+
+    Raises:
+        DumpError: source and target are the same, or the source lacks a file.
+    """
+    if source.resolve() == target.resolve():
+        raise DumpError(f"speed_dir must be another directory than {source}")
+    for name in ("wav.scp", "utt2spk"):
+        if not (source / name).is_file():
+            raise DumpError(f"{source / name} is missing: speed perturbation needs it")
+    target.mkdir(parents=True, exist_ok=True)
+    made = [_perturbed(source, factor) for factor in factors]
+    for name in sorted(set().union(*made)):
+        lines = sorted((line for files in made for line in files.get(name, ())), key=_order)
+        write_whole(target / name, "".join(line + "\n" for line in lines))
+
+
+def _order(line: str) -> bytes:
+    return line.split(None, 1)[0].encode("utf-8", "surrogateescape")
+
+
+def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
+    """The lines of each file of a data directory at one speed."""
+    prefix = "" if factor in UNCHANGED else f"sp{factor}-"
+
+    def renamed(name: str, *fields: int) -> list[str]:
+        return [_renamed(line, prefix, fields) for line in _lines(source / name)]
+
+    files = {
+        "utt2spk": renamed("utt2spk", 0, 1),
+        "text": renamed("text", 0),
+        "utt2lang": renamed("utt2lang", 0),
+        "spk2gender": renamed("spk2gender", 0),
+        "reco2file_and_channel": renamed("reco2file_and_channel", 0),
+        "segments": [line for line in renamed("segments", 0, 1) if line],
+        "wav.scp": renamed("wav.scp", 0),
+    }
+    files["utt2uniq"] = renamed("utt2uniq", 0) or [
+        f"{prefix}{line.split()[0]} {line.split()[0]}" for line in _lines(source / "utt2spk")
+    ]
+    if prefix:
+        files["wav.scp"] = [_changed(line, 1, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
+        files["segments"] = [line for line in (_slower(line, float(factor)) for line in files["segments"]) if line]
+    speakers: dict[str, list[str]] = {}
+    for line in files["utt2spk"]:
+        utterance, speaker = line.split()[:2]
+        speakers.setdefault(speaker, []).append(utterance)
+    files["spk2utt"] = [f"{speaker} {' '.join(utterances)}" for speaker, utterances in speakers.items()]
+    for name in ("utt2dur", "reco2dur"):
+        files[name] = [_changed(line, 1, lambda text: f"{float(text) / float(factor):g}") for line in renamed(name, 0)]
+    return {name: lines for name, lines in files.items() if lines}
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
+    parts = line.split(None, max(fields) + 1)
+    for number in fields:
+        parts[number] = prefix + parts[number]
+    return " ".join(parts)
+
+
+def _changed(line: str, after: int, change: Callable[[str], str]) -> str:
+    parts = line.split(None, after)
+    return " ".join((*parts[:after], change(parts[after])))
+
+
+def _slower(line: str, factor: float) -> str:
+    """A line of segments at another speed; empty where Kaldi's script drops it."""
+    name, recording, *times = line.split()
+    start, end = (float(time) / factor for time in times[:2])
+    return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""
