@@ -33,15 +33,17 @@ class Fbank(MelFeature):
         """Number of columns: the mel bins, and the energy if it is asked for."""
         return self.options.num_mel_bins + self.options.use_energy
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
-        """Mel energies of the power (or magnitude) spectrum, their log, and the energy's column."""
+    def mel_energies(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """Mel sums of the power spectrum, or of the magnitudes."""
+        if self.options.use_power:
+            return super().mel_energies(spectrum, mel)
+        magnitude = steps.power(steps.power_spectrum(spectrum), 0.5)
+        return steps.matmul(magnitude, self.mel.to(magnitude.dtype) if mel is None else mel)
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """The log of the mel energies, and the energy's column."""
         options = self.options
-        power = steps.power_spectrum(spectrum)
-        if not options.use_power:
-            power = steps.power(power, 0.5)
-        features = steps.matmul(power, self.mel.to(power.dtype) if mel is None else mel)
-        if options.use_log_fbank:
-            features = features.clamp(min=EPSILON).log()
+        features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:
             return features
         energy = steps.floored(log_energy, options.energy_floor).unsqueeze(-1)

@@ -13,13 +13,18 @@ from torch import Tensor, nn
 from kaldi_compat import frames as steps
 from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.mel import mel_banks
+from kaldi_compat.kaldi_fft import real_fft
+from kaldi_compat.mel import matmul, mel_banks, power_spectrum
 from kaldi_compat.options import FrameOptions, MelFeatureOptions
 from kaldi_compat.random import KaldiRandom
 
 Generator = Union[torch.Generator, KaldiRandom, None]
 Warp = Union[float, Tensor]
+Noise = Callable[[Any], Union[Tensor, None]]
 
+# How far one mel band may lie below another before float32's rounding shows in it: the FFT's rounding error is about
+# 1e-14 of the frame's power, and 1e-6 of a band's power shows in the last digits that are compared.
+DELICATE = 1e-8
 # Frames worked on at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 256
 
@@ -135,13 +140,23 @@ class SpectralFeature(nn.Module):
         if lengths is not None:
             counts = steps.num_frames(lengths, size, shift, options.snip_edges)
             valid = torch.arange(frames.shape[-2], device=samples.device) < counts.unsqueeze(-1)
+        mel = self._mel(vtln_warp, samples)
+        leading = frames.shape[:-2]
+        frames = frames.unsqueeze(0) if not leading else frames.flatten(0, -3)
         noise = self._noise(frames, valid, generator)
-        features = self._in_blocks(frames, noise, self._mel(vtln_warp, samples))
+        repeatable = options.dither == 0 or isinstance(generator, KaldiRandom)
+        features = (
+            self._in_blocks(frames, noise, mel, repeatable).unflatten(0, leading)
+            if leading
+            else self._in_blocks(frames, noise, mel, repeatable).squeeze(0)
+        )
         if counts is None or valid is None:
             return features
         return torch.where(valid.unsqueeze(-1), features, 0.0), counts
 
-    def features_of_frames(self, frames: Tensor, noise: Tensor | None = None, mel: Tensor | None = None) -> Tensor:
+    def features_of_frames(
+        self, frames: Tensor, noise: Tensor | None = None, mel: Tensor | None = None, *, kaldi_order: bool = False
+    ) -> Tensor:
         """Features of frames of audio: each row depends on its frame alone.
 
         Parameters
@@ -152,25 +167,37 @@ class SpectralFeature(nn.Module):
             standard normal noise of the same shape, which ``options.dither`` scales.
         mel
             mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
+        kaldi_order
+            whether everything up to the spectrum is computed in Kaldi's order of operations, so that it rounds as
+            Kaldi's (float32): ten times slower, and of use where rounding decides.
 
         Returns
         -------
         Tensor
             (..., dim).
         """
+        return self.features_of_spectrum(*self.spectrum_of_frames(frames, noise, kaldi_order), mel)
+
+    def spectrum_of_frames(
+        self, frames: Tensor, noise: Tensor | None = None, kaldi_order: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """The complex spectra (..., fft_bins) and, if they are asked for, the log energies (...) of frames."""
         options = self.options
         if noise is not None:
-            frames = torch.add(frames, noise, alpha=options.dither)
+            frames = frames + options.dither * noise
         if options.remove_dc_offset:
-            frames = steps.remove_dc_offset(frames)
+            frames = frames - (steps.mean_in_kaldi_order(frames) if kaldi_order else frames.mean(-1, keepdim=True))
         log_energy = steps.log_energy(frames) if self._needs_energy(raw=True) else None
         if options.preemphasis_coefficient != 0:
             frames = steps.preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
-        spectrum = torch.fft.rfft(frames, options.padded_window_size)
-        return self.features_of_spectrum(spectrum, log_energy, mel)
+        points = options.padded_window_size
+        if kaldi_order or (points & (points - 1) and frames.dtype == torch.float32):
+            # Kaldi's FFT of other sizes has errors far above float32's, which show in every frame
+            return real_fft(nn.functional.pad(frames, (0, points - options.window_size))), log_energy
+        return torch.fft.rfft(frames, points), log_energy
 
     def _needs_energy(self, raw: bool) -> bool:
         """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
@@ -216,41 +243,55 @@ class SpectralFeature(nn.Module):
                 stacklevel=4,
             )
 
-    def _noise(
-        self, frames: Tensor, valid: Tensor | None, generator: Generator
-    ) -> Callable[[int, int], Tensor | None]:
-        """The noise of frames start to stop, drawn when it is asked for."""
+    def _noise(self, frames: Tensor, valid: Tensor | None, generator: Generator) -> Noise:
+        """What gives the noise of the frames that an index (rows, frames) selects."""
         if self.options.dither == 0:
-            return lambda start, stop: None
+            return lambda index: None
         if not isinstance(generator, KaldiRandom):
-            return lambda start, stop: torch.randn(
-                frames[..., start:stop, :].shape, generator=generator, dtype=frames.dtype, device=frames.device
-            )
+            like = {"dtype": frames.dtype, "device": frames.device}
+            return lambda index: torch.randn(frames[index].shape, generator=generator, **like)
         if valid is None:
             valid = torch.ones(frames.shape[:-1], dtype=torch.bool)
         seeds = torch.zeros(valid.shape, dtype=torch.int32)
         seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
         seeds = seeds.to(frames.device)
-        return lambda start, stop: kaldi_noise(seeds[..., start:stop], frames.shape[-1])
+        return lambda index: kaldi_noise(seeds[index], frames.shape[-1])
 
-    def _in_blocks(
-        self, frames: Tensor, noise: Callable[[int, int], Tensor | None], mel: Tensor | None
-    ) -> Tensor:
-        """:meth:`features_of_frames`, a cacheful at a time where nothing but the result is wanted."""
-        count = frames.shape[-2]
+    def _in_blocks(self, frames: Tensor, noise: Noise, mel: Tensor | None, repeatable: bool) -> Tensor:
+        """:meth:`features_of_frames` of (rows, frames, size), a cacheful at a time where only the result is wanted.
+
+        ``repeatable`` says whether the noise, if there is any, is Kaldi's: frames whose digits are decided by rounding
+        are then computed again as Kaldi rounds.
+        """
+        rows, count, _ = frames.shape
         if count == 0:
-            return frames.new_zeros(frames.shape[:-1] + (self.dim,))
-        if torch.compiler.is_compiling() or frames.device.type != "cpu" or torch.is_grad_enabled() and frames.requires_grad:
-            return self.features_of_frames(frames, noise(0, count), mel)
-        rows = max(1, frames.shape[:-2].numel())
-        block = max(1, BLOCK * torch.get_num_threads() // rows)
-        if count <= block:
-            return self.features_of_frames(frames, noise(0, count), mel)
-        features = frames.new_empty(frames.shape[:-1] + (self.dim,))
+            return frames.new_zeros(rows, 0, self.dim)
+        everything = (slice(None), slice(None))
+        if (
+            frames.device.type != "cpu"
+            or torch.compiler.is_compiling()
+            or (torch.is_grad_enabled() and frames.requires_grad)
+        ):
+            return self.features_of_frames(frames, noise(everything), mel)
+        features = frames.new_empty(rows, count, self.dim)
+        delicate = torch.zeros(rows, count, dtype=torch.bool)
+        block = max(1, BLOCK * torch.get_num_threads() // max(1, rows))
         for start in range(0, count, block):
-            stop = min(start + block, count)
-            features[..., start:stop, :] = self.features_of_frames(frames[..., start:stop, :], noise(start, stop), mel)
+            part = (slice(None), slice(start, start + block))
+            spectrum, log_energy = self.spectrum_of_frames(frames[part], noise(part))
+            features[part], delicate[part] = self._features_and_delicate(spectrum, log_energy, mel)
+        if repeatable and frames.dtype == torch.float32:
+            for row in delicate.any(-1).nonzero().flatten().tolist():
+                index = (row, delicate[row])
+                weights = mel if mel is None or mel.dim() == 2 else mel[row]
+                features[index] = self.features_of_frames(frames[index], noise(index), weights, kaldi_order=True)
         return features
+
+    def _features_and_delicate(
+        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
+    ) -> tuple[Tensor, Tensor | bool]:
+        """:meth:`features_of_spectrum`, and for each frame whether float32's rounding decides its digits."""
+        return self.features_of_spectrum(spectrum, log_energy, mel), False
 
     def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
@@ -275,10 +316,32 @@ class MelFeature(SpectralFeature):
 
     options: MelFeatureOptions
     mel: Tensor
+    relative: Tensor
 
     def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
         super().__init__(options, **changes)
         self.constant("mel", self._mel_constant(1.0))
+        self.constant("relative", 1.0 / self.mel.sum(0))
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """A subclass's own step: mel energies (..., num_mel_bins) and log energies (...) to features (..., dim)."""
+        raise NotImplementedError
+
+    def mel_energies(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """Mel energies (..., num_mel_bins) of complex spectra (..., fft_bins)."""
+        power = power_spectrum(spectrum)
+        return matmul(power, self.mel.to(power.dtype) if mel is None else mel)
+
+    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+        """Mel energies, and the subclass's own step on them."""
+        return self.features_of_energies(self.mel_energies(spectrum, mel), log_energy)
+
+    def _features_and_delicate(
+        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
+    ) -> tuple[Tensor, Tensor | bool]:
+        energies = self.mel_energies(spectrum, mel)
+        lowest, highest = torch.aminmax(energies * self.relative, dim=-1)
+        return self.features_of_energies(energies, log_energy), lowest < DELICATE * highest
 
     def _mel_constant(self, vtln_warp: float) -> Tensor:
         """What turns a power spectrum into this feature's mel energies, for a VTLN factor: (fft_bins, num_mel_bins)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TypeVar
 
 import numpy as np
@@ -47,9 +48,7 @@ def reflected(index: Tensor, length: Tensor | int) -> Tensor:
     return torch.minimum(index, 2 * length - 1 - index)
 
 
-def frames_of(
-    samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None
-) -> Tensor:
+def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None) -> Tensor:
     """Overlapping frames of audio; without reflection a view of it (Kaldi: ExtractWindow).
 
     Parameters
@@ -85,15 +84,25 @@ def frames_of(
     return samples.unfold(-1, size, shift)
 
 
-def remove_dc_offset(frames: Tensor) -> Tensor:
-    """Each frame less its mean. (..., size) -> (..., size)."""
-    return frames - frames.mean(-1, keepdim=True)
+def mean_in_kaldi_order(frames: Tensor) -> Tensor:
+    """Each frame's mean (..., 1) with Kaldi's rounding: that of a dot product in OpenBLAS with a stride of zero.
+
+    Such a product keeps two sums, of each four samples' first and third and of their second and fourth.
+    """
+    size = frames.shape[-1]
+    tail = frames[..., size - size % 4 :]
+    x = frames[..., : size - size % 4].unflatten(-1, (-1, 4))
+    first, second = ((x[..., i] + x[..., i + 2]).unbind(-1) for i in (0, 1))
+    total, other = functools.reduce(torch.add, first), functools.reduce(torch.add, second)
+    for sample in tail.unbind(-1):
+        total = total + sample
+    return ((total + other) / size).unsqueeze(-1)
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
     """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor."""
     previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
-    return torch.sub(frames, previous, alpha=coefficient)
+    return frames - coefficient * previous
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:

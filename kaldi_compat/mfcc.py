@@ -31,6 +31,7 @@ class Mfcc(MelFeature):
     Options = MfccOptions
     options: MfccOptions
     cosines: Tensor
+    lifter: Tensor
 
     def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
         super().__init__(options, **changes)
@@ -43,13 +44,11 @@ class Mfcc(MelFeature):
         """Number of columns: the cepstral coefficients, C0 or the energy counted."""
         return self.options.num_ceps
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """The DCT of the log mel energies, liftered; the energy in C0's place; HTK's order if asked for."""
         options = self.options
-        power = steps.power_spectrum(spectrum)
-        energies = steps.matmul(power, self.mel.to(power.dtype) if mel is None else mel)
-        cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(power.dtype))
-        cepstra = cepstra * self.lifter.to(power.dtype)
+        cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
+        cepstra = cepstra * self.lifter.to(energies.dtype)
         # HTK's DCT has no special scale for C0
         scale_of_c0 = math.sqrt(2.0) if options.htk_compat else 1.0
         return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat, scale_of_c0)

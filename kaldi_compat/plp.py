@@ -53,17 +53,14 @@ class Plp(MelFeature):
         """Number of columns: the cepstral coefficients, C0 or the energy counted."""
         return self.options.num_ceps
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Loudness of the mel bins, an all-pole model of it, the model's cepstra."""
         options = self.options
-        power = steps.power_spectrum(spectrum)
-        loudness = steps.power(
-            steps.matmul(power, self.mel.to(power.dtype) if mel is None else mel), options.compress_factor
-        )
+        loudness = steps.power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
-        autocorrelation = steps.matmul(loudness, self.cosines.to(power.dtype))
+        autocorrelation = steps.matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.levinson_durbin(autocorrelation)
         c0 = residual.log().clamp(min=SMALLEST).unsqueeze(-1)
         higher = cepstrum.lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
-        cepstra = torch.cat((c0, higher), -1) * self.lifter.to(power.dtype)
+        cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
         return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.mel import matmul
 
+FloatArray = npt.NDArray[np.float32]
 
-def windowed_sinc(times: np.ndarray[Any, Any], cutoff: float, num_zeros: int) -> np.ndarray[Any, Any]:
+
+def windowed_sinc(times: FloatArray, cutoff: float, num_zeros: int) -> FloatArray:
     """Low-pass filter of this cutoff (Hz) at these times (s): a sinc under a Hanning window, zero beyond its width.
 
-    ``num_zeros`` is how many zeros the sinc has on each side of the window; float64 in, float64 out.
+    ``num_zeros`` is how many zeros the sinc has on each side of the window. Sinc, window and their product are each
+    rounded to float32, as in Kaldi.
     """
-    window = 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * times))
-    return np.where(np.abs(times) < num_zeros / (2 * cutoff), 2 * cutoff * np.sinc(2 * cutoff * times) * window, 0.0)
+    x = times.astype(np.float64)
+    window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
+    sinc = 2 * cutoff * np.sinc(2 * cutoff * x)
+    return sinc.astype(np.float32) * window.astype(np.float32)
 
 
 @functools.lru_cache(maxsize=32)
@@ -34,9 +39,8 @@ def _filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> tupl
     centers = np.arange(phases) / rate_out
     first = math.ceil((centers[0] - width) * rate_in)
     last = math.floor((centers[-1] + width) * rate_in)
-    # Kaldi rounds the distance to float32 before it evaluates the filter
-    times = (np.arange(first, last + 1) / rate_in - centers[:, None]).astype(np.float32).astype(np.float64)
-    weights = windowed_sinc(times, cutoff, num_zeros).astype(np.float32) / np.float32(rate_in)
+    times = (np.arange(first, last + 1) / rate_in - centers[:, None]).astype(np.float32)
+    weights = windowed_sinc(times, cutoff, num_zeros) / np.float32(rate_in)
     return first, torch.from_numpy(weights)
 
 
