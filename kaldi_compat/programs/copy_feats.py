@@ -67,7 +67,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
         if options.write_num_frames:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
 
-        def copy(key: str, value: Any) -> np.ndarray[Any, Any]:
+        def copy(key: str, value: Any) -> Matrix:
             matrix = matrix_of(value)
             if num_frames is not None:
                 num_frames[key] = len(matrix)

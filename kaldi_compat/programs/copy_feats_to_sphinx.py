@@ -30,7 +30,7 @@ class Options:
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
-    sink = FileSink("sphinx", options.output_dir, options.output_ext)
+    sink = FileSink("sphinx", options.output_dir, options.output_ext, big_endian=False)
     with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         counts = map_table(reader, sink, lambda _, feats: feats)
     logger.info("Wrote %d files in Sphinx's format in %s", counts.done, options.output_dir)

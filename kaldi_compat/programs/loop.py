@@ -100,17 +100,26 @@ def beside(key: str, name: str, table: Table[Out]) -> Out:
 
 
 class FileSink:
-    """Writes each object to a file ``directory/key.extension``; the directory is made if its parent exists."""
+    """Writes each object to a file ``directory/key.extension``; the directory is made if its parent exists.
 
-    def __init__(self, kind: str, directory: str, extension: str) -> None:
+    Args:
+        kind: what the objects are, as ``io_ark`` calls it.
+        directory: of the files.
+        extension: of the files.
+        codec_options: of that kind.
+    """
+
+    def __init__(self, kind: str, directory: str, extension: str, **codec_options: Any) -> None:
         self.kind = kind
         self.directory = directory
         self.extension = extension
+        self.codec_options = codec_options
         if not os.path.exists(directory):
             os.mkdir(directory)
 
     def __setitem__(self, key: str, value: Any, /) -> None:
-        io_ark.write_object(self.kind, os.path.join(self.directory, f"{key}.{self.extension}"), value)
+        path = os.path.join(self.directory, f"{key}.{self.extension}")
+        io_ark.write_object(self.kind, path, value, **self.codec_options)
 
 
 def are_tables(source: str, target: str) -> bool:
