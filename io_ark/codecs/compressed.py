@@ -30,6 +30,8 @@ _FORMATS: dict[bytes, npt.DTypeLike] = {b"CM": np.uint8, b"CM2": "<u2", b"CM3": 
 _PER_STEP = np.float32(1.52590218966964e-05)
 # Elements worked on at a time, so that they stay in the processor's cache.
 _BLOCK = 1 << 15
+# A range that leaves a 65535th of it, and a 64th of that, far above the smallest normal float32.
+_TINY_RANGE = 1e-30
 # The smallest float32 whose fraction, plus Kaldi's 0.499 in float64, reaches the next integer.
 _ROUNDS_UP = np.nextafter(np.float32(0.501), np.float32(1))
 
@@ -140,12 +142,14 @@ def _from_percentiles(matrix: CompressedMatrix) -> Array:
     rows, columns = matrix.shape
     p0, p25, p75, p100 = _percentile_values(np.float32(matrix.minimum), np.float32(matrix.range), matrix.percentiles)
     # What each of the 256 integers stands for in each column. Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63
-    # in float64; the first two are powers of two, for which float32 gives the same.
+    # in float64; the first two are powers of two, for which float32 gives the same unless the numbers are tiny.
+    wide = np.float32 if abs(matrix.range) > _TINY_RANGE else np.float64
     meaning = np.empty((columns, 256), np.float32)
     counts = np.arange(129, dtype=np.float32)
-    meaning[:, :65] = p0 + (p25 - p0) * counts[:65] * np.float32(1 / 64)
-    meaning[:, 65:193] = p25 + (p75 - p25) * counts[1:] * np.float32(1 / 128)
-    meaning[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        meaning[:, :65] = p0 + ((p25 - p0) * counts[:65]).astype(wide) * wide(1 / 64)
+        meaning[:, 65:193] = p25 + ((p75 - p25) * counts[1:]).astype(wide) * wide(1 / 128)
+        meaning[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
     values = np.empty((rows, columns), np.float32)
     offsets = np.arange(0, 256 * columns, 256)
     step = max(1, _BLOCK // max(1, columns))
