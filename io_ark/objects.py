@@ -58,6 +58,8 @@ class Loader:
         return last[1]
 
     def _read(self, name: str, target: Rxfilename) -> Any:
+        if target.kind == "file" and (file := self._files.get(target.path)).regular:
+            return self._codec.read(file.source(target.offset or 0))
         with open_input(target, pipes=self._pipes, files=self._files) as opened:
             value = self._codec.read(opened.source)
             status = opened.close()

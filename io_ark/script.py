@@ -28,7 +28,7 @@ _WHITE[list(b" \t\n\v\f\r")] = True
 _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
 # How many lines are worked on at once: what that takes in memory stays small.
-_LINES = 1 << 20
+_LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
 # An odd number with well spread bits (2^64 over the golden ratio), as multiplicative hashing wants it.
 _MULTIPLIER = 0x9E3779B97F4A7C15
@@ -89,6 +89,7 @@ class Script(Mapping[str, str]):
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: npt.NDArray[np.uint64] | None = None
+        self._next_line = 0  # a guess at which line is asked for next
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
@@ -120,8 +121,10 @@ class Script(Mapping[str, str]):
         return len(self._starts)
 
     def __iter__(self) -> Iterator[str]:
-        for start, length in zip(self._starts, self._key_lengths, strict=True):
-            yield self._text(int(start), int(start) + int(length))
+        for begin in range(0, len(self), _LINES):
+            lines = slice(begin, begin + _LINES)
+            for start, length in zip(self._starts[lines].tolist(), self._key_lengths[lines].tolist(), strict=True):
+                yield self._text(start, start + length)
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._find(key) is not None
@@ -289,16 +292,24 @@ class Script(Mapping[str, str]):
     def _find(self, key: str) -> int | None:
         """The number of a key's line."""
         wanted = key.encode("utf-8", "surrogateescape")
+        guess = self._next_line
+        if guess < len(self._starts) and self._has_key(guess, wanted):
+            self._next_line = guess + 1
+            return guess
         index = self._index()
         high = _hash(wanted) >> 32
         at = int(index.searchsorted(np.uint64(high << 32)))
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
-            start = int(self._starts[line])
-            if self._key_lengths[line] == len(wanted) and self._data[start : start + len(wanted)] == wanted:
+            if self._has_key(line, wanted):
+                self._next_line = line + 1
                 return line
             at += 1
         return None
+
+    def _has_key(self, line: int, wanted: bytes) -> bool:
+        start = int(self._starts[line])
+        return self._data[start : start + len(wanted)] == wanted and int(self._key_lengths[line]) == len(wanted)
 
 
 def _hash(key: bytes) -> int:

@@ -92,19 +92,18 @@ class Source:
         """
         kind = np.dtype(dtype)
         size = count * kind.itemsize
-        self._check(size)
         buffered = self._end - self._at
+        if 0 <= size <= buffered:
+            at, self._at = self._at, self._at + size
+            return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
+        self._check(size)
         if self.remaining() is None and size > buffered + FIRST_PIECE:
             return np.frombuffer(self._read_pieces(size), kind)
         array = np.empty(count, kind)
-        if count == 0:
-            return array
         target = array.view(np.uint8).data
-        taken = min(size, buffered)
-        target[:taken] = memoryview(self._window)[self._at : self._at + taken]
-        self._at += taken
-        if taken < size:
-            self._read_past_window(target[taken:], size)
+        target[:buffered] = memoryview(self._window)[self._at : self._end]
+        self._at = self._end
+        self._read_past_window(target[buffered:], size)
         return array
 
     def skip(self, count: int) -> None:
@@ -113,6 +112,9 @@ class Source:
         Raises:
             TruncatedError: fewer are there.
         """
+        if 0 <= count <= self._end - self._at:
+            self._at += count
+            return
         self._check(count)
         while count > 0:
             if self._at == self._end and not self._fill(1):
@@ -314,14 +316,38 @@ class FileSource(StreamSource):
     def remaining(self) -> int:
         return max(0, self._size - self._base - self._at)
 
+    def _check(self, count: int) -> None:
+        if count > self._size - self._base - self._at:
+            self._size = os.fstat(self._descriptor).st_size  # the file may have grown
+        super()._check(count)
+
     def skip(self, count: int) -> None:
-        self._check(count)
-        if count > self._end - self._at:
-            self._base = self.tell() + count
-            self._window = b""
-            self._at = self._end = 0
-        else:
+        if 0 <= count <= self._end - self._at:
             self._at += count
+            return
+        self._check(count)
+        self._base = self.tell() + count
+        self._window = b""
+        self._at = self._end = 0
+
+    def _fill(self, count: int) -> bool:
+        start = self._base + self._at
+        kept = self._window[self._at : self._end]
+        wanted = max(count, self._step) - len(kept)
+        self._step = min(2 * self._step, LARGE_WINDOW)
+        try:
+            fresh = os.pread(self._descriptor, wanted, start + len(kept))
+            while len(kept) + len(fresh) < count and (
+                more := os.pread(self._descriptor, wanted - len(fresh), start + len(kept) + len(fresh))
+            ):
+                fresh += more
+        except OSError as error:
+            raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=start) from error
+        self._window = kept + fresh if kept else fresh
+        self._base = start
+        self._at = 0
+        self._end = len(self._window)
+        return self._end > 0
 
     def _readinto(self, target: memoryview, offset: int) -> int:
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import KeyFormatError, SpecifierError
 
@@ -20,6 +20,9 @@ WHITE_SPACE = " \t\n\v\f\r"
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
+# Options are short words; a glance at them tells most file names from specifiers.
+_OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
+_SPECIFIER = re.compile(_OPTIONS.pattern + ":")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 _PRINTABLE_ASCII = re.compile(r"[!-~\x80-\U0010ffff]+")
 
@@ -69,8 +72,7 @@ class Wspecifier:
     permissive: bool = False
 
 
-@dataclass(frozen=True)
-class Rxfilename:
+class Rxfilename(NamedTuple):
     """A stream to read: a "file" (from ``offset`` on), "stdin", or what a "pipe"'s command prints."""
 
     kind: Literal["file", "stdin", "pipe"]
@@ -79,8 +81,7 @@ class Rxfilename:
     command: str = ""
 
 
-@dataclass(frozen=True)
-class Wxfilename:
+class Wxfilename(NamedTuple):
     """A stream to write: a "file", "stdout", or the input of a "pipe"'s command."""
 
     kind: Literal["file", "stdout", "pipe"]
@@ -129,7 +130,7 @@ background=False)
     True
     """
     options, colon, rest = text.partition(":")
-    if not colon or text[-1] in WHITE_SPACE:
+    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE:
         return None
     kind: Literal["ark", "scp"] | None = None
     flags = {"once": False, "sorted": False, "called_sorted": False, "permissive": False, "background": False}
@@ -173,7 +174,7 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
     options, colon, rest = text.partition(":")
-    if not colon or text[-1] in WHITE_SPACE:
+    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE:
         return None
     kind: Literal["ark", "scp", "both"] | None = None
     flags = {"binary": True, "flush": False, "permissive": False}
@@ -278,7 +279,7 @@ def _refuse_odd(text: str, mode: str) -> None:
     """What can be neither read nor written: edges of white space, and a whole specifier where a file should be."""
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space")
-    if text[0] in "as" and (is_table_rspecifier(text) or is_table_wspecifier(text)):
+    if text[0] in "as" and _SPECIFIER.match(text) and (is_table_rspecifier(text) or is_table_wspecifier(text)):
         _refuse(text, f"is a table's {mode}specifier, where the name of a single file (or '-', or a pipe) is wanted")
 
 

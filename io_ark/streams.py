@@ -31,37 +31,39 @@ OUTPUT_BUFFER = 1 << 17
 class OpenFile:
     """A descriptor that closes when the last one who uses it lets go, whoever dropped it from a cache before."""
 
-    __slots__ = ("descriptor", "map", "path", "regular")
+    __slots__ = ("_map", "_size", "descriptor", "path", "regular")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, mmap: bool = False) -> None:
         self.descriptor = -1
-        self.map: Any = None
         self.path = path
+        self._map: Any = None
         try:
             self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise OpenError(f"cannot be opened: {reason}", file=path) from error
-        mode = os.fstat(self.descriptor).st_mode
-        if stat.S_ISDIR(mode):
+        status = os.fstat(self.descriptor)
+        if stat.S_ISDIR(status.st_mode):
             raise OpenError("is a folder, not a file", file=path)
-        self.regular = stat.S_ISREG(mode)
+        self.regular = stat.S_ISREG(status.st_mode)
+        self._size = status.st_size
+        if mmap and self.regular and self._size:
+            from mmap import ACCESS_READ
+            from mmap import mmap as map_file
+
+            self._map = map_file(self.descriptor, 0, access=ACCESS_READ)
 
     def source(self, offset: int) -> Source:
-        """The bytes of this regular file from an offset on."""
-        size = os.fstat(self.descriptor).st_size
-        if offset > size:
-            raise OpenError(f"has only {size} bytes: there is nothing at the offset", file=self.path, offset=offset)
-        return FileSource(self.descriptor, offset, size, self.path)
-
-    def mapped_source(self, offset: int) -> Source:
-        """The same, as views of a memory map."""
-        if self.map is None:
-            import mmap
-
-            size = os.fstat(self.descriptor).st_size
-            self.map = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ) if size else b""
-        return BytesSource(self.map, offset, self.path)
+        """The bytes of this regular file from an offset on; views of a memory map, if it was opened so."""
+        if self._map is not None:
+            return BytesSource(self._map, offset, self.path)
+        if offset > self._size:
+            self._size = os.fstat(self.descriptor).st_size  # the file may have grown
+            if offset > self._size:
+                raise OpenError(
+                    f"has only {self._size} bytes: there is nothing at the offset", file=self.path, offset=offset
+                )
+        return FileSource(self.descriptor, offset, self._size, self.path)
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
@@ -85,17 +87,12 @@ class OpenFiles:
 
     def get(self, path: str) -> OpenFile:
         """The open file at this path."""
-        file = self._files.pop(path, None) or OpenFile(path)
+        file = self._files.pop(path, None) or OpenFile(path, mmap=self._mmap)
         if file.regular:  # A device or named pipe has a state, so it is opened anew each time.
             self._files[path] = file
             while len(self._files) > self._limit:
                 self._files.pop(next(iter(self._files)), None)
         return file
-
-    def source(self, path: str, offset: int = 0) -> Source:
-        """The bytes of a regular file from an offset on; see :func:`open_input` for what else a path can name."""
-        file = self.get(path)
-        return file.mapped_source(offset) if self._mmap else file.source(offset)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Descriptors mean nothing in another process, which opens its own.
@@ -153,7 +150,7 @@ def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenF
     file = files.get(target.path) if files else OpenFile(target.path)
     offset = target.offset or 0
     if file.regular:
-        return Input(files.source(target.path, offset) if files else file.source(offset), keep=file)
+        return Input(file.source(offset), keep=file)
     if offset:
         raise OpenError("is no regular file: no offset into it can be read", file=target.path, offset=offset)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
