@@ -176,7 +176,7 @@ def _applied(features: Array, stats: Array, options: CmvnOptions) -> Array:
     return normalized
 
 
-def apply_cmvn(features: Array, stats: Array, options: CmvnOptions | None = None) -> Array:
+def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) -> Array:
     """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
 
     Args:
@@ -200,9 +200,9 @@ def apply_cmvn(features: Array, stats: Array, options: CmvnOptions | None = None
     options = options or CmvnOptions()
     if not options.norm_means:
         return features
-    stats = as_like(stats, features)
-    check_stats(stats, features.shape[-1], options)
-    return _applied(features, stats, options)
+    matrix = as_like(stats, features)
+    check_stats(matrix, features.shape[-1], options)
+    return _applied(features, matrix, options)
 
 
 def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:

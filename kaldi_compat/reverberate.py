@@ -53,7 +53,8 @@ def _spectrum(signal: Array) -> tuple[Array, Array]:
 def _signal(re: Array, im: Array) -> Array:
     n = 2 * re.shape[-1]
     if isinstance(re, np.ndarray):
-        return packed_irfft(re, im) * np.float32(1.0 / n)
+        scaled: np.ndarray[Any, Any] = packed_irfft(re, im) * np.float32(1.0 / n)
+        return scaled
     xp = namespace(re)
     real = xp.concatenate((re, im[..., :1]), axis=-1)
     imaginary = xp.nn.functional.pad(im[..., 1:], (1, 1))

@@ -14,7 +14,7 @@ from kaldi_compat.arrays import Array, as_like, astype, check_features, float64,
 from kaldi_compat.errors import FeatureError
 
 
-def apply_transform(features: Array, transform: Array) -> Array:
+def apply_transform(features: Array, transform: Any) -> Array:
     """Transform each frame, by ``A x`` or ``A x + b`` as the transform's shape says (Kaldi: transform-feats).
 
     Args:

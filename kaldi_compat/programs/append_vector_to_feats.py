@@ -1,0 +1,56 @@
+"""append-vector-to-feats: the same vector beside each frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, beside, convert, convert_table
+from kaldi_compat.programs.objects import Matrix, Vector
+from kaldi_compat.programs.program import ERROR_STATUS, program
+
+USAGE = """
+Appends an utterance's vector to each frame of its features.
+
+Usage: append-vector-to-feats [options] <feats-rspecifier> <vector-rspecifier> <feats-wspecifier>
+   or: append-vector-to-feats [options] <feats-rxfilename> <vector-rxfilename> <feats-wxfilename>
+e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of append-vector-to-feats."""
+
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+
+
+@program("append-vector-to-feats", USAGE, Options)
+def main(options: Options, source: str, vectors: str, target: str) -> int:
+    """Append to a table, or to a single file."""
+    if not io_ark.is_table_rspecifier(source):
+        vector: Vector = io_ark.read_object("vector", vectors)
+        convert("matrix", source, target, lambda key, feats: appended(key, feats, vector), binary=options.binary)
+        logger.info("Wrote appended features to %s", target)
+        return 0
+    with io_ark.RandomAccessReader[Vector]("vector", vectors) as reader:
+        counts = convert_table(
+            "matrix", source, target, lambda key, feats: appended(key, feats, beside(key, vectors, reader))
+        )
+    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    return 0 if counts.done else ERROR_STATUS
+
+
+def appended(key: str, feats: Matrix, vector: Vector) -> Matrix:
+    """The features with the vector in each row.
+
+    Raises:
+        Skip: there are no frames.
+    """
+    if len(feats) == 0:
+        raise Skip(f"Empty feature matrix for utterance {key}" if key else "the feature matrix is empty")
+    return np.concatenate((feats, np.broadcast_to(vector, (len(feats), len(vector)))), axis=1)

@@ -1,0 +1,62 @@
+"""compute-vad: which frames are speech, by their energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.options import VadOptions, option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.objects import Matrix, Vector
+from kaldi_compat.programs.program import program
+from kaldi_compat.vad import compute_vad
+
+USAGE = """
+Writes for each utterance a vector with 1 for each voiced frame and 0 for each other one. A frame is voiced if enough of
+the frames around it have a log energy (the features' first column) above a threshold. For speaker recognition.
+
+Usage: compute-vad [options] <feats-rspecifier> <vad-wspecifier>
+e.g.:  compute-vad scp:feats.scp ark:vad.ark
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(VadOptions):
+    """Options of compute-vad."""
+
+    omit_unvoiced_utts: bool = option(False, "write nothing for utterances without any voiced frame")
+
+
+@program("compute-vad", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Judge a table; success if an utterance had a voiced frame."""
+    frames = voiced_frames = voiced = unvoiced = 0
+
+    def judge(key: str, feats: Matrix) -> Vector:
+        nonlocal frames, voiced_frames, voiced, unvoiced
+        if len(feats) == 0:
+            raise Skip(f"Empty feature matrix for utterance {key}")
+        decision = compute_vad(feats, options)
+        count = int(decision.sum(dtype=int))
+        frames += len(decision)
+        voiced_frames += count
+        if count:
+            voiced += 1
+            return decision
+        unvoiced += 1
+        if options.omit_unvoiced_utts:
+            raise Skip(f"No frames were judged voiced for utterance {key}")
+        logger.warning("No frames were judged voiced for utterance %s", key)
+        return decision
+
+    counts = convert_table("matrix", source, target, judge, kind_out="vector")
+    logger.info(
+        "Applied energy based voice activity detection; processed %d utterances successfully; "
+        "%d had empty features, and %d were completely unvoiced.",
+        voiced,
+        counts.total - voiced - unvoiced,
+        unvoiced,
+    )
+    if frames:
+        logger.info("Proportion of voiced frames was %g over %d frames.", voiced_frames / frames, frames)
+    return 0 if voiced else 1

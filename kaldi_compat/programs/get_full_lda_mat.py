@@ -1,0 +1,44 @@
+"""get-full-lda-mat: an LDA+MLLT matrix made square, and its inverse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options import option
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.program import program
+from kaldi_compat.transform import full_lda
+
+USAGE = """
+Adds to an LDA+MLLT matrix the rows of the full LDA matrix (est-lda --write-full-matrix) that it dropped, and writes
+the result, and its inverse if a fourth file is named.
+
+Usage: get-full-lda-mat [options] <lda-mllt-rxfilename> <full-lda-rxfilename> <full-lda-mllt-wxfilename>
+                        [<inv-full-lda-mllt-wxfilename>]
+e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.mat
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of get-full-lda-mat."""
+
+    binary: bool = option(True, "write in binary")
+
+
+@program("get-full-lda-mat", USAGE, Options)
+def main(options: Options, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
+    """Write the full matrix, and its inverse if wanted."""
+    full: Matrix = full_lda(io_ark.read_object("matrix", lda_mllt), io_ark.read_object("matrix", lda))
+    io_ark.write_object("matrix", target, full, binary=options.binary)
+    if inverse_target is not None:
+        try:
+            inverse = np.linalg.inv(full)
+        except np.linalg.LinAlgError as error:
+            raise FeatureError(f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse") from error
+        io_ark.write_object("matrix", inverse_target, inverse, binary=options.binary)
+    return 0

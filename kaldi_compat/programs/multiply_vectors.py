@@ -1,0 +1,83 @@
+"""multiply-vectors: the vectors of several tables, number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger, vlog
+from kaldi_compat.programs.loop import Skip, beside, map_table
+from kaldi_compat.programs.objects import Vector
+from kaldi_compat.programs.program import ERROR_STATUS, program
+
+USAGE = """
+Multiplies vectors of several tables (or files) number by number.
+
+Usage: multiply-vectors [options] <rspecifier1> <rspecifier2> [<rspecifier3> ...] <wspecifier>
+   or: multiply-vectors [options] <rxfilename1> <rxfilename2> [<rxfilename3> ...] <wxfilename>
+e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
+       multiply-vectors foo.vec bar.vec baz.vec
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of multiply-vectors."""
+
+    length_tolerance: int = option(0, "cut to the shortest if lengths differ by no more than this; else skip")
+    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+
+
+@program("multiply-vectors", USAGE, Options, at_least=3)
+def main(options: Options, source: str, *others_and_target: str) -> int:
+    """Multiply tables, or single files."""
+    *others, target = others_and_target
+    if not io_ark.is_table_rspecifier(source):
+        return multiply_files(options, [source, *others], target)
+    with ExitStack() as stack:
+        writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
+        reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source))
+        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", name))) for name in others]
+
+        def multiply(key: str, vector: Vector) -> Vector:
+            factors = [vector, *(beside(key, name, other) for name, other in readers)]
+            return product(factors, options.length_tolerance, key)
+
+        counts = map_table(reader, writer, multiply)
+    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    return 0 if counts.done else ERROR_STATUS
+
+
+def multiply_files(options: Options, sources: Sequence[str], target: str) -> int:
+    """Multiply single files."""
+    try:
+        result = product([io_ark.read_object("vector", name) for name in sources], options.length_tolerance)
+    except Skip as reason:
+        logger.warning("%s", reason)
+        return 1
+    io_ark.write_object("vector", target, result, binary=options.binary)
+    logger.info("Wrote multiplied vector to %s", target)
+    return 0
+
+
+def product(vectors: Sequence[Vector], tolerance: int, key: str = "") -> Vector:
+    """The product of vectors, cut to the shortest.
+
+    Raises:
+        Skip: their lengths differ by more than the tolerance, or one is empty.
+    """
+    shortest, longest = min(map(len, vectors)), max(map(len, vectors))
+    mismatch = f"Length mismatch {longest} vs. {shortest}" + (f" for utt {key}" if key else "")
+    if longest - shortest > tolerance or shortest == 0:
+        raise Skip(f"{mismatch} exceeds tolerance {tolerance}")
+    if longest > shortest:
+        vlog(2, "%s within tolerance %d", mismatch, tolerance)
+    result = np.ones(shortest, np.float32)
+    for vector in vectors:
+        result *= vector[:shortest]
+    return result

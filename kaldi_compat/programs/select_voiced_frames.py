@@ -1,0 +1,39 @@
+"""select-voiced-frames: features without the frames that are not speech."""
+
+from __future__ import annotations
+
+import io_ark
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.objects import Matrix, Vector
+from kaldi_compat.programs.program import NoOptions, program
+from kaldi_compat.vad import select_voiced
+
+USAGE = """
+Copies the frames that compute-vad (or anything that writes 1 for voiced and 0 for unvoiced frames) calls voiced.
+
+Usage: select-voiced-frames [options] <feats-rspecifier> <vad-rspecifier> <feats-wspecifier>
+e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
+"""
+
+
+@program("select-voiced-frames", USAGE)
+def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
+    """Select frames of each utterance of a table."""
+    with io_ark.RandomAccessReader[Vector]("vector", decisions) as vad:
+
+        def select(key: str, feats: Matrix) -> Matrix:
+            if len(feats) == 0:
+                raise Skip(f"Empty feature matrix for utterance {key}")
+            if key not in vad:
+                raise Skip(f"No VAD input found for utterance {key}")
+            voiced = vad[key]
+            if len(voiced) != len(feats):
+                raise Skip(f"Utterance {key} has {len(feats)} frames of features, but {len(voiced)} of VAD")
+            if not voiced.any():
+                raise Skip(f"No features were judged as voiced for utterance {key}")
+            return select_voiced(feats, voiced)
+
+        counts = convert_table("matrix", source, target, select)
+    logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
+    return counts.status

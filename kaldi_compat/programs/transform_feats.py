@@ -1,0 +1,97 @@
+"""transform-feats: features times a matrix."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options import option
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.program import program
+from kaldi_compat.transform import apply_transform, log_determinant
+
+USAGE = """
+Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it
+has one more. By utterance; by speaker with --utt2spk; the same for all if the first argument is a file and not a table.
+
+Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>) <feats-rspecifier> <feats-wspecifier>
+e.g.:  transform-feats final.mat scp:feats.scp ark:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of transform-feats."""
+
+    utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then by speaker")
+
+
+@dataclass
+class LogDeterminants:
+    """The transforms' log determinants averaged over frames, by which one sees whether MLLT converges."""
+
+    frames: int = 0
+    total: float = 0.0
+    is_pseudo: bool | None = None
+    known: dict[int, float] = field(default_factory=dict)
+
+    def add(self, transform: Matrix, dim: int, frames: int) -> None:
+        """Count a transform of ``dim`` dimensions that was applied to so many frames."""
+        if self.is_pseudo is None:
+            self.is_pseudo = len(transform) < dim
+        if len(transform) > dim:
+            return
+        # A global transform comes as the very same object each time.
+        logdet = self.known.get(id(transform))
+        if logdet is None:
+            logdet = log_determinant(transform, dim)
+            self.known = {id(transform): logdet}
+        if np.isfinite(logdet):
+            self.frames += frames
+            self.total += frames * logdet
+        else:
+            logger.warning("Matrix has bad logdet %g", logdet)
+
+    def report(self) -> None:
+        """Log the average, if there is one."""
+        if self.frames:
+            kind = "[pseudo-]" if self.is_pseudo else ""
+            logger.info("Overall average %slogdet is %g over %d frames.", kind, self.total / self.frames, self.frames)
+
+
+@program("transform-feats", USAGE, Options)
+def main(options: Options, transform_source: str, source: str, target: str) -> int:
+    """Transform a table."""
+    logdets = LogDeterminants()
+    with ExitStack() as stack:
+        reader: io_ark.RandomAccessReader[Matrix] | None = None
+        if io_ark.is_table_rspecifier(transform_source):
+            reader = stack.enter_context(io_ark.RandomAccessReader("matrix", transform_source, utt2spk=options.utt2spk))
+        else:
+            of_all: Matrix = io_ark.read_object("matrix", transform_source)
+
+        def transform(key: str, feats: Matrix) -> Matrix:
+            if reader is None:
+                matrix: Matrix = of_all
+            elif key in reader:
+                matrix = reader[key]
+            else:
+                raise Skip(f"No transform available for utterance {key}, producing no output for this utterance")
+            try:
+                transformed = apply_transform(feats, matrix)
+            except FeatureError as error:
+                hint = " (was --b-is-affine forgotten?)" if matrix.shape[1] == feats.shape[1] + 2 else ""
+                raise Skip(f"{key}: {error}{hint}") from error
+            logdets.add(matrix, feats.shape[1], len(feats))
+            return transformed
+
+        counts = convert_table("matrix", source, target, transform)
+    logdets.report()
+    logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
+    return counts.status

@@ -1,0 +1,132 @@
+"""wav-reverberate: audio as it sounds in a room, with noises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from io_ark.codecs.wave import Wave
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.options import ReverberationOptions, option, require
+from kaldi_compat.programs.log import logger, vlog
+from kaldi_compat.programs.objects import Vector
+from kaldi_compat.programs.program import program
+from kaldi_compat.reverberate import AdditiveSignal, reverberate
+
+USAGE = """
+Convolves audio with the impulse response of a room, and adds noises to it.
+
+Usage: wav-reverberate [options] <wav-rxfilename> <wav-wxfilename>
+e.g.:  wav-reverberate --impulse-response=rir.wav --additive-signals=noise1.wav,noise2.wav --snrs=20.0,15.0
+                       --start-times=0,17.8 --duration=20.25 input.wav output.wav
+"""
+
+FULL_SCALE = np.float32(1 << 15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ReverberationOptions):
+    """Options of wav-reverberate."""
+
+    multi_channel_output: bool = option(False, "write a channel for each one of the impulse response")
+    input_wave_channel: int = option(0, "channel of the input to use, from 0")
+    rir_channel: int = option(0, "channel of the impulse response to use, unless the output has them all")
+    noise_channel: int = option(0, "channel of the noises to use, unless the output has them all")
+    impulse_response: str = option("", "WAV file or command ('... |') that gives the impulse response")
+    additive_signals: str = option("", "WAV files or commands, with commas between, that give noises to add")
+    snrs: str = option("", "signal-to-noise ratio in dB for each of them, with commas between")
+    start_times: str = option("", "where each of them starts in the input, in seconds, with commas between")
+
+
+@program("wav-reverberate", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Reverberate one file."""
+    if options.multi_channel_output and (options.rir_channel or options.noise_channel):
+        logger.warning("--rir-channel and --noise-channel are not used, as --multi-channel-output is true.")
+    wave = read_wave(source)
+    room = read_wave(options.impulse_response) if options.impulse_response else None
+    noises = read_noises(options, wave.sample_frequency)
+    if options.multi_channel_output:
+        if room is None:
+            raise OptionError("--multi-channel-output needs an --impulse-response, whose channels the output has")
+        channels = range(len(room.samples))
+        for name, noise, _, _ in noises:
+            if len(noise.samples) != len(channels):
+                raise AudioError(f"{name} has {len(noise.samples)} channels, the impulse response {len(channels)}")
+        parts = [(channel, channel) for channel in channels]
+    else:
+        parts = [(options.rir_channel, options.noise_channel)]
+
+    speech = channel_of(wave, options.input_wave_channel, source)
+    output = [
+        reverberate(
+            speech,
+            wave.sample_frequency,
+            None if room is None else channel_of(room, in_room, options.impulse_response) / FULL_SCALE,
+            [AdditiveSignal(channel_of(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
+            options,
+            rir_frequency=None if room is None else room.sample_frequency,
+        )
+        for in_room, in_noise in parts
+    ]
+    io_ark.write_object("wave", target, Wave(wave.sample_frequency, np.stack(output)))
+    return 0
+
+
+def read_wave(name: str) -> Wave:
+    """Read a file or a command's output."""
+    wave: Wave = io_ark.read_object("wave", name)
+    channels, samples = wave.samples.shape
+    vlog(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
+    return wave
+
+
+def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wave, float, float]]:
+    """Name, audio, signal-to-noise ratio and start of each noise that the options name.
+
+    Raises:
+        OptionError: the lists do not go together.
+        AudioError: a noise's sampling rate is not the input's.
+    """
+    names = [name for name in options.additive_signals.split(",") if name]
+    if not names:
+        return []
+    snrs, starts = numbers(options.snrs, "--snrs"), numbers(options.start_times, "--start-times")
+    require(
+        len(names) == len(snrs) == len(starts),
+        f"--additive-signals has {len(names)} entries, --snrs {len(snrs)} and --start-times {len(starts)}:"
+        " there must be as many of each",
+    )
+    noises = []
+    for name, snr, start in zip(names, snrs, starts, strict=True):
+        noise = read_wave(name)
+        if noise.sample_frequency != sample_frequency:
+            raise AudioError(f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz")
+        noises.append((name, noise, snr, start))
+    return noises
+
+
+def numbers(text: str, name: str) -> list[float]:
+    """Numbers with commas between.
+
+    Raises:
+        OptionError: something else is there.
+    """
+    try:
+        return [float(each) for each in text.split(",") if each]
+    except ValueError as error:
+        raise OptionError(f"{name}: expected numbers with commas between, but found {text!r}") from error
+
+
+def channel_of(wave: Wave, channel: int, name: str) -> Vector:
+    """One channel's samples, on the 16-bit scale.
+
+    Raises:
+        AudioError: there is no such channel.
+    """
+    if not 0 <= channel < len(wave.samples):
+        raise AudioError(f"{name} has no channel {channel}: its channels are 0 to {len(wave.samples) - 1}")
+    samples: Vector = wave.samples[channel].astype(np.float32)
+    return samples
