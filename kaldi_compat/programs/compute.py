@@ -25,6 +25,8 @@ from kaldi_compat.programs.objects import Matrix, duration_of
 from kaldi_compat.programs.pipeline import behind, has_second_core
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from kaldi_compat.feature import SpectralFeature
 
 Options = TypeVar("Options", bound=FrameOptions)
@@ -151,11 +153,7 @@ class Extractor:
         Raises:
             Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
         """
-        duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
-        if duration < as_float32(self.options.min_duration):
-            raise Skip(f"File: {key} is too short ({duration:g} sec): producing no output.")
-        samples = wave.samples[self.channel(key, len(wave.samples))]
-        warp = self.warp(key, warps)
+        samples, warp = self.audio(key, wave, warps)
         try:
             features = self.compute(samples, wave.sample_frequency, warp)
         except KaldiCompatError as error:
@@ -163,6 +161,17 @@ class Extractor:
         if self.options.subtract_mean and len(features):
             features = features - features.mean(axis=0)
         return features
+
+    def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:
+        """The samples to compute features of, and the utterance's VTLN factor.
+
+        Raises:
+            Skip: the utterance is too short, or lacks the channel or a VTLN factor.
+        """
+        duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
+        if duration < as_float32(self.options.min_duration):
+            raise Skip(f"File: {key} is too short ({duration:g} sec): producing no output.")
+        return wave.samples[self.channel(key, len(wave.samples))], self.warp(key, warps)
 
     def channel(self, key: str, num_channels: int) -> int:
         """The channel to take of an utterance that has so many."""
@@ -189,16 +198,23 @@ class Extractor:
         """The features of samples at some sampling rate."""
         import torch
 
+        with torch.inference_mode():
+            audio = self.resampled(torch.from_numpy(samples).to(self.options.device), rate)
+            features = self.module(audio, vtln_warp=warp, generator=self.generator)
+            return np.asarray(features.cpu())
+
+    def resampled(self, audio: Tensor, rate: float) -> Tensor:
+        """Audio at the sampling rate that the features are computed at.
+
+        Raises:
+            AudioError: it has another one, and no option allows to resample it.
+        """
         from kaldi_compat.resample import resample
 
         wanted = self.options.sample_frequency
-        allowed = self.options.allow_downsample if rate > wanted else self.options.allow_upsample
-        if rate != wanted and not allowed:
+        if rate == wanted:
+            return audio
+        if not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
             flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
             raise AudioError(f"it has {rate:g} Hz, not --sample-frequency={wanted:g}; {flag} would resample it")
-        with torch.inference_mode():
-            audio = torch.from_numpy(samples).to(self.options.device)
-            if rate != wanted:
-                audio = resample(audio, int(rate), int(wanted))
-            features = self.module(audio, vtln_warp=warp, generator=self.generator)
-            return np.asarray(features.cpu())
+        return resample(audio, int(rate), int(wanted))
