@@ -30,7 +30,7 @@ def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
 
 
 def lifter(num_ceps: int, scale: float) -> Tensor:
-    """Factors ``1 + Q/2 sin(pi i / Q)`` that scale the higher cepstra up; a scale Q of 0 leaves them: float32 (num_ceps,)."""
+    """Factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra; all one if the scale Q is 0: float32 (num_ceps,)."""
     scale = float(np.float32(scale))
     if scale == 0:
         return torch.ones(num_ceps)
@@ -64,11 +64,11 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple[Tensor, Tensor]
-        the coefficients in Kaldi's sign (the predictor is their negative), shape (..., n), and the residual energy (...).
+        the coefficients (..., n) in Kaldi's sign, the predictor being their negative, and the residual energy (...).
     """
     lags = autocorrelation.unbind(-1)
     error = lags[0]
-    coefficients = autocorrelation.new_zeros(autocorrelation.shape[:-1] + (0,))
+    coefficients = autocorrelation.new_zeros((*autocorrelation.shape[:-1], 0))
     for i in range(len(lags) - 1):
         # lags i, i-1 ... 1 against coefficients 0 ... i-1
         past = (coefficients * autocorrelation[..., 1 : i + 1].flip(-1)).sum(-1)
@@ -82,7 +82,7 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     """Cepstra 1 to n of the all-pole model with these linear prediction coefficients. (..., n) -> (..., n)."""
     order = coefficients.shape[-1]
-    weighted = coefficients.new_zeros(coefficients.shape[:-1] + (0,))  # i times the i-th cepstrum
+    weighted = coefficients.new_zeros((*coefficients.shape[:-1], 0))  # i times the i-th cepstrum
     for i in range(order):
         past = (coefficients[..., :i] * weighted.flip(-1)).sum(-1, keepdim=True)
         weighted = torch.cat((weighted, -(i + 1) * coefficients[..., i : i + 1] - past), -1)

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.kaldi_fft import cosine
+
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # of the congruence in a sample: two draws of three steps each
 
@@ -44,19 +46,17 @@ def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     return high | middle | low
 
 
-def _uniform(draws: Tensor) -> Tensor:
-    return (draws.to(torch.float32) + 1.0) * (1.0 / (2.0**31 + 1.0))
-
-
-def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
+def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -> Tensor:
     """Kaldi's standard normal noise for frames.
 
     Parameters
     ----------
     seeds
-        ``rand_r()`` states, int32 of any shape (...), as :meth:`kaldi_compat.random.KaldiRandom.frame_seeds` gives them.
+        ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.random.KaldiRandom.frame_seeds`.
     num_samples
         samples in a frame.
+    kaldi_order
+        round where Kaldi rounds, in float64 between; otherwise the noise is within 2e-6 of that.
 
     Returns
     -------
@@ -71,6 +71,13 @@ def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
     """
     multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in _jump_table(num_samples))
     seeds = seeds.unsqueeze(-1)
-    radius = _uniform(_draw(seeds, multipliers[:3], increments[:3]))
-    angle = _uniform(_draw(seeds, multipliers[3:], increments[3:]))
-    return (-2.0 * radius.log()).sqrt() * (2.0 * math.pi * angle).cos()
+    first = _draw(seeds, multipliers[:3], increments[:3])
+    second = _draw(seeds, multipliers[3:], increments[3:])
+    if kaldi_order:
+        # in NumPy, whose roots are correctly rounded, unlike torch's
+        u1, u2 = (((draws.cpu().numpy() + 1.0) / (2.0**31 + 1)).astype(np.float32) for draws in (first, second))
+        log = np.log(u1.astype(np.float64)).astype(np.float32)
+        angle = (2 * np.pi * u2.astype(np.float64)).astype(np.float32)
+        return torch.from_numpy(np.sqrt(np.float32(-2) * log) * cosine(angle)).to(seeds.device)
+    radius, turn = ((draws.to(torch.float32) + 1) * (1 / (2.0**31 + 1)) for draws in (first, second))
+    return (-2 * radius.log()).sqrt() * (2 * math.pi * turn).cos()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,9 @@ from kaldi_compat.mel import matmul, mel_banks, power_spectrum
 from kaldi_compat.options import FrameOptions, MelFeatureOptions
 from kaldi_compat.random import KaldiRandom
 
-Generator = Union[torch.Generator, KaldiRandom, None]
-Warp = Union[float, Tensor]
-Noise = Callable[[Any], Union[Tensor, None]]
+Generator = torch.Generator | KaldiRandom | None
+Warp = float | Tensor
+Noise = Callable[..., Tensor | None]
 
 # How far one mel band may lie below another before float32's rounding shows in it: the FFT's rounding error is about
 # 1e-14 of the frame's power, and 1e-6 of a band's power shows in the last digits that are compared.
@@ -142,14 +142,11 @@ class SpectralFeature(nn.Module):
             valid = torch.arange(frames.shape[-2], device=samples.device) < counts.unsqueeze(-1)
         mel = self._mel(vtln_warp, samples)
         leading = frames.shape[:-2]
-        frames = frames.unsqueeze(0) if not leading else frames.flatten(0, -3)
+        frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
         noise = self._noise(frames, valid, generator)
         repeatable = options.dither == 0 or isinstance(generator, KaldiRandom)
-        features = (
-            self._in_blocks(frames, noise, mel, repeatable).unflatten(0, leading)
-            if leading
-            else self._in_blocks(frames, noise, mel, repeatable).squeeze(0)
-        )
+        features = self._in_blocks(frames, noise, mel, repeatable)
+        features = features.unflatten(0, leading) if leading else features.squeeze(0)
         if counts is None or valid is None:
             return features
         return torch.where(valid.unsqueeze(-1), features, 0.0), counts
@@ -244,18 +241,19 @@ class SpectralFeature(nn.Module):
             )
 
     def _noise(self, frames: Tensor, valid: Tensor | None, generator: Generator) -> Noise:
-        """What gives the noise of the frames that an index (rows, frames) selects."""
+        """What gives the noise of the frames that an index (rows, frames) selects, in Kaldi's rounding if asked for."""
         if self.options.dither == 0:
-            return lambda index: None
+            return lambda index, kaldi_order=False: None
         if not isinstance(generator, KaldiRandom):
             like = {"dtype": frames.dtype, "device": frames.device}
-            return lambda index: torch.randn(frames[index].shape, generator=generator, **like)
+            return lambda index, kaldi_order=False: torch.randn(frames[index].shape, generator=generator, **like)
         if valid is None:
             valid = torch.ones(frames.shape[:-1], dtype=torch.bool)
         seeds = torch.zeros(valid.shape, dtype=torch.int32)
         seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
         seeds = seeds.to(frames.device)
-        return lambda index: kaldi_noise(seeds[index], frames.shape[-1])
+        size = frames.shape[-1]
+        return lambda index, kaldi_order=False: kaldi_noise(seeds[index], size, kaldi_order=kaldi_order)
 
     def _in_blocks(self, frames: Tensor, noise: Noise, mel: Tensor | None, repeatable: bool) -> Tensor:
         """:meth:`features_of_frames` of (rows, frames, size), a cacheful at a time where only the result is wanted.
@@ -284,7 +282,9 @@ class SpectralFeature(nn.Module):
             for row in delicate.any(-1).nonzero().flatten().tolist():
                 index = (row, delicate[row])
                 weights = mel if mel is None or mel.dim() == 2 else mel[row]
-                features[index] = self.features_of_frames(frames[index], noise(index), weights, kaldi_order=True)
+                features[index] = self.features_of_frames(
+                    frames[index], noise(index, kaldi_order=True), weights, kaldi_order=True
+                )
         return features
 
     def _features_and_delicate(
@@ -303,7 +303,7 @@ class SpectralFeature(nn.Module):
         for utterance in utterances:
             if not isinstance(utterance, Tensor) or utterance.dim() != 1:
                 raise AudioError("a list of audio holds 1-D tensors, one per utterance")
-        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps)]
+        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
 
 
 def _is_wrapped(x: Tensor) -> bool:

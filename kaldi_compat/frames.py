@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TypeVar
 
 import numpy as np
@@ -68,7 +67,7 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
     total = samples.shape[-1]
     count = num_frames(total, size, shift, snip_edges)
     if count == 0 or total == 0:
-        return samples.new_zeros(samples.shape[:-1] + (0, size))
+        return samples.new_zeros((*samples.shape[:-1], 0, size))
     if snip_edges:
         return samples.unfold(-1, size, shift)
     first = shift // 2 - size // 2
@@ -85,18 +84,17 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
 
 
 def mean_in_kaldi_order(frames: Tensor) -> Tensor:
-    """Each frame's mean (..., 1) with Kaldi's rounding: that of a dot product in OpenBLAS with a stride of zero.
+    """Each frame's mean (..., 1), rounded as Kaldi's Vector::Sum rounds.
 
-    Such a product keeps two sums, of each four samples' first and third and of their second and fourth.
+    That is a dot product with a stride of zero, for which OpenBLAS rounds the sums of neighbouring pairs to float32 and
+    adds these up in float64.
     """
     size = frames.shape[-1]
-    tail = frames[..., size - size % 4 :]
-    x = frames[..., : size - size % 4].unflatten(-1, (-1, 4))
-    first, second = ((x[..., i] + x[..., i + 2]).unbind(-1) for i in (0, 1))
-    total, other = functools.reduce(torch.add, first), functools.reduce(torch.add, second)
-    for sample in tail.unbind(-1):
-        total = total + sample
-    return ((total + other) / size).unsqueeze(-1)
+    pairs = size - size % 2
+    total = (frames[..., :pairs:2] + frames[..., 1:pairs:2]).double().sum(-1, keepdim=True)
+    if size % 2:
+        total = total + frames[..., -1:]
+    return total.to(frames.dtype) / size
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:

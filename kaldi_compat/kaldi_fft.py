@@ -57,11 +57,11 @@ def _times(a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray]) -
     return b[0] * a[0] - b[1] * a[1], b[0] * a[1] + b[1] * a[0]
 
 
-def _powers(points: int, count: int, first: float = 1.0) -> FloatArray:
-    """``first * root ** k`` for k = 0 to count - 1, root being exp(-2 pi i / points), each from the last: (2, count)."""
+def _powers(points: int, count: int) -> FloatArray:
+    """exp(-2 pi i k / points) for k = 0 to count - 1, each from the last: (2, count)."""
     angle = F32(-2 * np.pi / points)
     root = (cosine(angle), sine(angle))
-    power = (F32(first), F32(0))
+    power = (F32(1), F32(0))
     powers = [power]
     for _ in range(count - 1):
         power = _times(root, power)
@@ -126,7 +126,7 @@ def _split_radix(x: Tensor) -> Tensor:
         x = torch.cat(blocks.pop(size), 1)
         first, second = x.split(size // 2, 2)
         blocks.setdefault(size // 2, []).append(first + second)
-        (re1, re2), (im1, im2) = ((half - other).split(size // 4, 1) for half, other in zip(first, second))
+        (re1, re2), (im1, im2) = ((half - other).split(size // 4, 1) for half, other in zip(first, second, strict=True))
         quarters = torch.stack((torch.stack((re1 + im2, re1 - im2)), torch.stack((im1 - re2, im1 + re2))))
         blocks.setdefault(size // 4, []).append(_rotate(quarters).flatten(1, 2))
         size //= 2
@@ -189,7 +189,7 @@ def _real_table(points: int) -> Tensor:
 
 
 def _real_from_half(x: Tensor) -> Tensor:
-    """The FFT of 2 n real points from that of its even and odd points as n complex ones. (2, n, ...) -> (2, n + 1, ...)."""
+    """FFT of 2 n real points from that of its even and odd ones as n complex. (2, n, ...) -> (2, n + 1, ...)."""
     half = x.shape[1]
     cos, sin = _real_table(2 * half).to(x.device)
     count = half // 2
@@ -231,4 +231,4 @@ def real_fft(frames: Tensor) -> Tensor:
     else:
         x = _mixed_radix(x, _prime_factors(half))[:, 0]
     spectrum = _real_from_half(x).permute(2, 1, 0).contiguous()
-    return torch.view_as_complex(spectrum).reshape(frames.shape[:-1] + (half + 1,))
+    return torch.view_as_complex(spectrum).reshape((*frames.shape[:-1], half + 1))

@@ -127,7 +127,7 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     empty = np.flatnonzero(~inside.any(0))
     if len(empty):
         raise OptionError(
-            f"num_mel_bins={num_bins} is too many for an FFT of {points} points: mel bin {empty[0]} holds none of its bins"
+            f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT"
         )
     weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
     return MelBanks(weights, inverse_mel_scale(center))

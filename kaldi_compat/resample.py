@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.mel import matmul
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -79,23 +78,26 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     """
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
-            f"cannot resample from {rate_in} to {rate_out} Hz with a cutoff of {cutoff:g} Hz and num_zeros={num_zeros}: "
-            "all must be positive and the cutoff at most half of either rate"
+            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
+            " must be positive and the cutoff at most half of either rate"
         )
     count = num_resampled(samples.shape[-1], rate_in, rate_out)
     if count == 0:
-        return samples.new_zeros(samples.shape[:-1] + (0,))
+        return samples.new_zeros((*samples.shape[:-1], 0))
     first, weights = _filters(rate_in, rate_out, cutoff, num_zeros)
     phases, taps = weights.shape
     period = rate_in // math.gcd(rate_in, rate_out)
     periods = -(-count // phases)
-    # windows of input, one a period, that all phases' filters are applied to at once
+    # one window of input a period, which the filters of all phases are applied to
     left = -first
     right = (periods - 1) * period + taps - left - samples.shape[-1]
     padded = torch.nn.functional.pad(samples, (left, max(right, 0)))
-    windows = padded.unfold(-1, taps, period)[..., :periods, :]
-    resampled = matmul(windows, weights.to(samples).T)
-    return resampled.flatten(-2)[..., :count]
+    # products rounded to float32 and added up in float64, as the dot products of OpenBLAS do for so few taps
+    total = samples.new_zeros((*samples.shape[:-1], periods, phases), dtype=torch.float64)
+    for tap, weight in enumerate(weights.to(samples).unbind(-1)):
+        column = padded[..., tap : tap + (periods - 1) * period + 1 : period]
+        total = total + (column.unsqueeze(-1) * weight).double()
+    return total.to(samples.dtype).flatten(-2)[..., :count]
 
 
 def resample(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:

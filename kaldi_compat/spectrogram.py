@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,9 @@ from kaldi_compat import mel as steps
 from kaldi_compat.feature import SpectralFeature
 from kaldi_compat.frames import EPSILON
 from kaldi_compat.options import SpectrogramOptions
+
+# The span of a frame's log power from which on float32's rounding shows in single FFT bins: 100 dB.
+WIDE = 10 * math.log(10)
 
 
 class Spectrogram(SpectralFeature):
@@ -44,3 +49,12 @@ class Spectrogram(SpectralFeature):
         assert log_energy is not None
         energy = steps.floored(log_energy, self.options.energy_floor).unsqueeze(-1)
         return torch.cat((energy, log_power[..., 1:]), -1)
+
+    def _features_and_delicate(
+        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
+    ) -> tuple[Tensor, Tensor | bool]:
+        features = self.features_of_spectrum(spectrum, log_energy, mel)
+        if self.options.return_raw_fft:
+            return features, True
+        lowest, highest = torch.aminmax(features[..., 1:], dim=-1)
+        return features, highest - lowest > WIDE

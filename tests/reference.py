@@ -28,7 +28,7 @@ def name_of(case: dict[str, Any]) -> str:
 def flags_of(case: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
     """The flags and the arguments of a command that is one program."""
     words = shlex.split(case["cmd"])[1:]
-    flags = dict((word[2:].split("=", 1) + ["true"])[:2] for word in words if word.startswith("--"))
+    flags = dict([*word[2:].split("=", 1), "true"][:2] for word in words if word.startswith("--"))
     return flags, [word for word in words if not word.startswith("--")]
 
 
