@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,13 +11,15 @@ from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, 
 from kaldi_compat.deltas import add_deltas
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options import DeltaOptions, PitchOptions, ProcessPitchOptions, as_float32
-from kaldi_compat.pitch_tracker import Analysis, online_paths
+from kaldi_compat.pitch_tracker import Analysis, online_paths, track_pitches
 from kaldi_compat.random import KaldiRandom
 
 if TYPE_CHECKING:
     import torch
 
     Generator = KaldiRandom | np.random.Generator | torch.Generator
+
+Key = TypeVar("Key")
 
 
 def pov_feature(correlation: Array) -> Array:
@@ -188,6 +190,25 @@ def delayed(features: Array, delay: int) -> Array:
         return features
     shifted: Array = features[..., namespace(features).clip(arange(-delay, frames, features), 0, None), :]
     return shifted
+
+
+def compute_and_process_pitches(
+    utterances: Iterable[tuple[Key, np.ndarray[Any, Any]]],
+    pitch_options: PitchOptions,
+    options: ProcessPitchOptions,
+    generator: Generator | None = None,
+) -> Iterator[tuple[Key, np.ndarray[Any, Any]]]:
+    """Pitch features of many utterances, in order: keys and samples give keys and ``(frames, dim)`` features.
+
+    As :func:`track_pitches` and :func:`process_pitch` in turn, except where the first pass of online decoding is
+    simulated: that processes what is known of the track after each chunk (Kaldi: ComputeAndProcessKaldiPitch).
+    """
+    if pitch_options.simulate_first_pass_online:
+        for key, samples in utterances:
+            yield key, first_pass_features(Analysis.of(samples, pitch_options), pitch_options, options, generator)
+    else:
+        for key, track in track_pitches(utterances, pitch_options):
+            yield key, process_pitch(track, options, generator=generator)
 
 
 def first_pass_features(

@@ -1,8 +1,8 @@
 """How well audio matches itself some time later: the normalized cross-correlation that pitch is tracked in.
 
-The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), up to
-the search, as Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at every
-whole lag, and interpolate to lags spaced evenly in log pitch. Arrays may be NumPy's or torch's.
+The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), up
+to the search, as Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at
+every whole lag, and interpolate to lags spaced evenly in log pitch. Arrays may be NumPy's or torch's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The pitch tracker: audio to the normalized correlation and the pitch of each frame (src/feat/pitch-functions.cc).
 
-Kaldi's tracker takes audio as it arrives. What that changes in the result is the energy that the ballast is taken from: the
-mean square of the samples that were there when a frame was computed. Once ``recompute_frame`` frames are there, or the
-audio ends before, the frames so far are scaled to the energy known by then. :class:`Schedule` says which samples those are;
-the rest of the computation does not know of chunks, but for the first pass, which looks at paths that are not yet final.
+Kaldi's tracker takes audio as it arrives. What that changes in the result is the energy that the ballast is taken from:
+the mean square of the samples that were there when a frame was computed. Once ``recompute_frame`` frames are there, or
+the audio ends before, the frames so far are scaled to the energy known by then. :class:`Schedule` says which samples
+those are; the rest of the computation does not know of chunks, but for the first pass, which looks at paths that are
+not yet final.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,8 @@ from kaldi_compat.pitch_viterbi import Paths
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+
+Key = TypeVar("Key")
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _FRAMES_AT_ONCE = 40_000  # frames of a batch: some 1.5 kB each
@@ -108,7 +111,9 @@ def frames_available(samples: int, options: PitchOptions, *, finished: bool) -> 
 
 
 def mean_square(signal: Array, counts: Any) -> Array:
-    """Variance of the first samples of a signal, in double: ``(..., samples)`` and counts ``(..., n)`` -> ``(..., n)``."""
+    """Variance of the first samples of a signal, in double: ``(..., samples)`` and counts ``(..., n)`` -> ``(...,
+    n)``.
+    """
     xp = namespace(signal)
     wide = float64(signal)
     last = as_like(counts, signal) - 1
@@ -197,6 +202,9 @@ class Analysis:
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
         """Everything up to the search, for ``(samples,)`` audio."""
+        if samples.ndim != 1:
+            raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
+        samples = astype(samples, np.float64 if samples.dtype == np.float64 else np.float32)
         schedule = Schedule.of(len(samples), options)
         if schedule.frames == 0:
             none = np.zeros((0, Lags.of(options).weights.shape[0]), np.float32)
@@ -218,7 +226,9 @@ class Analysis:
 
 
 def path_features(correlation: Array, path: Array, options: PitchOptions) -> Array:
-    """(NCCF, pitch in Hz) along a path: ``(..., lags)`` correlation without ballast, ``(...,)`` states -> ``(..., 2)``."""
+    """(NCCF, pitch in Hz) along a path: ``(..., lags)`` correlation without ballast, ``(...,)`` states -> ``(...,
+    2)``.
+    """
     xp = namespace(correlation)
     lags = Lags.of(options)
     weights = astype(as_like(lags.weights.T, correlation), correlation.dtype)
@@ -249,37 +259,54 @@ def track_pitch(samples: npt.NDArray[Any], options: PitchOptions | None = None) 
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
     [  1.   199.77]
     """
-    return next(track_pitches([samples], options or PitchOptions()))
+    ((_, features),) = track_pitches([("", samples)], options or PitchOptions())
+    return features
 
 
-def track_pitches(utterances: Iterable[npt.NDArray[Any]], options: PitchOptions) -> Iterator[Floats]:
-    """:func:`track_pitch` of many utterances, several at a time, in order.
+def track_pitches(
+    utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
+) -> Iterator[tuple[Key, Floats]]:
+    """:func:`track_pitch` of many utterances, in order: keys and samples give keys and features.
 
-    Searching a batch costs little more than searching one. No more than a bounded number of frames is held.
+    Several are searched at a time, which costs little more than searching one. The number of frames that wait is
+    bounded. What was read before an error of ``utterances`` still comes out before the error does.
     """
-    for batch in _batches(utterances, options):
+    for keys, batch in _batches(utterances, options):
         if options.simulate_first_pass_online:
-            for analysis in batch:
-                yield first_pass(analysis, options)
+            tracks = (first_pass(analysis, options) for analysis in batch)
         else:
             paths = _search([analysis.for_search for analysis in batch], options)
-            yield from (analysis.features(path, options) for analysis, path in zip(batch, paths, strict=True))
+            tracks = (analysis.features(path, options) for analysis, path in zip(batch, paths, strict=True))
+        yield from zip(keys, tracks, strict=True)
 
 
-def _batches(utterances: Iterable[npt.NDArray[Any]], options: PitchOptions) -> Iterator[list[Analysis]]:
+def _batches(
+    utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
+) -> Iterator[tuple[list[Key], list[Analysis]]]:
+    keys: list[Key] = []
     batch: list[Analysis] = []
     frames = 0
-    for samples in utterances:
-        if samples.ndim != 1:
-            raise AudioError(f"audio must have one axis, not the shape {samples.shape}")
-        analysis = Analysis.of(astype(samples, np.float64 if samples.dtype == np.float64 else np.float32), options)
+    failure: Exception | None = None
+    entries = iter(utterances)
+    while True:
+        try:
+            key, samples = next(entries)
+            analysis = Analysis.of(samples, options)
+        except StopIteration:
+            break
+        except Exception as error:
+            failure = error
+            break
         if batch and (len(batch) == _UTTERANCES_AT_ONCE or frames + analysis.schedule.frames > _FRAMES_AT_ONCE):
-            yield batch
-            batch, frames = [], 0
+            yield keys, batch
+            keys, batch, frames = [], [], 0
+        keys.append(key)
         batch.append(analysis)
         frames += analysis.schedule.frames
     if batch:
-        yield batch
+        yield keys, batch
+    if failure is not None:
+        raise failure
 
 
 def _search(correlations: Sequence[Floats], options: PitchOptions) -> list[npt.NDArray[np.int16]]:
@@ -317,7 +344,8 @@ def first_pass(analysis: Analysis, options: PitchOptions) -> Floats:
 def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[npt.NDArray[np.int16], int, bool]]:
     """After each chunk, the best path so far, how many of its frames are ready, and whether that was the last chunk.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path is the same array, changed.
+    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path is the same array,
+    changed.
     """
     schedule = analysis.schedule
     if schedule.frames == 0:

@@ -1,8 +1,8 @@
 """The cheapest path through the lags: the search of the pitch tracker.
 
 A path costs its local costs, plus ``factor * (i - j)**2`` for each step from state ``j`` to state ``i``. Kaldi
-(src/feat/pitch-functions.cc, PitchFrameInfo::ComputeBacktraces) narrows bounds on each state's best predecessor until they
-meet; here the states of all utterances are searched at once. Both find the exact minimum.
+(src/feat/pitch-functions.cc, PitchFrameInfo::ComputeBacktraces) narrows bounds on each state's best predecessor until
+they meet; here the states of all utterances are searched at once. Both find the exact minimum.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _NEAR = (1, 2, 3, 4, 6, 8)
 class PredecessorSearch:
     """The best predecessor of every state, for a batch of utterances at one step.
 
-    ``min over j of cost[j] + f (i - j)^2`` equals ``f i^2 + min over j of (cost[j] + f j^2) - 2 f i j``: the state ``j``
-    that the minimum is at is the vertex of the lower convex hull of the points ``(j, cost[j] + f j^2)`` at which the hull's
-    slope passes ``2 f i`` (Felzenszwalb & Huttenlocher, "Distance transforms of sampled functions", 2012). So there is
-    nothing to compare state by state once the hull is known: its edges' slopes cut the states into runs.
+    ``min over j of cost[j] + f (i - j)^2`` equals ``f i^2 + min over j of (cost[j] + f j^2) - 2 f i j``: the state
+    ``j`` that the minimum is at is the vertex of the lower convex hull of the points ``(j, cost[j] + f j^2)`` at which
+    the hull's slope passes ``2 f i`` (Felzenszwalb & Huttenlocher, "Distance transforms of sampled functions", 2012).
+    So there is nothing to compare state by state once the hull is known: its edges' slopes cut the states into runs.
 
-    The utterances lie on one line, far enough apart that no path could gain by going from one to another: one hull serves
-    them all.
+    The utterances lie on one line, far enough apart that no path could gain by going from one to another: one hull
+    serves them all.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ class PredecessorSearch:
         The largest number of utterances at once.
     """
 
-    # Costs of one frame differ by at most 2 (a correlation lies in -1 to 1) and what a step may cost: far less than this.
+    # Costs of one frame differ by at most 2 (a correlation lies in -1 to 1) and what a step may cost: far less than
+    # this.
     _APART = 16.0
 
     def __init__(self, states: int, factor: float, batch: int) -> None:
@@ -143,7 +144,7 @@ def advance(costs: Floats, factor: float, batch: int) -> tuple[Floats, Backpoint
     -------
     ``(utterances, states)`` float32 costs and int16 states.
     """
-    utterances, states = costs.shape
+    states = costs.shape[1]
     if factor == 0.0:  # any step is free
         best = costs.argmin(1)
         came_from = np.broadcast_to(best[:, None], costs.shape).astype(np.int16)
@@ -215,7 +216,8 @@ class Paths:
 
 
 def cheapest_paths(local: Array, factor: float, lengths: Any = None) -> Any:
-    """States of the cheapest paths, for tensors on any device: ``(utterances, frames, states)`` -> ``(utterances, frames)``.
+    """States of the cheapest paths, for tensors on any device: ``(utterances, frames, states)`` -> ``(utterances,
+    frames)``.
 
     Every pair of states is compared, which a GPU does faster than it would find a hull.
 

@@ -1,0 +1,48 @@
+"""compute-and-process-kaldi-pitch-feats: pitch features of audio, ready for speech recognition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import io_ark
+from io_ark.codecs.wave import Wave
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch_features import compute_and_process_pitches
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.pipeline import behind, has_second_core
+from kaldi_compat.programs.pitch import first_channels, write_pitch
+from kaldi_compat.programs.program import program
+from kaldi_compat.random import KaldiRandom
+
+USAGE = """
+Tracks the pitch of audio and makes features for speech recognition of it: what compute-kaldi-pitch-feats piped into
+process-kaldi-pitch-feats does. It can also give what online decoding sees (--frames-per-chunk,
+--simulate-first-pass-online, --recompute-frame).
+
+Usage: compute-and-process-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
+e.g.:  compute-and-process-kaldi-pitch-feats --simulate-first-pass-online=true --frames-per-chunk=10 \\
+           --sample-frequency=8000 scp:wav.scp ark:-
+
+See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ProcessPitchOptions, PitchOptions):
+    """Options of compute-and-process-kaldi-pitch-feats."""
+
+    def __post_init__(self) -> None:
+        PitchOptions.__post_init__(self)
+        ProcessPitchOptions.__post_init__(self)
+
+
+@program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Compute the pitch features of a table of audio."""
+    with (
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        io_ark.Writer[Matrix]("matrix", target) as writer,
+        behind(writer) as writing,
+    ):
+        audio = first_channels(reader, options.sample_frequency)
+        return write_pitch(compute_and_process_pitches(audio, options, options, KaldiRandom()), writing).status

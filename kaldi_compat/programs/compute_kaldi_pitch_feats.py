@@ -1,0 +1,34 @@
+"""compute-kaldi-pitch-feats: correlation and pitch of audio."""
+
+from __future__ import annotations
+
+import io_ark
+from io_ark.codecs.wave import Wave
+from kaldi_compat.options import PitchOptions
+from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.pipeline import behind, has_second_core
+from kaldi_compat.programs.pitch import first_channels, write_pitch
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Tracks the pitch of audio. A frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher where
+the voice sounds) and the pitch in Hz. They are mostly piped into process-kaldi-pitch-feats.
+
+Usage: compute-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
+e.g.:  compute-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:-
+
+See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
+"""
+
+
+@program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
+def main(options: PitchOptions, source: str, target: str) -> int:
+    """Track the pitch of a table of audio."""
+    with (
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        io_ark.Writer[Matrix]("matrix", target) as writer,
+        behind(writer) as writing,
+    ):
+        audio = first_channels(reader, options.sample_frequency)
+        return write_pitch(track_pitches(audio, options), writing).status

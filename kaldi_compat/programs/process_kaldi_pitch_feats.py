@@ -1,0 +1,47 @@
+"""process-kaldi-pitch-feats: tracked pitch made into features for speech recognition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.options import ProcessPitchOptions, option
+from kaldi_compat.pitch_features import process_pitch
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import convert_table
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.program import program
+from kaldi_compat.random import KaldiRandom
+
+USAGE = """
+Makes features for speech recognition of what compute-kaldi-pitch-feats gives. There are four, in this order, each with
+an option that chooses it; by default the first three:
+  a warped correlation that tells voiced from unvoiced (--add-pov-feature);
+  the log pitch less its mean over 1.5 seconds, weighted by the probability of voicing (--add-normalized-log-pitch);
+  the delta of the log pitch, with a little noise (--add-delta-pitch);
+  the log pitch (--add-raw-log-pitch).
+
+Usage: process-kaldi-pitch-feats [options] <feats-rspecifier> <feats-wspecifier>
+e.g.:  compute-kaldi-pitch-feats scp:wav.scp ark:- | process-kaldi-pitch-feats ark:- ark:feats.ark
+
+See also: compute-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ProcessPitchOptions):
+    """Options of process-kaldi-pitch-feats."""
+
+    srand: int = option(0, "seed of the random numbers that are added to the delta of the log pitch")
+
+
+@program("process-kaldi-pitch-feats", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Process a table of pitch tracks."""
+    random = KaldiRandom(options.srand)
+
+    def process(key: str, track: Matrix) -> Matrix:
+        return process_pitch(track, options, generator=random) if len(track) else track
+
+    counts = convert_table("matrix", source, target, process)
+    logger.info("Post-processed pitch for %d utterances.", counts.done)
+    return counts.status

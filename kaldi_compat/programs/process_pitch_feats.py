@@ -1,0 +1,32 @@
+"""process-pitch-feats: an older way to make features of (probability of voicing, pitch)."""
+
+from __future__ import annotations
+
+from kaldi_compat.options import SmoothPitchOptions
+from kaldi_compat.pitch_smooth import smooth_pitch
+from kaldi_compat.programs.log import logger
+from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.program import program
+
+USAGE = """
+Makes features for speech recognition of (probability of voicing, pitch) without gaps: the log odds of voicing, and the
+log pitch less its moving mean, smoothed. See interpolate-pitch for filling gaps.
+
+Usage: process-pitch-feats [options] <feats-rspecifier> <feats-wspecifier>
+e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:feats.ark
+"""
+
+
+@program("process-pitch-feats", USAGE, SmoothPitchOptions)
+def main(options: SmoothPitchOptions, source: str, target: str) -> int:
+    """Process a table of pitch tracks."""
+
+    def process(key: str, track: Matrix) -> Matrix:
+        if len(track) == 0:
+            raise Skip(f"Feature file has bad size: {key} is {track.shape[0]} by {track.shape[1]}")
+        return smooth_pitch(track, options)
+
+    counts = convert_table("matrix", source, target, process)
+    logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
+    return counts.status
