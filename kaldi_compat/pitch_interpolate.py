@@ -159,15 +159,15 @@ def _rand_r(state: Words) -> tuple[npt.NDArray[np.float64], Words]:
     drawn = np.zeros_like(state)
     for bits in (11, 10, 10):
         state = state * np.uint32(1103515245) + np.uint32(12345)
-        drawn = (drawn << np.uint32(bits if bits == 10 else 0)) ^ ((state >> np.uint32(16)) & np.uint32(2**bits - 1))
+        drawn = (drawn << np.uint32(10)) ^ ((state >> np.uint32(16)) & np.uint32(2**bits - 1))
     uniform = ((drawn + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
     return uniform.astype(np.float64), state
 
 
 def normal_vectors(seeds: npt.NDArray[np.int32], dim: int) -> Floats:
-    """Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn): ``(n,)`` -> ``(n, dim)``.
+    """Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn).
 
-    The numbers come in pairs, the cosine and the sine of one angle.
+    ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
     """
     state = seeds.view(np.uint32)
     noise = np.empty((len(seeds), dim + dim % 2), np.float32)
