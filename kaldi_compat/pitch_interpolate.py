@@ -131,7 +131,7 @@ def _reach(options: InterpolatePitchOptions) -> int:
 
 
 def _most_probable_path(observed: Floats, bottom: Floats, interval: np.float32, reach: int) -> Indices:
-    """Viterbi over ``(frames, states)`` log probabilities, with grids that start at ``bottom``: ``(frames,)`` states.
+    """The Viterbi path, ``(frames,)`` states, through ``(frames, states)`` log probabilities on these grids."""
     frames, states = observed.shape
     grid = interval * np.arange(states, dtype=np.float32)
     edges = np.full(reach, -np.inf, np.float32)
