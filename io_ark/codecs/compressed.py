@@ -28,12 +28,11 @@ _HEADER = struct.Struct("<ffii")
 _FORMATS: dict[bytes, npt.DTypeLike] = {b"CM": np.uint8, b"CM2": "<u2", b"CM3": np.uint8}
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
-# Elements worked on at a time, so that they stay in the processor's cache.
-_BLOCK = 1 << 15
+# Elements worked on at a time: so few that the arrays in between stay in the processor's cache, and below the size from
+# which the C library takes each of them afresh from the operating system.
+_BLOCK = 1 << 13
 # A range that leaves a 65535th of it, and a 64th of that, far above the smallest normal float32.
 _TINY_RANGE = 1e-30
-# The smallest float32 whose fraction, plus Kaldi's 0.499 in float64, reaches the next integer.
-_ROUNDS_UP = np.nextafter(np.float32(0.501), np.float32(1))
 
 
 class CompressionMethod(enum.IntEnum):
@@ -153,10 +152,12 @@ def _from_percentiles(matrix: CompressedMatrix) -> Array:
     values = np.empty((rows, columns), np.float32)
     offsets = np.arange(0, 256 * columns, 256)
     step = max(1, _BLOCK // max(1, columns))
+    places = np.empty((min(step, rows), columns), np.intp)
     for first in range(0, rows, step):
-        block = slice(first, first + step)
+        codes = matrix.codes[:, first : first + step].T
+        block = np.add(codes, offsets, out=places[: len(codes)])
         # mode="wrap" (no place is beyond the end) lets take() write to values without a copy.
-        np.take(meaning, np.add(matrix.codes[:, block].T, offsets), out=values[block], mode="wrap")
+        np.take(meaning, block, out=values[first : first + step], mode="wrap")
     return values
 
 
@@ -188,7 +189,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     if kind == b"CM":
         codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
     else:
-        codes, percentiles = _to_integers(values, minimum, span, np.dtype(_FORMATS[kind])), none
+        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), none
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
@@ -210,66 +211,70 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     return least, span
 
 
-def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
-    """``(value - minimum) / span`` of the greatest integer, clipped and rounded as Kaldi's FloatToUint16 and -8 do."""
+def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: npt.DTypeLike, clip: bool) -> Array:
+    """``(value - minimum) / span`` of the greatest integer, rounded as Kaldi's FloatToUint16 and FloatToUint8 do.
+
+    ``clip`` if the range was not made from these values.
+    """
     flat = values.reshape(-1)
     codes = np.empty(values.size, dtype)
-    top = np.float32(np.iinfo(dtype).max)
-    scratch = np.empty(min(_BLOCK, values.size), np.float32), np.empty(min(_BLOCK, values.size), np.float32)
+    top = np.float32(np.iinfo(codes.dtype).max)
+    block = min(_BLOCK, values.size)
+    single, double = np.empty(block, np.float32), np.empty(block, np.float64)
     with np.errstate(over="ignore"):
         for first in range(0, values.size, _BLOCK):
             part = flat[first : first + _BLOCK]
-            x, whole = (buffer[: part.size] for buffer in scratch)
+            x, rounded = single[: part.size], double[: part.size]
             np.subtract(part, minimum, out=x)
             np.divide(x, span, out=x)
-            np.clip(x, 0, 1, out=x)
+            if clip:
+                np.clip(x, 0, 1, out=x)
             np.multiply(x, top, out=x)
-            # Kaldi adds 0.499 in float64 and truncates. In float32 that sum could round up to the next integer.
-            np.floor(x, out=whole)
-            np.subtract(x, whole, out=x)
-            np.add(whole, x >= _ROUNDS_UP, out=whole)
-            codes[first : first + _BLOCK] = whole.astype(np.int32)
+            # In float32 this sum could round up to the next integer.
+            np.add(x, 0.499, out=rounded, dtype=np.float64)
+            np.copyto(codes[first : first + _BLOCK], rounded, casting="unsafe")
     return codes.reshape(values.shape)
 
 
 def _to_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
     """Codes of shape (columns, rows) and percentiles of shape (columns, 4) of an array of shape (columns, rows)."""
     percentiles = _percentiles(columns, minimum, span)
+    limits = _percentile_values(minimum, span, percentiles)
     codes = np.empty(columns.shape, np.uint8)
     step = max(1, _BLOCK // columns.shape[1])
     for first in range(0, len(columns), step):
-        part = columns[first : first + step]
-        # Half-steps, so that rounding half up is an integer operation: (2 x + 1) / 2.
-        limits = _percentile_values(minimum, span, percentiles[first : first + step])
-        codes[first : first + step] = (_half_steps(part, limits).astype(np.uint16) + 1) >> 1
+        block = slice(first, first + step)
+        codes[block] = _scale_within_percentiles(columns[block], limits[:, block])
     return codes, percentiles
 
 
-def _half_steps(values: Array, limits: Array) -> Array:
-    """How many half-steps each value is above the column's least, truncated.
+def _scale_within_percentiles(values: Array, limits: Array) -> Array:
+    """How many of 255 steps each value is above its column's least percentile: Kaldi's FloatToChar, as a sum.
 
-    A value is 0 to 64 steps into the first range, then 0 to 128 into the second, then 0 to 63 into the third; before
-    and after its range it counts for none and for all of them. So Kaldi's FloatToChar is a sum of three.
+    A value is 0 to 64 steps into the first range, then 0 to 128 into the second, then 0 to 63 into the third; before a
+    range it counts for none of its steps, after it for all. Half-steps are counted and truncated, so that rounding half
+    up is left to integers: (2 x + 1) / 2.
     """
+    spans = np.diff(limits, axis=0)
+    # If float32 cannot tell two percentiles apart, a value on both is at the end of the first and second range; but at
+    # the start of the third, and those beyond it, too: Kaldi's conversion of the quotient to an integer overflows there
+    # and is then clipped.
+    merged = not (spans > 0).all()
+    spans[2][spans[2] == 0] = np.inf
     total = np.zeros_like(values)
     part = np.empty_like(values)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for low, high, steps in zip(limits[:3], limits[1:], (64, 128, 63), strict=True):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for low, span, steps in zip(limits[:3], spans, (64, 128, 63), strict=True):
             np.subtract(values, low, out=part)
-            if steps == 63:
-                # If float32 cannot tell the limits apart, Kaldi's conversion of the quotient to an integer overflows
-                # and is then clipped to the start of this range.
-                np.divide(part, np.where(high > low, high - low, np.inf), out=part)
-            else:
-                np.divide(part, high - low, out=part)
-                if not (high > low).all():
-                    np.copyto(part, 1, where=np.isnan(part))
+            np.divide(part, span, out=part)
+            if merged:
+                np.copyto(part, 1, where=np.isnan(part))
             np.multiply(part, np.float32(steps), out=part)
-            np.multiply(part, np.float32(2), out=part)
+            np.add(part, part, out=part)
             np.clip(part, 0, 2 * steps, out=part)
             np.trunc(part, out=part)
             np.add(total, part, out=total)
-    return total
+    return (total.astype(np.uint16) + 1) >> 1
 
 
 def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
@@ -278,13 +283,10 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
     quarter = rows // 4
     # Fewer than 5 rows: those that there are, in order. Those that are missing follow by making them distinct.
     places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    if rows >= 5:
-        inner = np.partition(columns, places[1:3], axis=1)[:, places[1:3]]
-        chosen = np.column_stack([columns.min(axis=1), inner, columns.max(axis=1)])
-    else:
-        chosen = np.sort(columns, axis=1)
+    # A full sort, since NumPy's runs on vector units, where its partition for several places does not.
+    chosen = np.sort(columns, axis=1)[:, places]
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, np.dtype(np.uint16))
+    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, np.uint16, clip=False)
     steps[:, 0] = np.minimum(steps[:, 0], 65532)
     for i, top in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), top)
