@@ -1,0 +1,143 @@
+"""Goes through a table and tells of each entry what it is and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from io_ark import codecs
+from io_ark.casual import AnyCodec
+from io_ark.errors import ArkError
+from io_ark.objects import Loader, name_key
+from io_ark.script import split_line
+from io_ark.source import Source
+from io_ark.specifier import Rspecifier, classify_rspecifier
+from io_ark.streams import Input, describe_status, open_input
+from io_ark.tables import read_key
+
+_STORED_AS = {
+    b"FM": "float32",
+    b"DM": "float64",
+    b"CM": "compressed: 1 byte a value, 4 percentiles a column",
+    b"CM2": "compressed: 2 bytes a value",
+    b"CM3": "compressed: 1 byte a value",
+    b"FV": "float32",
+    b"DV": "float64",
+    b"FP": "float32, packed",
+    b"DP": "float64, packed",
+    b"SV": "sparse",
+    b"SM": "sparse",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a table.
+
+    Attributes:
+        key: its key.
+        where: the rxfilename of its object: ``feats.ark:17`` (no offset where the table is a pipe).
+        stored: how it is stored, in words.
+        value: the object; None if it could not be read, and
+        error: why.
+    """
+
+    key: str
+    where: str
+    stored: str
+    value: Any = None
+    error: ArkError | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns of a matrix, length of a vector or list, channels and samples of audio; () for a scalar."""
+        value = getattr(self.value, "samples", self.value)
+        if isinstance(value, list):
+            return (len(value),)
+        return tuple(getattr(value, "shape", ()))
+
+    @property
+    def numbers(self) -> np.ndarray[Any, Any] | None:
+        """The object's numbers as an array; None for words, lists and what could not be read."""
+        value = getattr(self.value, "samples", self.value)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return np.array(value)
+        return None
+
+
+def table_of(name: str) -> Rspecifier:
+    """The table meant by an rspecifier or by a file's name: ``*.scp`` is a script file, all else an archive."""
+    return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
+
+
+def entries(table: Rspecifier, *, pipes: bool = True) -> Iterator[Entry]:
+    """The entries of a table in order; one that cannot be read is an entry with its error.
+
+    After such an entry an archive ends, since where the next object starts is not known; a script file goes on.
+
+    Raises:
+        ArkError: the table itself cannot be opened or read on.
+    """
+    with open_input(table.rxfilename, pipes=pipes) as opened:
+        yield from _of_archive(opened) if table.kind == "ark" else _of_script(opened, pipes)
+        status = opened.close()
+        if status:
+            raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
+
+
+def _of_archive(opened: Input) -> Iterator[Entry]:
+    source = opened.source
+    while (key := read_key(source)) is not None:
+        entry = _read(key, source)
+        yield entry
+        if entry.error is not None:
+            return
+
+
+def _of_script(opened: Input, pipes: bool) -> Iterator[Entry]:
+    codec = _NotingCodec()
+    loader = Loader(codec, pipes=pipes)
+    number = 0
+    while not opened.source.at_end():
+        number += 1
+        key, where = split_line(opened.source.read_line(), opened.source.name, number)
+        try:
+            value = loader.load(where)
+            yield Entry(key, where, codec.stored, value)
+        except ArkError as error:
+            yield Entry(key, where, "", error=name_key(error, key))
+    loader.close()
+
+
+def _read(key: str, source: Source) -> Entry:
+    where = f"{source.name}:{source.tell()}"
+    stored = stored_as(source)
+    try:
+        return Entry(key, where, stored, codecs.guess(source))
+    except ArkError as error:
+        return Entry(key, where, stored, error=name_key(error, key))
+
+
+def stored_as(source: Source) -> str:
+    """How the object that starts here, and stays unread, is stored."""
+    head = source.peek(8)
+    if head[:3] == b"RIF":
+        return "WAV"
+    if head[:2] != b"\0B":
+        return "text"
+    return _STORED_AS.get(head[2:].split(b" ")[0], "binary")
+
+
+class _NotingCodec(AnyCodec):
+    """Reads an object of any kind, and notes how it was stored."""
+
+    stored = ""
+
+    def read(self, source: Source) -> Any:
+        self.stored = stored_as(source)
+        return super().read(source)
