@@ -50,7 +50,7 @@ def equal_loudness(centers: FloatArray) -> FloatArray:
     """Weights of mel bins centred at these frequencies (Hz) after the ear's sensitivity at 40 dB (Hermansky 1990)."""
     squared = centers * centers
     share = squared / (squared + np.float32(1.6e5))
-    return (share * share * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6)))).astype(np.float32)
+    return np.asarray(share * share * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6))), np.float32)
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:

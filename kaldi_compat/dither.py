@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.kaldi_fft import cosine
+from kaldi_compat.libm import cosf, logf
 
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # of the congruence in a sample: two draws of three steps each
@@ -76,8 +76,7 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
     if kaldi_order:
         # in NumPy, whose roots are correctly rounded, unlike torch's
         u1, u2 = (((draws.cpu().numpy() + 1.0) / (2.0**31 + 1)).astype(np.float32) for draws in (first, second))
-        log = np.log(u1.astype(np.float64)).astype(np.float32)
         angle = (2 * np.pi * u2.astype(np.float64)).astype(np.float32)
-        return torch.from_numpy(np.sqrt(np.float32(-2) * log) * cosine(angle)).to(seeds.device)
+        return torch.from_numpy(np.sqrt(np.float32(-2) * logf(u1)) * cosf(angle)).to(seeds.device)
     radius, turn = ((draws.to(torch.float32) + 1) * (1 / (2.0**31 + 1)) for draws in (first, second))
     return (-2 * radius.log()).sqrt() * (2 * math.pi * turn).cos()

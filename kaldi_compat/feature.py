@@ -166,7 +166,7 @@ class SpectralFeature(nn.Module):
             mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
         kaldi_order
             whether everything up to the spectrum is computed in Kaldi's order of operations, so that it rounds as
-            Kaldi's (float32): ten times slower, and of use where rounding decides.
+            Kaldi's (float32, on a CPU, without gradients): slow, and of use where rounding decides.
 
         Returns
         -------
@@ -191,9 +191,9 @@ class SpectralFeature(nn.Module):
         if self._needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
         points = options.padded_window_size
-        if kaldi_order or (points & (points - 1) and frames.dtype == torch.float32):
-            # Kaldi's FFT of other sizes has errors far above float32's, which show in every frame
-            return real_fft(nn.functional.pad(frames, (0, points - options.window_size))), log_energy
+        if kaldi_order:
+            padded = nn.functional.pad(frames, (0, points - options.window_size))
+            return torch.from_numpy(real_fft(padded.numpy())), log_energy
         return torch.fft.rfft(frames, points), log_energy
 
     def _needs_energy(self, raw: bool) -> bool:
@@ -245,8 +245,9 @@ class SpectralFeature(nn.Module):
         if self.options.dither == 0:
             return lambda index, kaldi_order=False: None
         if not isinstance(generator, KaldiRandom):
-            like = {"dtype": frames.dtype, "device": frames.device}
-            return lambda index, kaldi_order=False: torch.randn(frames[index].shape, generator=generator, **like)
+            return lambda index, kaldi_order=False: torch.randn(
+                frames[index].shape, generator=generator, dtype=frames.dtype, device=frames.device
+            )
         if valid is None:
             valid = torch.ones(frames.shape[:-1], dtype=torch.bool)
         seeds = torch.zeros(valid.shape, dtype=torch.int32)
@@ -279,6 +280,9 @@ class SpectralFeature(nn.Module):
             spectrum, log_energy = self.spectrum_of_frames(frames[part], noise(part))
             features[part], delicate[part] = self._features_and_delicate(spectrum, log_energy, mel)
         if repeatable and frames.dtype == torch.float32:
+            # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
+            points = self.options.padded_window_size
+            delicate |= points & (points - 1) != 0
             for row in delicate.any(-1).nonzero().flatten().tolist():
                 index = (row, delicate[row])
                 weights = mel if mel is None or mel.dim() == 2 else mel[row]

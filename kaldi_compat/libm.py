@@ -1,6 +1,7 @@
-"""The C library's exp and log in single precision, to the last bit, on NumPy arrays.
+"""The C library's exp, log, sin and cos in single precision, to the last bit, on NumPy arrays.
 
-Kaldi's elementwise functions call ``expf`` and ``logf``, and its text output shows their rounding. glibc computes both
+Kaldi's elementwise functions call ``expf`` and ``logf``, and its text output shows their rounding; its FFT takes its
+twiddle factors from ``sinf`` and ``cosf``. glibc computes all
 in double precision by a table and a short polynomial (Szabolcs Nagy, Arm optimized routines), whose error decides in
 which direction a value close to the middle between two floats goes; exact rounding would differ now and then.
 """
@@ -48,6 +49,18 @@ LOG_INVERSE, LOG_CENTER = np.array(
     ]
 ).T.copy()
 LOG_POLYNOMIAL = [float.fromhex(c) for c in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")]
+# Lowest power first, on -pi/4 to pi/4.
+SINE = [float.fromhex(c) for c in ("0x1p0", "-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")]
+COSINE = [
+    float.fromhex(c)
+    for c in (
+        "0x1p0",
+        "-0x1.ffffffd0c621cp-2",
+        "0x1.55553e1068f19p-5",
+        "-0x1.6c087e89a359dp-10",
+        "0x1.99343027bf8c3p-16",
+    )
+]
 LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 
 
@@ -92,3 +105,30 @@ def logf(x: npt.ArrayLike) -> Floats:
         # Zero, negative numbers, infinity and NaN: as NumPy has them.
         result: Floats = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64))).astype(np.float32)
     return result
+
+
+def sinf(x: npt.ArrayLike) -> Floats:
+    """The sine of float32 numbers up to a few turns.
+
+    >>> sinf([0.0, 0.5])
+    array([0.        , 0.47942555], dtype=float32)
+    """
+    return _sine(x, 0)
+
+
+def cosf(x: npt.ArrayLike) -> Floats:
+    """The cosine of float32 numbers up to a few turns."""
+    return _sine(x, 1)
+
+
+def _sine(angle: npt.ArrayLike, quarter_turns: int) -> Floats:
+    x = np.asarray(angle, np.float32).astype(np.float64)
+    quadrant = np.rint(x * (2.0 / np.pi))
+    x = x - quadrant * (np.pi / 2.0)
+    quadrant = (quadrant + quarter_turns) % 4
+    x2 = x * x
+    x4 = x2 * x2
+    sine = (x + x * x2 * SINE[1]) + x * x4 * (SINE[2] + x2 * SINE[3])
+    cosine = ((1.0 + x2 * COSINE[1]) + x4 * COSINE[2]) + x2 * x4 * (COSINE[3] + x2 * COSINE[4])
+    result: Floats = np.where(quadrant % 2, cosine, sine) * np.where(quadrant >= 2, -1.0, 1.0)
+    return result.astype(np.float32)

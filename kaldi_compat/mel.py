@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.libm import expf, logf
 from kaldi_compat.options import MelFeatureOptions, require
 
 F32 = np.float32
@@ -23,15 +24,15 @@ FloatArray = npt.NDArray[np.float32]
 
 
 def mel_scale(frequency: FloatArray | np.float32) -> FloatArray:
-    """Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as Kaldi's float32 (its logf is correctly rounded)."""
-    ratio = np.asarray(F32(1) + np.asarray(frequency, F32) / F32(700), np.float64)
-    return F32(1127) * np.log(ratio).astype(F32)
+    """Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as Kaldi rounds."""
+    mel: FloatArray = F32(1127) * logf(F32(1) + frequency / F32(700))
+    return mel
 
 
 def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
     """Mel to Hz: the inverse of :func:`mel_scale`."""
-    power = np.exp(np.asarray(np.asarray(mel, F32) / F32(1127), np.float64)).astype(F32)
-    return F32(700) * (power - F32(1))
+    frequency: FloatArray = F32(700) * (expf(mel / F32(1127)) - F32(1))
+    return frequency
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class VtlnWarp:
             [frequency, self.low + left_slope * (frequency - self.low), scale * frequency],
             self.high + right_slope * (frequency - self.high),
         )
-        return warped.astype(F32)
+        return np.asarray(warped, F32)
 
 
 def _vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
@@ -148,7 +149,6 @@ def _full_precision(x: Tensor) -> bool:
     """Whether a float32 product of matrices on this tensor's device is sure to be computed in float32."""
     return (
         x.device.type == "cpu"
-        and not torch.jit.is_scripting()
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
         and torch.get_float32_matmul_precision() == "highest"

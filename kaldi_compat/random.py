@@ -12,6 +12,8 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.libm import cosf, logf
+
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
@@ -91,10 +93,12 @@ class KaldiRandom:
 
         Box-Muller, two uniform draws a number, rounded to float32 where Kaldi rounds (src/base/kaldi-math.h).
         """
-        radius, angle = self.uniform(2 * count).reshape(count, 2).astype(np.float64).T
-        radius = np.sqrt(np.float32(-2) * np.log(radius).astype(np.float32))
-        return radius * np.cos((2 * np.pi * angle).astype(np.float32).astype(np.float64)).astype(np.float32)
+        radius, turn = self.uniform(2 * count).reshape(count, 2).T
+        angle = (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
+        normal: npt.NDArray[np.float32] = np.sqrt(np.float32(-2) * logf(radius)) * cosf(angle)
+        return normal
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """``rand_r()`` states for the noise of the next ``count`` frames (Kaldi's RandomState), as signed words."""
-        return self.draws(count) + np.int32(SEED_OFFSET)
+        seeds: npt.NDArray[np.int32] = self.draws(count) + np.int32(SEED_OFFSET)
+        return seeds

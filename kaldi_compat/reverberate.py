@@ -14,8 +14,8 @@ import numpy as np
 
 from kaldi_compat.arrays import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import AudioError
+from kaldi_compat.kaldi_fft import packed_irfft, packed_rfft
 from kaldi_compat.options import ReverberationOptions
-from kaldi_compat.split_radix import packed_irfft, packed_rfft
 
 # Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
 EARLY_BEFORE_PEAK = 0.001
