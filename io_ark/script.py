@@ -172,19 +172,20 @@ class Script(Mapping[str, str]):
 
     def _check_sorted(self, undecided: Indices) -> None:
         """The same for these lines and those after each, eight bytes of the key at a time."""
+        first_wrong = len(self)
         word = 0
         while len(undecided):
             left = self._words(undecided, word).byteswap()
             right = self._words(undecided + 1, word).byteswap()
-            wrong = undecided[left > right]
-            if len(wrong):
-                self._out_of_order(int(wrong[0]) + 1)
-            undecided = undecided[left == right]
+            equal = left == right
             word += 1
-            ended = self._key_lengths[undecided] <= 8 * word
-            ended &= self._key_lengths[undecided + 1] <= 8 * word
-            if ended.any():
-                self._out_of_order(int(undecided[ended][0]) + 1)
+            ended = (self._key_lengths[undecided] <= 8 * word) & (self._key_lengths[undecided + 1] <= 8 * word)
+            wrong = undecided[(left > right) | (equal & ended)]
+            if len(wrong):
+                first_wrong = min(first_wrong, int(wrong[0]))
+            undecided = undecided[equal & ~ended & (undecided < first_wrong)]
+        if first_wrong < len(self):
+            self._out_of_order(first_wrong + 1)
 
     def _out_of_order(self, line: int) -> None:
         raise OrderError(

@@ -309,7 +309,8 @@ class _ScriptLookup(_Lookup):
         self._script = Script.open(table.rxfilename, pipes=pipes)
         if table.sorted:
             self._script.check_sorted()
-        self._script.check_unique()
+        else:
+            self._script.check_unique()
         self._loaded: tuple[str, Any] | None = None  # what `has` had to read, for `value` to return
 
     def has(self, key: str) -> bool:
