@@ -170,7 +170,10 @@ def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
         raise FeatureError(f"too little to normalize by: the CMVN statistics count {least:g} frames")
 
 
-def _applied(features: Array, stats: Array, options: CmvnOptions) -> Array:
+def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> Array:
+    """:func:`apply_cmvn` for statistics that are known to fit; a count of less than one is taken as one."""
+    if not options.norm_means:
+        return features
     scale, offset = scale_and_offset(float64(stats), options, features.dtype)
     normalized: Array = features + offset if scale is None else features * scale + offset
     return normalized
@@ -202,7 +205,7 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
         return features
     matrix = as_like(stats, features)
     check_stats(matrix, features.shape[-1], options)
-    return _applied(features, matrix, options)
+    return apply_normalization(features, matrix, options)
 
 
 def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
@@ -224,9 +227,7 @@ def normalize_utterances(features: Array, options: CmvnOptions | None = None, *,
     [[-1.0], [1.0], [0.0]]
     """
     options = options or CmvnOptions()
-    if not options.norm_means:
-        return zero_past(features, lengths)
-    return zero_past(_applied(features, cmvn_stats(features, lengths=lengths), options), lengths)
+    return zero_past(apply_normalization(features, cmvn_stats(features, lengths=lengths), options), lengths)
 
 
 def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
@@ -243,15 +244,14 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
     ([0, 0, 0, 1, 2, 3], [3, 3, 3, 4, 5, 6])
     """
     xp = namespace(time)
-    frames = as_like(frames, time)
     if options.center:
         start = xp.clip(time - options.cmn_window // 2, 0, None)
         end = start + options.cmn_window
     else:
         start = xp.clip(time - options.cmn_window, 0, None)
         end = xp.clip(time + 1, options.min_cmn_window, None)
-    start = xp.clip(start - xp.clip(end - frames, 0, None), 0, None)
-    return start, xp.minimum(end, frames)
+    overhang = xp.clip(end - frames, 0, None)
+    return xp.clip(start - overhang, 0, None), end - overhang
 
 
 def sliding_mean_and_variance(

@@ -6,6 +6,7 @@ with their context, as a chunk of a stream does, and gives the very same numbers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,27 +24,28 @@ from kaldi_compat.arrays import (
 )
 from kaldi_compat.options import DeltaOptions, ShiftedDeltaOptions
 
+Filter = tuple[float, ...]
 
-def derivative_filter(previous: np.ndarray[Any, Any], window: int) -> np.ndarray[Any, Any]:
+
+def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
     """The filter that takes the regression slope, over ``window`` frames on each side, of what ``previous`` gives.
 
-    >>> [round(float(w), 4) for w in derivative_filter(np.ones(1), 2)]
+    >>> [round(weight, 4) for weight in derivative_filter((1.0,), 2)]
     [-0.2, -0.1, 0.0, 0.1, 0.2]
     """
-    ramp = np.arange(-window, window + 1, dtype=previous.dtype)
-    weights = np.zeros(len(previous) + 2 * window, previous.dtype)
+    ramp = np.arange(-window, window + 1, dtype=dtype)
+    weights = np.zeros(len(previous) + 2 * window, dtype)
     # Kaldi's order of summation, and its product with a rounded reciprocal, decide the last digit of a float.
     for j, slope in enumerate(ramp):
-        weights[j : j + len(previous)] += slope * previous
-    scaled: np.ndarray[Any, Any] = weights * previous.dtype.type(1.0 / float(np.sum(ramp * ramp)))
-    return scaled
+        weights[j : j + len(previous)] += slope * np.asarray(previous, dtype)
+    return tuple((weights * dtype(1.0 / float(np.sum(ramp * ramp)))).tolist())
 
 
-def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[np.ndarray[Any, Any]]:
+def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
     """The filter of each order from 0 (one tap) to ``delta_order``: each is the slope of the one before."""
-    filters = [np.ones(1, dtype)]
+    filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
-        filters.append(derivative_filter(filters[-1], options.delta_window))
+        filters.append(derivative_filter(filters[-1], options.delta_window, dtype))
     return filters
 
 
@@ -52,7 +54,7 @@ def delta_context(options: DeltaOptions) -> int:
     return options.delta_order * options.delta_window
 
 
-def _weighted_frames(features: Array, weights: np.ndarray[Any, Any], first: int, count: int) -> Array:
+def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
     """Sum of ``weights[j]`` times the ``count`` frames from ``first + j`` on.
 
     Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: exact product, one rounding. In
@@ -60,32 +62,40 @@ def _weighted_frames(features: Array, weights: np.ndarray[Any, Any], first: int,
     """
     wide = float64(features)
     total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, wide)
-    for j, weight in enumerate(weights.tolist()):
+    for j, weight in enumerate(weights):
         if weight != 0.0:
             added = total + weight * wide[..., first + j : first + j + count, :]
             total = float64(astype(added, features.dtype))
     return astype(total, features.dtype)
 
 
-def deltas_inside(features: Array, options: DeltaOptions | None = None) -> Array:
+def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
+    """Results of filters along time, side by side: filter ``i`` is laid on the frames from ``firsts[i]`` on."""
+    results = [
+        _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
+    ]
+    joined: Array = namespace(features).concatenate(results, axis=-1)
+    return joined
+
+
+def deltas_inside(
+    features: Array, options: DeltaOptions | None = None, filters: Sequence[Filter] | None = None
+) -> Array:
     """Features and their deltas for the frames that have all their context.
 
     Args:
         features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
-        options: Order and window; Kaldi's defaults if none.
+        options: order and window; Kaldi's defaults if none.
+        filters: what :func:`delta_filters` gives for them, if it is known already.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
     """
     options = options or DeltaOptions()
     context = delta_context(options)
-    frames = features.shape[-2] - 2 * context
-    orders = [
-        _weighted_frames(features, weights, context - order * options.delta_window, frames)
-        for order, weights in enumerate(delta_filters(options, precision(features)))
-    ]
-    joined: Array = namespace(features).concatenate(orders, axis=-1)
-    return joined
+    firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
+    filters = filters or delta_filters(options, precision(features))
+    return filtered(features, filters, firsts, features.shape[-2] - 2 * context)
 
 
 def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
@@ -93,14 +103,14 @@ def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths:
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: Order and window; Kaldi's defaults if none.
+        options: order and window; Kaldi's defaults if none.
         lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
 
     Raises:
-        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
 
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
@@ -117,26 +127,31 @@ def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
 
-def shifted_deltas_inside(features: Array, options: ShiftedDeltaOptions | None = None) -> Array:
+def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
+    """The filter of the features themselves (one tap), and that of each block."""
+    return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
+
+
+def shifted_deltas_inside(
+    features: Array, options: ShiftedDeltaOptions | None = None, filters: Sequence[Filter] | None = None
+) -> Array:
     """Features and their shifted deltas for the frames that have all their context.
 
     Args:
         features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
-        options: Window, blocks and shift; Kaldi's defaults if none.
+        options: window, blocks and shift; Kaldi's defaults if none.
+        filters: what :func:`shifted_delta_filters` gives for them, if it is known already.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
     """
     options = options or ShiftedDeltaOptions()
     left, right = shifted_delta_context(options)
-    frames = features.shape[-2] - left - right
-    weights = derivative_filter(np.ones(1, precision(features)), options.delta_window)
-    blocks = [features[..., left : left + frames, :]]
-    for block in range(options.num_blocks):
-        first = left + block * options.block_shift - options.delta_window
-        blocks.append(_weighted_frames(features, weights, first, frames))
-    joined: Array = namespace(features).concatenate(blocks, axis=-1)
-    return joined
+    blocks: list[int] = [
+        left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
+    ]
+    filters = filters or shifted_delta_filters(options, precision(features))
+    return filtered(features, filters, [left, *blocks], features.shape[-2] - left - right)
 
 
 def add_shifted_deltas(
@@ -146,14 +161,14 @@ def add_shifted_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: Window, blocks and shift; Kaldi's defaults if none.
+        options: window, blocks and shift; Kaldi's defaults if none.
         lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
 
     Raises:
-        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
 
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)

@@ -1,0 +1,213 @@
+"""What is done to features afterwards, as modules for a model.
+
+They are the functions of deltas.py, splice.py and cmvn.py: options and the constants made from them in a module that
+can be moved, copied, compiled and exported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat import deltas
+from kaldi_compat.arrays import check_features, with_context, zero_past
+from kaldi_compat.cmvn import apply_normalization, check_stats, fake_stats, normalize_utterances, sliding_cmvn
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.options import (
+    CmvnOptions,
+    DeltaOptions,
+    ShiftedDeltaOptions,
+    SlidingCmvnOptions,
+    SpliceOptions,
+)
+from kaldi_compat.splice import splice
+
+
+class PostProcessing(nn.Module):
+    """Base of the modules that turn features into features. Use a subclass.
+
+    Args:
+        options: the options; Kaldi's defaults where none are given.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: where Kaldi's program would refuse the options.
+    """
+
+    Options: ClassVar[type[Any]]
+    options: Any
+
+    def __init__(self, options: Any = None, **changes: Any) -> None:
+        super().__init__()
+        if options is not None and not isinstance(options, self.Options):
+            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
+        self.options = dataclasses.replace(options or self.Options(), **changes)
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """A subclass's own step, on ``(..., frames, dim)``."""
+        raise NotImplementedError
+
+    def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
+        """Process features.
+
+        Args:
+            features: ``(frames, dim)``, ``(batch, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
+            lengths: ``(batch,)``: how many frames count; what lies past them is ignored, and zero in the result.
+
+        Returns:
+            Features of the same frames; with ``lengths`` a pair of them and ``lengths``; a list for a list.
+
+        Raises:
+            FeatureError: another shape, or integers.
+        """
+        if not isinstance(features, Tensor):
+            return [self(each) for each in features]
+        check_features(features)
+        processed = self.process(features, lengths)
+        return processed if lengths is None else (processed, lengths)
+
+    def extra_repr(self) -> str:
+        """The options that differ from Kaldi's defaults."""
+        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
+        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+
+
+class Deltas(PostProcessing):
+    """Appends deltas (:func:`~kaldi_compat.deltas.add_deltas`).
+
+    >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
+    torch.Size([2, 50, 26])
+    """
+
+    Options = DeltaOptions
+    options: DeltaOptions
+
+    def __init__(self, options: DeltaOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Filter the features, with the edge frames repeated."""
+        context = deltas.delta_context(self.options)
+        extended = with_context(features, context, context, lengths)
+        filters = self._filters[features.dtype is torch.float64]
+        return zero_past(deltas.deltas_inside(extended, self.options, filters), lengths)
+
+
+class ShiftedDeltas(PostProcessing):
+    """Appends shifted deltas (:func:`~kaldi_compat.deltas.add_shifted_deltas`).
+
+    >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
+    torch.Size([50, 56])
+    """
+
+    Options = ShiftedDeltaOptions
+    options: ShiftedDeltaOptions
+
+    def __init__(self, options: ShiftedDeltaOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Filter the features, with the edge frames repeated."""
+        left, right = deltas.shifted_delta_context(self.options)
+        extended = with_context(features, left, right, lengths)
+        filters = self._filters[features.dtype is torch.float64]
+        return zero_past(deltas.shifted_deltas_inside(extended, self.options, filters), lengths)
+
+
+def _by_precision(filters: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return filters(np.float32), filters(np.float64)
+
+
+class Splice(PostProcessing):
+    """Puts the neighbours of a frame beside it (:func:`~kaldi_compat.splice.splice`).
+
+    >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
+    torch.Size([50, 39])
+    """
+
+    Options = SpliceOptions
+    options: SpliceOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Splice."""
+        return splice(features, self.options, lengths=lengths)
+
+
+class SlidingCmvn(PostProcessing):
+    """Normalizes over a window that moves (:func:`~kaldi_compat.cmvn.sliding_cmvn`).
+
+    >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
+    torch.Size([50, 13])
+    """
+
+    Options = SlidingCmvnOptions
+    options: SlidingCmvnOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        return sliding_cmvn(features, self.options, lengths=lengths)
+
+
+class Cmvn(PostProcessing):
+    """Normalizes by given statistics, or each utterance by its own (:func:`~kaldi_compat.cmvn.apply_cmvn`).
+
+    Args:
+        stats: ``(2, dim + 1)``: Kaldi's statistics of a corpus, as compute-cmvn-stats writes them. If none are given,
+            each utterance's own mean (and variance) is used.
+        options: the options; Kaldi's defaults where none are given.
+        skip_dims: dimensions to leave as they are, where statistics are given.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        FeatureError: the statistics are not of that shape, or count less than one frame.
+
+    >>> Cmvn(norm_vars=True)(torch.tensor([[1.0], [3.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    Options = CmvnOptions
+    options: CmvnOptions
+    stats: Tensor | None
+
+    def __init__(
+        self,
+        stats: Any = None,
+        options: CmvnOptions | None = None,
+        *,
+        skip_dims: Sequence[int] = (),
+        **changes: Any,
+    ) -> None:
+        super().__init__(options, **changes)
+        if stats is None:
+            if self.options.reverse or skip_dims:
+                raise OptionError("reverse and skip_dims go with given statistics only")
+            self.register_buffer("stats", None)
+            return
+        matrix = torch.as_tensor(np.array(stats, np.float64))
+        if matrix.ndim != 2:
+            raise FeatureError(f"CMVN statistics have the shape (2, dim + 1), not {tuple(matrix.shape)}")
+        check_stats(matrix, matrix.shape[1] - 1, self.options)
+        self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cmvn:
+        # Sums over a corpus stay in double, whatever precision the model around them is moved to.
+        before = self.stats
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if before is not None and self.stats is not None:
+            self.stats = before.to(self.stats.device)
+        return self
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        if self.stats is None:
+            return normalize_utterances(features, self.options, lengths=lengths)
+        if features.shape[-1] != self.stats.shape[1] - 1:
+            raise FeatureError(f"statistics of dimension {self.stats.shape[1] - 1}, features of {features.shape[-1]}")
+        return zero_past(apply_normalization(features, self.stats, self.options), lengths)
