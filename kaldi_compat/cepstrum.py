@@ -70,9 +70,11 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     error = lags[0]
     coefficients = autocorrelation.new_zeros((*autocorrelation.shape[:-1], 0))
     for i in range(len(lags) - 1):
-        # lags i, i-1 ... 1 against coefficients 0 ... i-1
-        past = (coefficients * autocorrelation[..., 1 : i + 1].flip(-1)).sum(-1)
-        reflection = ((lags[i + 1] + past) / error).unsqueeze(-1)
+        numerator = lags[i + 1]
+        if i:  # onnxruntime cannot sum over nothing
+            # lags i, i-1 ... 1 against coefficients 0 ... i-1
+            numerator = numerator + (coefficients * autocorrelation[..., 1 : i + 1].flip(-1)).sum(-1)
+        reflection = (numerator / error).unsqueeze(-1)
         # Kaldi's floor keeps the residual positive for a constant signal
         error = error * (1.0 - reflection.square()).clamp(min=1.0e-5).squeeze(-1)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(-1), -reflection), -1)
@@ -84,8 +86,10 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     order = coefficients.shape[-1]
     weighted = coefficients.new_zeros((*coefficients.shape[:-1], 0))  # i times the i-th cepstrum
     for i in range(order):
-        past = (coefficients[..., :i] * weighted.flip(-1)).sum(-1, keepdim=True)
-        weighted = torch.cat((weighted, -(i + 1) * coefficients[..., i : i + 1] - past), -1)
+        term = -(i + 1) * coefficients[..., i : i + 1]
+        if i:
+            term = term - (coefficients[..., :i] * weighted.flip(-1)).sum(-1, keepdim=True)
+        weighted = torch.cat((weighted, term), -1)
     return weighted / torch.arange(1, order + 1, device=coefficients.device, dtype=coefficients.dtype)
 
 

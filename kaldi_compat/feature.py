@@ -55,9 +55,13 @@ class SpectralFeature(nn.Module):
         if options is not None and not isinstance(options, self.Options):
             raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
         self.options = dataclasses.replace(options or self.Options(), **changes)
-        points = self.options.padded_window_size
-        if points % 2:
-            raise OptionError(f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
+        # Plain numbers: what they are computed by is not for compilers to follow.
+        self.size, self.shift = self.options.window_size, self.options.window_shift
+        self.points = self.options.padded_window_size
+        if self.points % 2:
+            raise OptionError(
+                f"the FFT's {self.points} points (frame_length in samples) must be even: change frame_length"
+            )
         self.constant(
             "window", steps.window(self.options.window_type, self.options.window_size, self.options.blackman_coeff)
         )
@@ -134,11 +138,10 @@ class SpectralFeature(nn.Module):
         if lengths is not None:
             inside = torch.arange(samples.shape[-1], device=samples.device) < lengths.unsqueeze(-1)
             samples = torch.where(inside, samples, 0.0)
-        size, shift = options.window_size, options.window_shift
-        frames = steps.frames_of(samples, size, shift, options.snip_edges, lengths)
+        frames = steps.frames_of(samples, self.size, self.shift, options.snip_edges, lengths)
         counts = valid = None
         if lengths is not None:
-            counts = steps.num_frames(lengths, size, shift, options.snip_edges)
+            counts = steps.num_frames(lengths, self.size, self.shift, options.snip_edges)
             valid = torch.arange(frames.shape[-2], device=samples.device) < counts.unsqueeze(-1)
         mel = self._mel(vtln_warp, samples)
         leading = frames.shape[:-2]
@@ -190,9 +193,9 @@ class SpectralFeature(nn.Module):
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
-        points = options.padded_window_size
+        points = self.points
         if kaldi_order:
-            padded = nn.functional.pad(frames, (0, points - options.window_size))
+            padded = nn.functional.pad(frames, (0, points - self.size))
             return torch.from_numpy(real_fft(padded.numpy())), log_energy
         return torch.fft.rfft(frames, points), log_energy
 
@@ -227,9 +230,9 @@ class SpectralFeature(nn.Module):
 
     def _warn_of_scale(self, samples: Tensor) -> None:
         """Say once where audio in -1 to 1 stands where Kaldi's 16-bit integers should; looks until it finds a sound."""
-        if self._scale_is_known or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        if self._scale_is_known or _is_followed(samples):
             return
-        if _is_wrapped(samples) or (samples.is_cuda and torch.cuda.is_current_stream_capturing()):
+        if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
         self._scale_is_known = peak > 0
@@ -266,11 +269,7 @@ class SpectralFeature(nn.Module):
         if count == 0:
             return frames.new_zeros(rows, 0, self.dim)
         everything = (slice(None), slice(None))
-        if (
-            frames.device.type != "cpu"
-            or torch.compiler.is_compiling()
-            or (torch.is_grad_enabled() and frames.requires_grad)
-        ):
+        if frames.device.type != "cpu" or _is_followed(frames):
             return self.features_of_frames(frames, noise(everything), mel)
         features = frames.new_empty(rows, count, self.dim)
         delicate = torch.zeros(rows, count, dtype=torch.bool)
@@ -310,9 +309,17 @@ class SpectralFeature(nn.Module):
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
 
 
-def _is_wrapped(x: Tensor) -> bool:
-    """Whether a function transform (vmap, grad) is under way, so that no value can be looked at."""
-    return bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
+def _is_followed(x: Tensor) -> bool:
+    """Whether someone follows the operations (a compiler, a tracer, autograd, vmap) and must see all of them.
+
+    No value can be looked at then, and nothing be written in place.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or (torch.is_grad_enabled() and x.requires_grad)
+        or bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
+    )
 
 
 class MelFeature(SpectralFeature):
