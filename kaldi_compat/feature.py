@@ -316,7 +316,7 @@ def _is_followed(x: Tensor) -> bool:
     """
     return (
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         or (torch.is_grad_enabled() and x.requires_grad)
         or bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
     )
