@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kaldi_compat.errors import AudioError as AudioError
+    from kaldi_compat.errors import FeatureError as FeatureError
     from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
     from kaldi_compat.errors import OptionError as OptionError
     from kaldi_compat.fbank import Fbank as Fbank
@@ -21,16 +22,22 @@ if TYPE_CHECKING:
     from kaldi_compat.options import PlpOptions as PlpOptions
     from kaldi_compat.options import SpectrogramOptions as SpectrogramOptions
     from kaldi_compat.plp import Plp as Plp
+    from kaldi_compat.postprocessing import Cmvn as Cmvn
+    from kaldi_compat.postprocessing import Deltas as Deltas
+    from kaldi_compat.postprocessing import ShiftedDeltas as ShiftedDeltas
+    from kaldi_compat.postprocessing import SlidingCmvn as SlidingCmvn
+    from kaldi_compat.postprocessing import Splice as Splice
     from kaldi_compat.random import KaldiRandom as KaldiRandom
     from kaldi_compat.resample import resample as resample
     from kaldi_compat.spectrogram import Spectrogram as Spectrogram
 
 _NAMES_OF = {
-    "errors": ("AudioError", "KaldiCompatError", "OptionError"),
+    "errors": ("AudioError", "FeatureError", "KaldiCompatError", "OptionError"),
     "fbank": ("Fbank",),
     "mfcc": ("Mfcc",),
     "options": ("FbankOptions", "MfccOptions", "PlpOptions", "SpectrogramOptions"),
     "plp": ("Plp",),
+    "postprocessing": ("Cmvn", "Deltas", "ShiftedDeltas", "SlidingCmvn", "Splice"),
     "random": ("KaldiRandom",),
     "resample": ("resample",),
     "spectrogram": ("Spectrogram",),
