@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from kaldi_compat.config import load_options
 from kaldi_compat.dump.job import Job
@@ -19,14 +18,13 @@ from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch_features import process_pitch
+from kaldi_compat.pitch_tracker import track_pitches
 from kaldi_compat.programs.compute import Extractor, feature_options
 from kaldi_compat.programs.loop import Skip
-
-logger = logging.getLogger(__name__)
-
-Matrix = npt.NDArray[np.float32]
-Item = TypeVar("Item")
-Out = TypeVar("Out")
+from kaldi_compat.programs.objects import Matrix, duration_of
+from kaldi_compat.programs.paste_feats import pasted
 
 
 @dataclass(frozen=True)
@@ -36,34 +34,36 @@ class Computed:
     Attributes:
         index: its place in the archive's list.
         key: its name.
-        features: shape (frames, dim).
+        features: shape (frames, dim); as it is to be stored, if the device compressed it.
         duration: of the audio, in seconds.
     """
 
     index: int
     key: str
-    features: Matrix
+    features: Matrix | CompressedMatrix
     duration: float
 
 
-def halving(compute: Callable[[Sequence[Item]], list[Out]], batch: Sequence[Item]) -> list[Out]:
-    """``compute(batch)``, in ever smaller halves where the device's memory does not suffice.
+Result = Computed | Failure
+# What was started on a device, and is waited for by calling it.
+Pending = Callable[[], list[Result]]
 
-    Raises:
-        torch.OutOfMemoryError: not even one item fits.
-    """
-    import torch
 
-    try:
-        return compute(batch)
-    except torch.OutOfMemoryError:
-        if len(batch) == 1:
-            raise
-        logger.warning("out of device memory with %d utterances at once: trying with half of them", len(batch))
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    middle = len(batch) // 2
-    return halving(compute, batch[:middle]) + halving(compute, batch[middle:])
+def computed(utterance: Utterance, features: Matrix | CompressedMatrix) -> Computed:
+    """An utterance's result."""
+    wave = utterance.wave
+    duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
+    return Computed(utterance.index, utterance.key, features, duration)
+
+
+def failure(utterance: Utterance, reason: BaseException) -> Failure:
+    """An utterance's failure to give a result."""
+    return Failure(utterance.index, utterance.key, " ".join(str(reason).split()) or type(reason).__name__)
+
+
+def ready(results: list[Result]) -> Pending:
+    """Results that are there already."""
+    return lambda: results
 
 
 class Computer:
@@ -72,48 +72,111 @@ class Computer:
     Args:
         job: what is asked for.
         plan: whose seed the noise depends on.
-        device: cpu, or a GPU such as cuda:1.
+        device: cpu, or a GPU such as cuda:1. Pitch is tracked on the CPU in either case.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
-        self.seed = plan.seed
         self.tolerance = job.options.paste_length_tolerance
-        self.spectral = spectral_extractor(job, device) if job.spectral else None
-        self.warps = vtln_warps(job)
-        self.batch_seconds = job.options.batch_seconds
+        self.pitch = PitchComputer(job, plan) if job.with_pitch else None
+        self.spectral = spectral_computer(job, plan, device) if job.spectral else None
 
-    def group(self, utterance: Utterance) -> Any:
-        """What utterances must have in common to be computed together."""
-        return 0
+    def submit(self, batch: Sequence[Utterance]) -> Pending:
+        """Start computing a batch; calling what this returns gives the features of each utterance, in any order."""
+        spectral = self.spectral.submit(batch) if self.spectral else None
+        if self.pitch is None:
+            assert spectral is not None
+            return spectral
+        pitch = self.pitch(batch)
+        if spectral is None:
+            return ready(pitch)
+        by_index = {each.index: each for each in pitch}
+        return lambda: [self._paste(each, by_index[each.index]) for each in spectral()]
+
+    def figures(self) -> dict[str, float]:
+        """Figures for the summary."""
+        return self.spectral.figures() if self.spectral else {}
+
+    def _paste(self, spectral: Result, pitch: Result) -> Result:
+        if isinstance(spectral, Failure) or isinstance(pitch, Failure):
+            return spectral if isinstance(spectral, Failure) else pitch
+        try:
+            features = pasted([np.asarray(spectral.features), np.asarray(pitch.features)], self.tolerance, spectral.key)
+        except Skip as reason:
+            return Failure(spectral.index, spectral.key, str(reason))
+        return Computed(spectral.index, spectral.key, features, spectral.duration)
+
+
+def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:
+    """What suits the device."""
+    if device == "cpu":
+        return SpectralComputer(job, plan, device)
+    from kaldi_compat.dump.gpu import PackedComputer
+
+    return PackedComputer(job, plan, device)
+
+
+class SpectralComputer:
+    """Computes fbank, MFCC, PLP or spectrogram features utterance by utterance, as the programs do."""
+
+    def __init__(self, job: Job, plan: Plan, device: str) -> None:
+        name = job.spectral
+        program = import_module(f"kaldi_compat.programs.compute_{name}_feats")
+        module: Any = getattr(import_module(f"kaldi_compat.{name}"), name.capitalize())
+        options = load_options(program.Options, job.confs()[f"{name}.conf"], device=device)
+        self.seed = plan.seed
+        self.extractor = Extractor(module(feature_options(module.Options, options)), options)
+        self.warps = vtln_warps(job)
+
+    def submit(self, batch: Sequence[Utterance]) -> Pending:
+        """Compute a batch."""
+        return ready([self.one(utterance) for utterance in batch])
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""
         return {}
 
-    def __call__(self, batch: Sequence[Utterance]) -> list[Computed | Failure]:
-        """The features of each utterance, or why there are none."""
-        return [self._one(utterance) for utterance in batch]
-
-    def _one(self, utterance: Utterance) -> Computed | Failure:
+    def one(self, utterance: Utterance) -> Result:
+        """Compute one utterance."""
+        self.extractor.generator = UtteranceNoise(self.seed, utterance.key)
         try:
-            features = self._features(utterance)
+            return computed(utterance, self.extractor(utterance.key, utterance.wave, self.warps))
         except (Skip, KaldiCompatError, ArkError) as reason:
-            return Failure(utterance.index, utterance.key, " ".join(str(reason).split()))
-        return Computed(utterance.index, utterance.key, features, utterance.wave.duration)
-
-    def _features(self, utterance: Utterance) -> Matrix:
-        assert self.spectral is not None
-        self.spectral.generator = UtteranceNoise(self.seed, utterance.key)
-        return self.spectral(utterance.key, utterance.wave, self.warps)
+            return failure(utterance, reason)
 
 
-def spectral_extractor(job: Job, device: str) -> Extractor:
-    """What computes the spectral features, with the options of the job's configuration file."""
-    name = job.spectral
-    program = import_module(f"kaldi_compat.programs.compute_{name}_feats")
-    module: Any = getattr(import_module(f"kaldi_compat.{name}"), name.capitalize())
-    options = load_options(program.Options, job.confs()[f"{name}.conf"], device=device)
-    return Extractor(module(feature_options(module.Options, options)), options)
+class PitchComputer:
+    """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
+
+    def __init__(self, job: Job, plan: Plan) -> None:
+        confs = job.confs()
+        self.seed = plan.seed
+        self.options = load_options(PitchOptions, confs["pitch.conf"])
+        name = "pitch_postprocess.conf"
+        self.process_options = (
+            load_options(ProcessPitchOptions, confs[name]) if name in confs else ProcessPitchOptions()
+        )
+
+    def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
+        """The pitch features of each utterance, or why there are none."""
+        wanted = self.options.sample_frequency
+        results: list[Result] = []
+        good = []
+        for utterance in batch:
+            rate = utterance.wave.sample_frequency
+            if rate == wanted:
+                good.append((utterance, utterance.wave.samples[0]))
+            else:
+                reason = f"it has {rate:g} Hz, but the pitch is to be tracked at --sample-frequency={wanted:g}"
+                results.append(Failure(utterance.index, utterance.key, reason))
+        for utterance, track in track_pitches(good, self.options):
+            results.append(computed(utterance, self._processed(utterance.key, track)))
+        return results
+
+    def _processed(self, key: str, track: Matrix) -> Matrix:
+        if len(track) == 0:
+            return np.zeros((0, 0), np.float32)
+        noise = UtteranceNoise(self.seed, key)
+        return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
 
 
 def vtln_warps(job: Job) -> Any:
@@ -121,7 +184,7 @@ def vtln_warps(job: Job) -> Any:
     by_speaker, by_utterance = (job.layout.in_data(name) for name in ("spk2warp", "utt2warp"))
     if by_speaker.is_file():
         utt2spk = f"ark:{job.layout.in_data('utt2spk')}"
-        return io_ark.RandomAccessReader("float", f"ark:{by_speaker}", utt2spk=utt2spk)
+        return io_ark.RandomAccessReader[float]("float", f"ark:{by_speaker}", utt2spk=utt2spk)
     if by_utterance.is_file():
-        return io_ark.RandomAccessReader("float", f"ark:{by_utterance}")
+        return io_ark.RandomAccessReader[float]("float", f"ark:{by_utterance}")
     return None

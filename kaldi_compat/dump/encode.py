@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import codec
+from io_ark.errors import ArkError
 from io_ark.source import BytesSource
 from kaldi_compat.cmvn import cmvn_stats
 from kaldi_compat.dump.compute import Computed
 from kaldi_compat.dump.job import DumpOptions
+from kaldi_compat.dump.read import Failure
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,23 @@ class Encoder:
 
     def __init__(self, options: DumpOptions, *, with_stats: bool) -> None:
         self.with_stats = with_stats
+        self.reader = codec("matrix")
         if options.compress:
             self.codec = codec("compressed-matrix", method=options.compression_method)
         else:
             self.codec = codec("matrix")
 
-    def __call__(self, computed: Computed) -> Encoded:
-        """The bytes, and the statistics if they are wanted."""
+    def __call__(self, computed: Computed) -> Encoded | Failure:
+        """The bytes, and the statistics if they are wanted; a failure where the features cannot be compressed."""
         sink = io.BytesIO()
-        self.codec.write(sink, computed.features, binary=True)
+        try:
+            self.codec.write(sink, computed.features, binary=True)
+        except ArkError as error:
+            return Failure(computed.index, computed.key, str(error))
         data = sink.getvalue()
+        frames = computed.features.shape[0]
         stats = None
-        if self.with_stats and len(computed.features):
+        if self.with_stats and frames:
             # Later steps of a recipe read the features back from the archive, so that is what is counted.
-            stats = cmvn_stats(np.asarray(codec("matrix").read(BytesSource(data))))
-        return Encoded(computed.index, computed.key, data, len(computed.features), computed.duration, stats)
+            stats = cmvn_stats(np.asarray(self.reader.read(BytesSource(data))))
+        return Encoded(computed.index, computed.key, data, frames, computed.duration, stats)

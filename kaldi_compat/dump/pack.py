@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from kaldi_compat.dump.read import Failure, Utterance
+from kaldi_compat.dump.read import Utterance
 
 T = TypeVar("T")
 # Batches that a window should give, so that lengths within one are alike.
@@ -36,22 +36,20 @@ def windows(entries: Iterable[T], most: int, seconds: float, weigh: Callable[[T]
         yield window
 
 
-def batches(
-    window: Iterable[Utterance], seconds: float, group: Callable[[Utterance], Any] = lambda utterance: 0
-) -> Iterator[list[Utterance]]:
-    """Utterances of one group and of like lengths, at most so many seconds together (or one that is longer alone).
+def batches(window: Iterable[Utterance], seconds: float) -> Iterator[list[Utterance]]:
+    """Utterances of like lengths, at most so many seconds together (or one that is longer alone).
 
     The order is decided by the utterances alone, so that a repeated run makes the same batches.
     """
     batch: list[Utterance] = []
-    total, current = 0.0, None
-    for utterance in sorted(window, key=lambda each: (group(each), seconds_of(each), each.index)):
-        length, belongs = seconds_of(utterance), group(utterance)
-        if batch and (total + length > seconds or belongs != current):
+    total = 0.0
+    for utterance in sorted(window, key=lambda each: (seconds_of(each), each.index)):
+        length = seconds_of(utterance)
+        if batch and total + length > seconds:
             yield batch
             batch, total = [], 0.0
         batch.append(utterance)
-        total, current = total + length, belongs
+        total += length
     if batch:
         yield batch
 
@@ -74,8 +72,3 @@ class InOrder:
         while self._waiting and self._waiting[0][0] == self._next:
             self._next += 1
             yield heapq.heappop(self._waiting)[1]
-
-
-def is_audio(entry: Utterance | Failure) -> bool:
-    """Whether there is something to compute."""
-    return isinstance(entry, Utterance)

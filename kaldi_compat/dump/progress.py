@@ -129,7 +129,7 @@ def _bar(total: int, initial: int, stream: TextIO) -> Any:
     if not stream.isatty():
         return None
     try:
-        import tqdm  # type: ignore[import-untyped]
+        import tqdm
     except ImportError:
         return None
     return tqdm.tqdm(total=total, initial=initial, file=stream, unit="utt", dynamic_ncols=True)

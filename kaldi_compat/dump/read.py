@@ -169,7 +169,7 @@ def _start(path: Path) -> bytes:
 
 def _read_with_soundfile(path: Path) -> io_ark.Wave:
     try:
-        import soundfile  # type: ignore[import-untyped]
+        import soundfile
     except ImportError:
         raise AudioError(
             f"{path} is no WAV file; other formats need soundfile: pip install kaldi-compat[audio]"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import io_ark
-from kaldi_compat.dump.compute import Computed, Computer
+from kaldi_compat.dump.compute import Computed, Computer, Pending, Result
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.job import Job
@@ -68,9 +69,7 @@ class ShardRunner:
         order = InOrder()
         count, seconds, failures = 0, 0.0, 0
         with WriteBehind(_Encoding(self.encode, writer, writing)) as out:
-            for batch in self._batches(shard, reading):
-                with computing:
-                    results = self.compute(batch) if isinstance(batch, list) else [batch]
+            for results in self._results(shard, reading, computing):
                 for result in results:
                     count += 1
                     if isinstance(result, Failure):
@@ -81,20 +80,39 @@ class ShardRunner:
                         out[entry.key] = entry
                 report(count, seconds, failures)
         wall = time.perf_counter() - start
-        threads = self.job.options.readers
-        work = {"wall": wall, "read": reading.busy / threads, "compute": computing.busy, "write": writing.busy}
+        work = {
+            "wall": wall,
+            "read": reading.busy / self.job.options.readers,
+            "compute": computing.busy,
+            "write": writing.busy,
+        }
         return writer.finish(work | self.compute.figures())
+
+    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
+        """What comes of the archive's utterances, in any order; one batch is computed while the next one starts."""
+        started: deque[Pending] = deque()
+        for batch in self._batches(shard, reading):
+            if isinstance(batch, Failure):
+                yield [batch]
+                continue
+            with computing:
+                started.append(self.compute.submit(batch))
+                results = started.popleft()() if len(started) > 1 else []
+            yield results
+        for pending in started:
+            with computing:
+                results = pending()
+            yield results
 
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance] | Failure]:
         options = self.job.options
         read = partial(read_task, pipes=options.pipes, native_speed=bool(options.speeds))
         entries = read_ahead(tasks_of(self.job, self.plan, shard), read, options.readers, reading)
         with contextlib.closing(entries):
-            seconds = BATCHES_IN_WINDOW * self.compute.batch_seconds
+            seconds = BATCHES_IN_WINDOW * options.batch_seconds
             for window in windows(entries, options.window_utterances, seconds, _weight):
                 yield from (entry for entry in window if isinstance(entry, Failure))
-                audio = [entry for entry in window if isinstance(entry, Utterance)]
-                yield from batches(audio, self.compute.batch_seconds, self.compute.group)
+                yield from batches((e for e in window if isinstance(e, Utterance)), options.batch_seconds)
 
 
 def _weight(entry: Utterance | Failure) -> float:

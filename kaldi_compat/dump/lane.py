@@ -1,0 +1,82 @@
+"""A device's side of the pipeline: what goes in and comes out travels while it computes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+class Lane:
+    """Streams to and from a GPU beside the one that computes; on a CPU there is nothing to do.
+
+    Attributes:
+        device: the device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._in = self._out = None
+        if device.type == "cuda":
+            self._in = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._out = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    @property
+    def pinned(self) -> bool:
+        """Whether host memory should be pinned."""
+        return self._in is not None
+
+    def send(self, tensor: Tensor) -> Tensor:
+        """A tensor on the device, there in time for what is computed next."""
+        if self._in is None:
+            return tensor
+        with torch.cuda.stream(self._in):
+            there = tensor.to(self.device, non_blocking=True)
+        current = torch.cuda.current_stream(self.device)
+        current.wait_stream(self._in)
+        there.record_stream(current)
+        return there
+
+    def fetch(self, tensors: Sequence[Tensor]) -> Arrival:
+        """Have tensors travel back once they are computed."""
+        if self._out is None:
+            return Arrival(list(tensors), None)
+        self._out.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._out):
+            back = []
+            for each in tensors:
+                host = torch.empty(each.shape, dtype=each.dtype, pin_memory=True)
+                host.copy_(each, non_blocking=True)
+                each.record_stream(self._out)
+                back.append(host)
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(self._out)
+        return Arrival(back, event)
+
+    @contextlib.contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """A range that a profiler shows under this name."""
+        if self._in is None:
+            yield
+            return
+        with torch.cuda.nvtx.range(name):
+            yield
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Tensors on their way to the host."""
+
+    tensors: list[Tensor]
+    event: torch.cuda.Event | None
+
+    def wait(self) -> list[npt.NDArray[Any]]:
+        """The arrays, once they are there."""
+        if self.event is not None:
+            self.event.synchronize()
+        return [each.numpy() for each in self.tensors]
