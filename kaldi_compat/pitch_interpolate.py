@@ -114,7 +114,8 @@ def interpolate_smoothly(
     voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
     elsewhere = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
     observed = np.repeat(np.log(elsewhere)[:, None], states, axis=1)
-    observed[np.arange(len(features)), nearest] += np.log((voicing + elsewhere) / elsewhere)
+    with np.errstate(divide="ignore"):  # where a correlation below 0 stands for the probability, nothing is probable
+        observed[np.arange(len(features)), nearest] += np.log(np.maximum(voicing + elsewhere, 0) / elsewhere)
     observed += _NOISE * normal_vectors(random.frame_seeds(len(features)), states)
 
     path = _most_probable_path(observed, bottom, interval, _reach(options))

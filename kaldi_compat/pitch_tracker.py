@@ -344,8 +344,8 @@ def first_pass(analysis: Analysis, options: PitchOptions) -> Floats:
 def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[npt.NDArray[np.int16], int, bool]]:
     """After each chunk, the best path so far, how many of its frames are ready, and whether that was the last chunk.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path is the same array,
-    changed.
+    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the same array
+    as before, changed.
     """
     schedule = analysis.schedule
     if schedule.frames == 0:
@@ -355,18 +355,16 @@ def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[np
     before = _run([analysis.first_search[: schedule.recomputed]], options) if schedule.recomputed else final
     path = np.full(schedule.frames, -1, np.int16)
     searched = before
-    done = 0
-    for chunk, end in enumerate(schedule.frames_ready.tolist()):
-        finished = chunk == len(schedule.frames_ready) - 1
-        if searched is before and (finished or end >= options.recompute_frame):
+    # The end is told together with the last chunk, before frames are asked for.
+    for end in dict.fromkeys(schedule.frames_ready[:-2].tolist()):
+        if end == 0:
+            continue
+        if searched is before and end >= options.recompute_frame:
             searched = final
             path[:] = -1
-        elif end == done and not finished:
-            continue
-        done = end
         _retrace(path, searched, end)
-        latency = 0 if finished else _latency(searched, end, options.max_frames_latency)
-        yield path[:end], end - latency, finished
+        yield path[:end], end - _latency(searched, end, options.max_frames_latency), False
+    yield final.trace()[0], schedule.frames, True
 
 
 def _retrace(path: npt.NDArray[np.int16], searched: Paths, end: int) -> None:
