@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import io_ark
 from kaldi_compat.options import as_float32, option, require
@@ -57,14 +58,16 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
         io_ark.Writer[Matrix]("matrix", target) as writer,
         io_ark.RandomAccessReader[Matrix]("matrix", source) as features,
     ):
+        recording = lru_cache(maxsize=1)(features.get)  # a recording's segments come one after the other
 
         def extract(line: str) -> tuple[str, Matrix]:
             segment = parse_segment(line)
             if segment.end == TO_THE_END:
                 raise Skip(f"Invalid line in segments file [empty or invalid segment]: {line}")
-            if segment.recording not in features:
+            feats = recording(segment.recording)
+            if feats is None:
                 raise Skip(f"Did not find features for utterance {segment.recording}, skipping segment {segment.key}")
-            return segment.key, cut(features[segment.recording], segment, options)
+            return segment.key, cut(feats, segment, options)
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file.", counts.done, counts.total)

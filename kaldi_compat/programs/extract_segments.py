@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -41,12 +42,14 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
         io_ark.RandomAccessReader[Wave]("wave", source) as recordings,
         io_ark.Writer[Wave]("wave", target) as writer,
     ):
+        recording = lru_cache(maxsize=1)(recordings.get)  # a recording's segments come one after the other
 
         def extract(line: str) -> tuple[str, Wave]:
             segment = parse_segment(line)
-            if segment.recording not in recordings:
+            wave = recording(segment.recording)
+            if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
-            return segment.key, cut(recordings[segment.recording], segment, options)
+            return segment.key, cut(wave, segment, options)
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file.", counts.done, counts.total)
