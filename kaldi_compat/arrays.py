@@ -77,7 +77,9 @@ def as_like(values: Any, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
     else:
-        converted = namespace(like).as_tensor(values, device=like.device)
+        # A copy: what was read from a file may be read-only, which a tensor cannot be.
+        copied = values.copy() if isinstance(values, np.ndarray) else values
+        converted = namespace(like).as_tensor(copied, device=like.device)
     return converted
 
 
@@ -105,6 +107,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 def check_features(features: Array) -> None:
     """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)`` and the numbers are real."""
+    namespace(features)
     if features.ndim < 2:
         raise FeatureError(f"features have the shape (..., frames, dim), not {tuple(features.shape)}")
     if isinstance(features, np.ndarray):

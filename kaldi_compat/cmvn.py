@@ -53,18 +53,16 @@ def cmvn_stats(
     """
     check_features(features)
     xp = namespace(features)
-    squares = features * features
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
         counted = astype(as_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(f"{tuple(counted.shape[:-1])} weights, but {tuple(features.shape[:-1])} frames")
-        features = xp.where(counted != 0, features * counted, full((), 0.0, features))
-        squares = xp.where(counted != 0, squares * counted, full((), 0.0, features))
+        features = xp.where(counted != 0, features, full((), 0.0, features))
     # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
     uncounted = full(tuple(counted.shape), 0.0, counted)
     rows: list[Any] = []
-    for row, terms in enumerate(((features, counted), (squares, uncounted))):
+    for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
         wide = float64(zero_past(xp.concatenate(terms, axis=-1), lengths))
         if onto is not None:
             wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
