@@ -1,0 +1,224 @@
+"""The casual face: types told from bytes and values; data directories; Kaldi's and torchaudio's names."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import io_ark
+from io_ark import kaldi_names
+from io_ark.casual import kind_of
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.wave import Wave
+from io_ark.data_dir import Segment, parse_segment
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, RangeError
+from kaldi_compat import kaldi_io
+
+VALUES = {
+    "float-matrix": np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
+    "double-matrix": np.linspace(-1, 1, 12).reshape(4, 3),
+    "float-vector": np.linspace(-1, 1, 5, dtype=np.float32),
+    "double-vector": np.linspace(-1, 1, 5),
+    "ints": np.array([3, 1, 2], np.int32),
+    "long-ints": np.array([3, 1, 2], np.int64),
+    "list-of-ints": [3, 1, 2],
+    "wave": Wave(8000.0, np.arange(20, dtype=np.int16).reshape(2, 10)),
+    "tensor": torch.linspace(-1, 1, 12).reshape(4, 3),
+}
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(one, Wave):
+        return isinstance(other, Wave) and one[0] == other[0] and np.array_equal(one[1], other[1])
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_values_come_back_as_they_are(tmp_path: Path) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        for key, value in VALUES.items():
+            writer[key] = value
+    for table in (
+        dict(io_ark.read(f"ark:{tmp_path}/a.ark")),
+        dict(io_ark.read(f"{tmp_path}/a.ark")),
+        dict(io_ark.read(f"scp,p:{tmp_path}/a.scp")),
+        dict(io_ark.read(f"{tmp_path}/a.scp")),
+        io_ark.load_scp(f"{tmp_path}/a.scp"),
+        io_ark.load_scp(f"{tmp_path}/a.scp", mmap=True),
+        pickle.loads(pickle.dumps(io_ark.load_scp(f"{tmp_path}/a.scp"))),
+    ):
+        assert list(table) == list(VALUES)
+        for key, value in VALUES.items():
+            assert same(table[key], value), key
+            assert getattr(table[key], "dtype", None) == {
+                "tensor": np.float32, "long-ints": np.int32, "list-of-ints": np.int32, "wave": None,
+            }.get(key, getattr(value, "dtype", None)), key  # fmt: skip
+
+
+def test_text_is_told_apart_too(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("m  [\n  1 2\n  3 4 ]\nv  [ 1 2 3 ]\ni 1 2 3\nw word\nww two words\n")
+    values = dict(io_ark.read(f"ark:{tmp_path}/t"))
+    assert values["m"].tolist() == [[1, 2], [3, 4]]
+    assert values["v"].tolist() == [1, 2, 3]
+    assert values["i"].tolist() == [1, 2, 3]
+    assert (values["w"], values["ww"]) == ("word", ["two", "words"])
+
+
+def test_speech_is_compressed(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((100, 20)).astype(np.float32)
+    with io_ark.writer(f"ark,scp:{tmp_path}/c.ark,{tmp_path}/c.scp", compress="speech") as writer:
+        writer["m"] = matrix
+        writer["v"] = matrix[0]
+    with io_ark.Writer("compressed-matrix", f"ark:{tmp_path}/k.ark", method=2) as writer:
+        writer["m"] = matrix
+    compressed, kinds = (tmp_path / "c.ark").read_bytes(), (tmp_path / "k.ark").read_bytes()
+    assert compressed.startswith(kinds)
+    table = io_ark.load_scp(f"{tmp_path}/c.scp")
+    np.testing.assert_allclose(table["m"], matrix, atol=0.1)
+    np.testing.assert_array_equal(table["v"], matrix[0])
+    with pytest.raises(FormatError, match="method"):
+        io_ark.writer(f"ark:{tmp_path}/x", compress="nothing")
+
+
+def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
+    with io_ark.writer(f"{tmp_path}/d.ark", kind="matrix") as writer:
+        writer["a"] = VALUES["double-matrix"]
+    assert next(iter(io_ark.read(f"{tmp_path}/d.ark")))[1].dtype == np.float32
+    with io_ark.Writer("matrix", f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as w:
+        w["a"] = VALUES["float-matrix"]
+    assert io_ark.load_scp(f"{tmp_path}/a.scp", kind="double-matrix")["a"].dtype == np.float64
+    with pytest.raises(FormatError, match=r"a\.ark:\d+: a: "):
+        io_ark.load_scp(f"{tmp_path}/a.scp", kind="vector")["a"]
+
+
+def test_single_objects_and_ranges_are_loaded(tmp_path: Path) -> None:
+    io_ark.write_object("matrix", f"{tmp_path}/m", VALUES["float-matrix"])
+    assert same(io_ark.load(f"{tmp_path}/m"), VALUES["float-matrix"])
+    assert same(io_ark.load(f"{tmp_path}/m[1:2,0:1]"), VALUES["float-matrix"][1:3, 0:2])  # type: ignore[index]
+    assert same(io_ark.load(f"cat {tmp_path}/m |"), VALUES["float-matrix"])
+    with pytest.raises(RangeError):
+        io_ark.load(f"{tmp_path}/m[1:20]")
+
+
+def test_a_mapping_names_key_and_place(tmp_path: Path) -> None:
+    (tmp_path / "a.scp").write_text("a nosuch:3\n")
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    with pytest.raises(ArkError, match=r"^nosuch: a: cannot be opened"):
+        table["a"]
+    with pytest.raises(MissingKeyError):
+        table["b"]
+    assert repr(table) == f"<{tmp_path}/a.scp: 1 keys>"
+    (tmp_path / "a.scp").write_text("a x\na y\n")
+    with pytest.raises(OrderError):
+        io_ark.load_scp(f"{tmp_path}/a.scp")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([], "int-vector"), ([[1], []], "int-vector-vector"), (["a", "b"], "token-vector"), ("a", "token"),
+        (True, "bool"), (3, "int"), (2.5, "double"), (np.float32(2.5), "float"), (np.int64(3), "int"),
+        ([[(3, 0.5)], []], "posterior"),
+        (np.zeros((0, 0), np.float32), "matrix"),
+    ],
+)  # fmt: skip
+def test_kinds_of_values(value: object, kind: str) -> None:
+    assert kind_of(value) == kind
+
+
+@pytest.mark.parametrize(
+    "value", [None, {}, [None], np.zeros((2, 2), complex), np.zeros((2, 2, 2)), [["a"]], np.array(["x"])]
+)
+def test_what_no_kind_holds_is_refused(value: object, tmp_path: Path) -> None:
+    with io_ark.writer(f"ark:{tmp_path}/a") as writer, pytest.raises(FormatError, match=r"^a: "):
+        writer["a"] = value
+
+
+def test_data_directories(tmp_path: Path) -> None:
+    (tmp_path / "utt2spk").write_text("u1 s1\nu2 s1\nu3 s2\n")
+    (tmp_path / "spk2utt").write_text("s1 u1 u2\ns2 u3\n")
+    (tmp_path / "text").write_text("u1 hello world\nu2\nu3 été\n")
+    assert dict(io_ark.load_utt2spk(f"{tmp_path}/utt2spk")) == {"u1": "s1", "u2": "s1", "u3": "s2"}
+    assert dict(io_ark.load_spk2utt(f"{tmp_path}/spk2utt")) == {"s1": ["u1", "u2"], "s2": ["u3"]}
+    assert dict(io_ark.load_text(f"{tmp_path}/text")) == {"u1": "hello world", "u2": "", "u3": "été"}
+    with pytest.raises(FormatError, match="line 2 has a key"):
+        io_ark.load_utt2spk(f"{tmp_path}/text")
+
+
+def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
+    with io_ark.Writer("wave", f"ark,scp:{tmp_path}/w.ark,{tmp_path}/w.scp") as writer:
+        for name in "r1", "r2":
+            writer[name] = Wave(8000.0, np.arange(8000, dtype=np.int16)[None])
+        writer["stereo"] = Wave(8000.0, np.arange(16000, dtype=np.int16).reshape(2, 8000))
+    (tmp_path / "segments").write_text(
+        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.9 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
+        "f r1 0 9\ng r1 0.5 0.55\nh stereo 0 1\ni stereo 0 1 2\nj nosuch 0 1\n"
+    )
+    times = io_ark.load_segments(f"{tmp_path}/segments")
+    assert times["a"] == Segment("r1", 0.25, 0.5)
+    audio = io_ark.load_segments(f"{tmp_path}/segments", f"{tmp_path}/w.scp")
+    spans = {key: (int(audio[key].samples[0, 0]), audio[key].samples.shape[1]) for key in "abcde"}  # type: ignore[union-attr]
+    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (7200, 800), "d": (8000, 4000), "e": (0, 4001)}
+    for key, complaint in (("f", "lies outside"), ("g", "shorter than 0.1 s"), ("h", "names no channel"),
+                           ("i", "is of channel 2"), ("j", "'nosuch' is not in the script")):  # fmt: skip
+        with pytest.raises(ArkError, match=f"{key}: .*{complaint}"):
+            audio[key]
+
+
+@pytest.mark.parametrize(
+    "rest", ["r 1", "r 1 2 3 4", "r x 2", "r 0 inf", "r 2 1", "r 1 1", "r -1 2", "r 0 1 x", "r 0 1 -1"]
+)
+def test_broken_segments_are_refused(rest: str) -> None:
+    with pytest.raises(FormatError):
+        parse_segment(rest)
+
+
+def test_kaldis_names_read_and_write(tmp_path: Path) -> None:
+    matrix, ints = VALUES["float-matrix"], np.array([1, 2], np.int32)
+    with (
+        kaldi_names.BaseFloatMatrixWriter(f"ark:{tmp_path}/m") as m,
+        kaldi_names.Int32VectorWriter(f"ark:{tmp_path}/i") as i,
+    ):
+        m["s"] = matrix
+        i["u"] = ints
+    with kaldi_names.TokenWriter(f"ark,t:{tmp_path}/utt2spk") as tokens:
+        tokens["u"] = "s"
+    assert same(dict(kaldi_names.SequentialBaseFloatMatrixReader(f"ark:{tmp_path}/m"))["s"], matrix)
+    assert same(kaldi_names.RandomAccessInt32VectorReader(f"ark:{tmp_path}/i")["u"], ints)
+    mapped = kaldi_names.RandomAccessBaseFloatMatrixReaderMapped(f"ark:{tmp_path}/m", f"ark:{tmp_path}/utt2spk")
+    assert same(mapped["u"], matrix)
+    with kaldi_names.CompressedMatrixWriter(f"ark:{tmp_path}/c", method=3) as c:
+        c["s"] = matrix  # type: ignore[assignment]
+    value = dict(kaldi_names.SequentialCompressedMatrixReader(f"ark:{tmp_path}/c"))["s"]
+    assert isinstance(value, CompressedMatrix)
+    np.testing.assert_allclose(np.asarray(value), matrix, atol=1e-4)  # type: ignore[arg-type]
+
+
+def test_every_kind_has_its_kaldi_names() -> None:
+    doors = [name for name in dir(kaldi_names) if name.endswith(("Reader", "ReaderMapped", "Writer"))]
+    for name in doors:
+        kind = name.removeprefix("Sequential").removeprefix("RandomAccess")
+        if kind not in ("Reader", "Writer"):
+            with pytest.raises(ArkError, match="nosuch"):
+                getattr(kaldi_names, name)("ark,scp:nosuch/a,nosuch/b" if kind.endswith("Writer") else "ark:nosuch/a",
+                                           *(["ark:nosuch/b"] if kind.endswith("Mapped") else []))  # fmt: skip
+    assert len(doors) > 90
+
+
+def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
+    for kind, name, value in (("matrix", "mat", VALUES["float-matrix"]), ("vector", "vec_flt", VALUES["float-vector"]),
+                              ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
+        with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+            writer["k"] = value
+        read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
+        with open(tmp_path / "a.ark", "rb") as ark, open(tmp_path / "a.scp", "rb") as scp:
+            for entries in (
+                read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
+                read_ark(ark), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
+            ):  # fmt: skip
+                ((key, tensor),) = list(entries)
+                assert key == "k" and isinstance(tensor, torch.Tensor)
+                np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
