@@ -184,7 +184,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     kind = _FORMAT_OF[chosen]
     none = np.empty((0, 4), np.uint16)
     if values.size == 0:
-        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), none)
+        return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), none)
     minimum, span = _range(values, chosen)
     if kind == b"CM":
         codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)

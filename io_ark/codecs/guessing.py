@@ -17,8 +17,9 @@ from io_ark.codecs.basic import INTEGER, NUMBER
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.source import BytesSource, Source
 
-# How far to look for what tells kinds of text or of integers apart. What is longer is one long row of them.
-_WINDOW = 1 << 20
+# How far to look for what tells kinds of text or of integers apart, at first and then. What is longer is one long row.
+_WINDOWS = (1 << 12, 1 << 20)
+_NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
 _TOKENS = {
     b"FM": ("matrix", {}), b"DM": ("double-matrix", {}),
@@ -39,6 +40,8 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
         return "wave", {}
     if head[:2] != b"\0B":
         return _text_kind(source), {}
+    if not head.startswith(b"\0B"):
+        source.fail("no kind of object starts like this")
     body = head[2:]
     token = body.split(b" ", 1)[0]
     if token in _TOKENS:
@@ -54,25 +57,34 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
 
 def _integer_kind(source: Source) -> str:
     """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
-    window = source.peek(_WINDOW)
+    for size in _WINDOWS:
+        window = source.peek(size)
+        kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
+        if kind is not None:
+            return kind
+    # One number: a float if as an integer it were unusually large (as nearly all floats are).
+    return "int" if -1 <= int.from_bytes(window[3:7], "little", signed=True) < 1 << 24 else "float"
+
+
+def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
+    """The kind that these bytes hold; if they are cut, the object may be longer, and in the last window is believed."""
     for kind in _INTEGER_KINDS:
         trial = BytesSource(window)
         try:
             codec(kind).read(trial)
         except TruncatedError:
-            if len(window) == _WINDOW:
-                return kind
+            if cut:
+                return kind if last else None
         except FormatError:
             pass
         else:
-            if trial.peek(1) != b"\x04":
+            if not trial.peek(4).startswith((b"\x04", b"FV \x04")):
                 return kind
-    # One number: a float if as an integer it were unusually large (as nearly all floats are).
-    return "int" if -1 <= int.from_bytes(window[3:7], "little", signed=True) < 1 << 24 else "float"
+    return None
 
 
 def _text_kind(source: Source) -> str:
-    for size in 1 << 12, _WINDOW:
+    for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
         if b"]" in start if start.startswith(b"[") else b"\n" in start or len(text) < size:
@@ -87,7 +99,11 @@ def _text_kind(source: Source) -> str:
         if start.startswith(token + b" "):
             return kind
     line = start.split(b"\n", 1)[0]
+    if _NOT_TEXT.search(line):
+        source.fail("neither a binary object nor text stands here")
     words = line.split()
+    if b" [" in line and INTEGER.match(line):
+        return "gauss-posterior"
     if b";" in line:
         return _list_kind(line)
     if words and all(INTEGER.fullmatch(word) for word in words):

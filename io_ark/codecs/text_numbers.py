@@ -46,16 +46,17 @@ def nearest_float32(text: bytes) -> float:
     """The float32 nearest to a decimal number, rounded once; ``strtof`` without a second rounding by way of float64."""
     wide = float(text)
     with np.errstate(over="ignore"):
-        near = np.float32(wide)
+        rounded = np.float32(wide)
+    near = float(rounded)
     if not np.isfinite(near) or near == wide:
-        return float(near)
-    other = np.nextafter(near, np.float32(np.inf if wide > near else -np.inf))
-    if not np.isfinite(other) or float(near) + float(other) != 2 * wide:
-        return float(near)
-    exact = Fraction(text.decode())
-    if exact == Fraction(wide):
-        return float(near)
-    return float(max(near, other) if exact > Fraction(wide) else min(near, other))
+        return near
+    other = float(np.nextafter(rounded, np.float32(np.inf if wide > near else -np.inf)))
+    if not np.isfinite(other) or near + other != 2 * wide:
+        return near
+    exact, middle = Fraction(text.decode()), Fraction(wide)
+    if exact == middle:
+        return near
+    return max(near, other) if exact > middle else min(near, other)
 
 
 def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:

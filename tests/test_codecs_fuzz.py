@@ -1,0 +1,98 @@
+"""Any bytes at all: an object, or an :class:`ArkError`; never another exception, nor memory beyond the input's size."""
+
+from __future__ import annotations
+
+import io
+import logging
+import tracemalloc
+import warnings
+
+import pytest
+from codec_samples import samples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from io_ark.codecs import KINDS, codec, guess
+from io_ark.errors import ArkError
+from io_ark.source import BytesSource, Source, StreamSource
+
+logging.getLogger("io_ark").addHandler(logging.NullHandler())
+SAMPLES = samples()
+SETTINGS = settings(max_examples=400, deadline=None)
+# Python objects and NumPy headers for a few bytes of input each, and what the code itself holds on to.
+BYTES_FOR_A_BYTE = 200
+BYTES_FOR_ALL = 1 << 20
+
+
+def mutations(data: bytes) -> st.SearchStrategy[bytes]:
+    """Copies of ``data`` with some bytes changed, left out or put in."""
+    place = st.integers(0, len(data))
+    piece = st.one_of(
+        st.binary(min_size=1, max_size=5),
+        st.sampled_from(
+            [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\0\0\0\0", *(bytes([byte]) for byte in b"\4\x08 \n]e-")]
+        ),
+    )
+    edits = st.lists(st.tuples(place, st.integers(0, 4), st.one_of(st.just(b""), piece)), min_size=1, max_size=4)
+
+    def edited(changes: list[tuple[int, int, bytes]]) -> bytes:
+        copy = bytearray(data)
+        for at, removed, added in changes:
+            copy[at : at + removed] = added
+        return bytes(copy)
+
+    return edits.map(edited)
+
+
+def read_all(source: Source, kind: str | None) -> None:
+    """Read objects until nothing is left or something is wrong."""
+    while not source.at_end():
+        before = source.tell()
+        try:
+            guess(source) if kind is None else codec(kind).read(source)
+        except ArkError as error:
+            assert str(error)
+            return
+        if source.tell() == before:
+            return
+
+
+@SETTINGS
+@given(st.sampled_from(SAMPLES).flatmap(lambda sample: st.tuples(st.just(sample[0]), mutations(sample[1]))))
+def test_changed_objects(sample: tuple[str, bytes]) -> None:
+    kind, data = sample
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(BytesSource(data), kind)
+        read_all(StreamSource(io.BytesIO(data)), kind)
+        read_all(BytesSource(data), None)
+
+
+@SETTINGS
+@given(kind=st.sampled_from(KINDS), data=st.binary(max_size=200), binary=st.booleans())
+def test_any_bytes(kind: str, data: bytes, binary: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(BytesSource(b"\0B" * binary + data), kind)
+        read_all(BytesSource(b"\0B" * binary + data), None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
+)
+def test_memory_for_sizes_that_lie(kind: str, data: bytes) -> None:
+    # Every place where a size may stand says a large number, in turn.
+    tracemalloc.start()
+    try:
+        for source_type in "bytes", "stream":
+            for at in range(2, min(len(data), 250) - 3):
+                for lie in b"\xff\xff\xff\x7f", b"\x40\x42\x0f\x00":
+                    lying = data[:at] + lie + data[at + 4 :]
+                    tracemalloc.reset_peak()
+                    start = tracemalloc.get_traced_memory()[0]
+                    read_all(BytesSource(lying) if source_type == "bytes" else StreamSource(io.BytesIO(lying)), kind)
+                    peak = tracemalloc.get_traced_memory()[1] - start
+                    allowed = BYTES_FOR_ALL + BYTES_FOR_A_BYTE * len(lying) + (1 << 21) * (source_type == "stream")
+                    assert peak < allowed, (peak, at, lie)
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,205 @@
+"""Objects that the peers do not know, kinds told apart, and what cannot be written or read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from codec_samples import BINARY_ONLY, VALUES, chain_example, nnet_example, samples
+from codec_tools import from_bytes, to_bytes
+
+from io_ark.codecs import KINDS, codec, guess
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.fst import Acceptor
+from io_ark.codecs.packed import PackedMatrixCodec
+from io_ark.codecs.sparse import SparseMatrix, SparseVector
+from io_ark.errors import FormatError, TruncatedError
+from io_ark.source import BytesSource
+
+SAMPLES = samples()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a kind are equal, arrays and all."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple | np.ndarray):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in VALUES.items() for value in values])
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_is_written_is_read(kind: str, value: Any, binary: bool) -> None:
+    if not binary and kind in BINARY_ONLY:
+        with pytest.raises(FormatError, match="no text form"):
+            to_bytes(kind, value, binary=False)
+        return
+    read = from_bytes(kind, to_bytes(kind, value, binary))
+    expected = np.asarray(value) if isinstance(value, CompressedMatrix) else value
+    if isinstance(expected, SparseMatrix | SparseVector):
+        assert isinstance(read, type(expected))
+        assert same(read.to_array(), expected.to_array())
+    elif isinstance(value, CompressedMatrix) and not binary:
+        assert np.allclose(read, expected, rtol=1e-3)  # compressed anew from seven digits
+    else:
+        assert same(read, expected)
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {kind for kind, _ in SAMPLES} == set(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "data"), SAMPLES)
+def test_every_cut_of_an_object_is_an_error(kind: str, data: bytes) -> None:
+    if data[:1] not in (b"\0", b"R") and kind not in ("htk", "sphinx"):
+        return  # a text that is cut may be a shorter text
+    needed = data[:-1] if data.endswith(b"> ") else data  # the space after the last token may be missing
+    for length in range(2, len(needed)):
+        if kind.startswith("wave") and length >= 44:
+            break  # cut audio is read as far as it goes, as Kaldi does
+        with pytest.raises(FormatError):
+            codec(kind).read(BytesSource(data[:length]))
+
+
+@pytest.mark.parametrize("data", [b"\0BFM \4\xff\xff\xff\xff\4\1\0\0\0", b"\0BFM \4\xff\xff\xff\x7f\4\xff\xff\xff\x7f",
+                                  b"\0BCM2 " + b"\0" * 8 + b"\xff\xff\xff\x7f" * 2])  # fmt: skip
+def test_impossible_sizes_are_refused_before_memory_is_taken(data: bytes) -> None:
+    with pytest.raises(FormatError):
+        codec("matrix").read(BytesSource(data + bytes(100)))
+
+
+def test_symmetric_and_triangular() -> None:
+    lower = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.float32)
+    data = to_bytes("packed-matrix", lower)
+    assert data == b"\0BFP \4\3\0\0\0" + lower.tobytes()
+    assert from_bytes("sp-matrix", data).tolist() == [[1, 2, 4], [2, 3, 5], [4, 5, 6]]
+    assert from_bytes("tp-matrix", data).tolist() == [[1, 0, 0], [2, 3, 0], [4, 5, 6]]
+    assert to_bytes("sp-matrix", from_bytes("sp-matrix", data)) == data
+    assert to_bytes("sp-matrix", from_bytes("sp-matrix", data), binary=False) == b"[\n1 \n2 3 \n4 5 6 ]\n"
+    assert from_bytes("packed-matrix", b"FP 2 1 2 3 ").tolist() == [1, 2, 3]
+    double = PackedMatrixCodec(dtype=np.float64)
+    assert double.read(BytesSource(to_bytes("packed-matrix", lower, dtype="float64"))).dtype == np.float64
+    with pytest.raises(FormatError, match="transpose"):
+        to_bytes("sp-matrix", [[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(FormatError, match="triangular"):
+        to_bytes("tp-matrix", [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_sparse_in_text() -> None:
+    assert to_bytes("sparse-vector", [0.2, 0, 0, 0.9, 0], binary=False) == b"dim=5 [ 0 0.2 3 0.9 ] "
+    assert to_bytes("sparse-matrix", [[0.0, 1.0], [0.0, 0.0]], binary=False) == b"rows=2 dim=2 [ 1 1 ] dim=2 [ ] \n"
+    with pytest.raises(FormatError, match="not in order"):
+        from_bytes("sparse-vector", b"dim=5 [ 3 1 2 1 ]")
+
+
+def test_doubles_where_floats_are_meant() -> None:
+    double = b"\0BSV \4\5\0\0\0\4\1\0\0\0\4\2\0\0\0\x08" + np.float64(0.1).tobytes()
+    vector = from_bytes("sparse-vector", double)
+    assert (vector.dim, vector.indices.tolist(), vector.values.tolist()) == (5, [2], [float(np.float32(0.1))])
+    assert from_bytes("float", b"\0B\x08" + np.float64(0.1).tobytes()) == float(np.float32(0.1))
+
+
+def test_nnet_example() -> None:
+    example = from_bytes("nnet-example", nnet_example())
+    assert [io.name for io in example.io] == ["input", "output"]
+    assert example.io[0].indexes.tolist() == [[0, -1, 0], [0, 0, 0], [0, 1, 0]]
+    assert np.asarray(example.io[0].features).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert example.io[1].features.to_array().tolist() == [[0, 1]]
+
+
+ACCEPTOR = Acceptor(0, np.float32([np.inf, np.inf, 1.5]), np.array([0, 0, 1, 2]), np.array([3, 4, 5, 6]),
+                    np.float32([0.25, 0, 1, 0]), np.array([1, 2, 2, 2]))  # fmt: skip
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+@pytest.mark.parametrize(("weights", "expected"), [(b"<DW2> ", [1, 0.5]), (b"<DW> ", [1, 0.2]), (b"", [])])
+def test_chain_example(end_to_end: bool, weights: bytes, expected: list[float]) -> None:
+    example = from_bytes("nnet-chain-example", chain_example(end_to_end, weights))
+    assert np.allclose(np.asarray(example.inputs[0].features), [[0, 1], [2, 3], [4, 5]], atol=1e-4)
+    (output,) = example.outputs
+    assert output.indexes.tolist() == [[0, 300, 0], [0, 303, 0]]
+    assert output.deriv_weights.tolist() == pytest.approx(expected)
+    supervision = output.supervision
+    assert (supervision.weight, supervision.num_sequences, supervision.frames_per_sequence) == (1.0, 1, 2)
+    assert (supervision.label_dim, supervision.end_to_end) == (7, end_to_end)
+    assert supervision.alignment_pdfs.tolist() == [5, 6]
+    assert same(supervision.fsts[0], ACCEPTOR)
+
+
+def test_chain_example_in_text() -> None:
+    text = (
+        b"<Nnet3ChainEg> <NumInputs> 1 \n<NnetIo> input <I1V> 1 <I1> 0 -2 0  [\n  1 2 ]\n</NnetIo> \n<NumOutputs> 1 \n"
+        b"<NnetChainSup> output <I1V> 2 <I1> 0 0 0 <I1> 0 3 0 <Supervision> <Weight> 1 <NumSequences> 1 "
+        b"<FramesPerSeq> 2 <LabelDim> 7 <End2End> F \n0\t1\t3\t3\t0.25\n0\t2\t4\t4\n1\t2\t5\t5\t1\n2\t2\t6\t6\n2\t1.5\n"
+        b"\n</Supervision> <DW2>  [ 1 1 ]\n</NnetChainSup> \n</Nnet3ChainEg> "
+    )
+    example = from_bytes("nnet-chain-example", text)
+    assert same(example.outputs[0].supervision.fsts[0], ACCEPTOR)
+    assert example.inputs[0].indexes.tolist() == [[0, -2, 0]]
+
+
+def test_examples_are_not_written() -> None:
+    with pytest.raises(FormatError, match="not written"):
+        to_bytes("nnet-example", from_bytes("nnet-example", nnet_example()))
+
+
+# Where the bytes of two kinds are the same, the more usual kind is told.
+ALIKE = {
+    "compressed-matrix": {"matrix"},
+    "general-matrix": {"matrix", "sparse-matrix"},
+    "double-matrix": {"matrix", "double-matrix"},
+    "double-vector": {"vector", "double-vector"},
+    "sp-matrix": {"packed-matrix"},
+    "tp-matrix": {"packed-matrix"},
+    "int8-vector": {"int-vector"},
+    "float": {"float", "double"},
+    "float-pair-vector": {"int-pair-vector", "float-pair-vector"},
+    "wave-info": {"wave"},
+    "gauss-posterior": {"gauss-posterior", "int-vector"},
+}
+
+
+@pytest.mark.parametrize(("kind", "data"), SAMPLES)
+def test_kinds_told_from_the_bytes(kind: str, data: bytes) -> None:
+    from io_ark.codecs.guessing import kind_of
+
+    if kind in ("htk", "sphinx") or (kind == "int8-vector" and data[:1] == b"\0"):
+        return  # nothing in them says what they are
+    if (kind == "float-pair-vector" and data[:1] == b"\0") or data in (b" [ ]\n", b"\n"):
+        return  # a vector of float pairs looks like one of int pairs; empty text looks like anything empty
+    assert kind_of(BytesSource(data))[0] in ALIKE.get(kind, {kind})
+    source = BytesSource(data)
+    guess(source)
+    assert not source.read_rest().strip()
+
+
+@pytest.mark.parametrize("data", [b"", b"\0Bxyz", b"\0x", b"\0B"])
+def test_nothing_to_tell(data: bytes) -> None:
+    with pytest.raises((FormatError, TruncatedError)):
+        guess(BytesSource(data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("matrix", [1.0]), ("matrix", [["a"]]), ("vector", [[1.0]]), ("int-vector", [1.5]), ("int-vector", [2**31]),
+     ("int", 1.5), ("int", 2**31), ("float", "x"), ("token", "two words"), ("token", ""), ("token-vector", "abc"),
+     ("int-pair-vector", [1, 2, 3]), ("wave", (8000, [])), ("wave", (0, [1])), ("packed-matrix", [1.0, 2.0])],
+)  # fmt: skip
+def test_values_of_another_kind_are_refused(kind: str, value: Any) -> None:
+    with pytest.raises(FormatError):
+        to_bytes(kind, value)
+
+
+def test_unknown_kinds_and_options() -> None:
+    with pytest.raises(FormatError, match="there are matrix"):
+        codec("matrices")
+    with pytest.raises(FormatError, match="method"):
+        codec("matrix", method=2)
+    with pytest.raises(FormatError, match="2 speech_feature"):
+        codec("compressed-matrix", method=8)
+
+
+def test_clipped_audio_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    data = to_bytes("wave", (16000, [40000.0, -1.9, 1.9]))
+    assert from_bytes("wave", data).samples.tolist() == [[32767, -1, 1]]
+    assert "1 of 3 samples" in caplog.text
