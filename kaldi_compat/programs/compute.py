@@ -17,7 +17,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import Wave
-from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.options import FrameOptions, as_float32, option, require
 from kaldi_compat.programs.log import logger, vlog
 from kaldi_compat.programs.loop import Counts, Skip, Table
@@ -55,6 +55,7 @@ class ApplicationOptions(FrameOptions):
             self.output_format in OUTPUT_FORMATS,
             f"--output-format={self.output_format}: expected one of {', '.join(OUTPUT_FORMATS)}",
         )
+        require(self.channel >= MONO, f"--channel={self.channel}: expected a channel from 0, or -1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +145,10 @@ class Extractor:
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         self.options = options
-        self.module = module.to(options.device)
+        try:
+            self.module = module.to(options.device)
+        except (RuntimeError, AssertionError) as error:
+            raise OptionError(f"--device={options.device}: {str(error).splitlines()[0]}") from error
         self.generator = KaldiRandom()
 
     def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
@@ -199,6 +203,8 @@ class Extractor:
         import torch
 
         with torch.inference_mode():
+            # torch warns of arrays that may not be written to, such as views of what was read.
+            samples = samples if samples.flags.writeable else samples.copy()
             audio = self.resampled(torch.from_numpy(samples).to(self.options.device), rate)
             features = self.module(audio, vtln_warp=warp, generator=self.generator)
             return np.asarray(features.cpu())

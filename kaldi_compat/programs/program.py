@@ -100,6 +100,8 @@ class Program:
             if _is_broken_pipe(error):
                 _forget_standard_output()
                 return BROKEN_PIPE_STATUS
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+                error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 told = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = told.with_traceback(error.__traceback__)
