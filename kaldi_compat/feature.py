@@ -230,7 +230,7 @@ class SpectralFeature(nn.Module):
 
     def _warn_of_scale(self, samples: Tensor) -> None:
         """Say once where audio in -1 to 1 stands where Kaldi's 16-bit integers should; looks until it finds a sound."""
-        if self._scale_is_known or _is_followed(samples):
+        if _is_followed(samples) or self._scale_is_known:
             return
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return
