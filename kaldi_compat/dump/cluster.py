@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kaldi_compat.dump.devices import CPU, prepare_device
+from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
-from kaldi_compat.dump.job import Job, Layout
+from kaldi_compat.dump.job import CPU, Job, Layout
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
@@ -66,8 +66,7 @@ def everywhere(job: Job) -> Job:
 
 
 def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    on_gpu = job.options.device != CPU
-    task = ray.remote(num_cpus=1, num_gpus=1 if on_gpu else 0, max_retries=RETRIES, scheduling_strategy="SPREAD")(
+    task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
     # What workers resolve relative to the directory that the job was started in, such as relative names in wav.scp.
@@ -105,7 +104,7 @@ def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
     if read_manifest(job.layout, shard.number) is not None:
         return ""
     # Ray shows a worker only the GPU that it may use.
-    device = CPU if job.options.device == CPU else "cuda:0"
+    device = "cuda:0" if job.options.on_gpu else CPU
     name = f"{job} {plan.settings}"
     try:
         if name not in _runners:

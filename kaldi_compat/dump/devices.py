@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.job import CPU
 
-CPU = "cpu"
 # Plans of cuFFT that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16
 GIB = 2**30

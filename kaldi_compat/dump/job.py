@@ -14,6 +14,8 @@ PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))
 ENGINES = ("local", "ray")
 CMVN_LEVELS = ("speaker", "global")
+CPU = "cpu"
+SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class DumpOptions:
     shard_utterances: int = option(0, "utterances in an archive at most, in place of nj archives; 0 leaves it to nj")
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
     readers: int = option(2, "threads of each worker that read and decode audio")
-    batch_seconds: float = option(600.0, "seconds of audio that make a batch")
+    batch_seconds: float = option(0.0, "seconds of audio that make a batch; 0 is 600 on a GPU and 60 on a CPU")
     window_utterances: int = option(512, "utterances read ahead at most, from which batches of like lengths are made")
     max_device_memory: float = option(0.0, "GiB of GPU memory that a worker may take; 0 is no limit")
     seed: int = option(0, "seed of the dithering noise; each utterance's noise depends on it and on the key alone")
@@ -54,7 +56,7 @@ class DumpOptions:
         require(self.readers >= 1, f"readers must be at least 1, not {self.readers}")
         require(self.window_utterances >= 1, f"window_utterances must be at least 1, not {self.window_utterances}")
         require(self.shard_utterances >= 0, f"shard_utterances must not be negative: {self.shard_utterances}")
-        require(self.batch_seconds > 0, f"batch_seconds must be positive, not {self.batch_seconds:g}")
+        require(self.batch_seconds >= 0, f"batch_seconds must not be negative: {self.batch_seconds:g}")
         require(self.max_device_memory >= 0, f"max_device_memory must not be negative: {self.max_device_memory:g}")
         require(
             1 <= self.compression_method <= 7, f"compression_method is one of 1 to 7, not {self.compression_method}"
@@ -66,6 +68,16 @@ class DumpOptions:
         require(bool(self.speeds) == bool(self.speed_dir), "speeds and speed_dir go together: give both or neither")
         self.part  # noqa: B018  refuses a shard that cannot be meant
         self.speed_factors  # noqa: B018  likewise
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the features are computed on GPUs."""
+        return self.device != CPU
+
+    @property
+    def seconds_in_batch(self) -> float:
+        """Seconds of audio that make a batch."""
+        return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
     @property
     def cmvn_levels(self) -> tuple[str, ...]:

@@ -33,8 +33,8 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
     """
     devices = devices_of(job.options.device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    most = job.options.nj if devices[0] != "cpu" else min(job.options.nj, cores)
-    count = min(max(most, len(devices) if devices[0] != "cpu" else 1), len(shards))
+    most = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores)
+    count = min(most, len(shards))
     if count > 1:
         _run_workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)])
     elif shards:

@@ -26,7 +26,6 @@ from kaldi_compat.programs.segments import Segment, parse_segment
 
 # How much audio may wait between reading and computing.
 WAITING_BYTES = 256 << 20
-WAITING_TASKS = 64
 RIFF = (b"RIFF", b"RIFX")
 
 
@@ -202,11 +201,11 @@ class Clock:
 
 
 def read_ahead(
-    tasks: Iterable[Task | Failure], read: Callable[[Task], Read], threads: int, clock: Clock
+    tasks: Iterable[Task | Failure], read: Callable[[Task], Read], threads: int, most: int, clock: Clock
 ) -> Generator[Utterance | Failure]:
     """What the tasks give, in their order, read by threads ahead of what is asked for.
 
-    How far ahead is bounded in tasks, and by the largest seen so far, in bytes.
+    How far ahead is bounded: by ``most`` tasks, and in bytes, as the largest task so far lets expect.
     """
     largest = 1
     pending: deque[Future[Read]] = deque()
@@ -224,8 +223,8 @@ def read_ahead(
     try:
         waiting = iter(tasks)
         while True:
-            most = max(threads, min(WAITING_TASKS, WAITING_BYTES // largest))
-            pending.extend(pool.submit(timed, task) for task in itertools.islice(waiting, max(0, most - len(pending))))
+            ahead = max(threads, min(most, WAITING_BYTES // largest))
+            pending.extend(pool.submit(timed, task) for task in itertools.islice(waiting, max(0, ahead - len(pending))))
             if not pending:
                 return
             result = pending.popleft().result()

@@ -107,12 +107,14 @@ class ShardRunner:
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance] | Failure]:
         options = self.job.options
         read = partial(read_task, pipes=options.pipes, native_speed=bool(options.speeds))
-        entries = read_ahead(tasks_of(self.job, self.plan, shard), read, options.readers, reading)
+        entries = read_ahead(
+            tasks_of(self.job, self.plan, shard), read, options.readers, options.window_utterances, reading
+        )
         with contextlib.closing(entries):
-            seconds = BATCHES_IN_WINDOW * options.batch_seconds
+            seconds = BATCHES_IN_WINDOW * options.seconds_in_batch
             for window in windows(entries, options.window_utterances, seconds, _weight):
                 yield from (entry for entry in window if isinstance(entry, Failure))
-                yield from batches((e for e in window if isinstance(e, Utterance)), options.batch_seconds)
+                yield from batches((e for e in window if isinstance(e, Utterance)), options.seconds_in_batch)
 
 
 def _weight(entry: Utterance | Failure) -> float:

@@ -99,7 +99,7 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
 
 
 def _order(line: str) -> bytes:
-    return line.split(None, 1)[0].encode("utf-8", "surrogateescape")
+    return _key(line).encode("utf-8", "surrogateescape")
 
 
 def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
@@ -115,23 +115,39 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
         "utt2lang": renamed("utt2lang", 0),
         "spk2gender": renamed("spk2gender", 0),
         "reco2file_and_channel": renamed("reco2file_and_channel", 0),
-        "segments": [line for line in renamed("segments", 0, 1) if line],
+        "segments": renamed("segments", 0, 1),
         "wav.scp": renamed("wav.scp", 0),
+        "utt2uniq": renamed("utt2uniq", 0),
     }
-    files["utt2uniq"] = renamed("utt2uniq", 0) or [
-        f"{prefix}{line.split()[0]} {line.split()[0]}" for line in _lines(source / "utt2spk")
-    ]
+    if not files["utt2uniq"]:
+        files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
     if prefix:
-        files["wav.scp"] = [_changed(line, 1, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
+        files["text"] = [" ".join(line.split()) for line in files["text"]]
+        files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
         files["segments"] = [line for line in (_slower(line, float(factor)) for line in files["segments"]) if line]
+    for name in ("utt2dur", "reco2dur"):
+        files[name] = [_changed(line, lambda text: f"{float(text) / float(factor):g}") for line in renamed(name, 0)]
+    return {name: lines for name, lines in _consistent(files).items() if lines}
+
+
+def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Only utterances that there is audio of, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
+    utterances = set(map(_key, files["segments"] or files["wav.scp"])) & set(map(_key, files["utt2spk"]))
+    recordings = {line.split()[1] for line in files["segments"] if _key(line) in utterances} or utterances
+    files["utt2spk"] = [line for line in files["utt2spk"] if _key(line) in utterances]
     speakers: dict[str, list[str]] = {}
     for line in files["utt2spk"]:
         utterance, speaker = line.split()[:2]
         speakers.setdefault(speaker, []).append(utterance)
-    files["spk2utt"] = [f"{speaker} {' '.join(utterances)}" for speaker, utterances in speakers.items()]
-    for name in ("utt2dur", "reco2dur"):
-        files[name] = [_changed(line, 1, lambda text: f"{float(text) / float(factor):g}") for line in renamed(name, 0)]
-    return {name: lines for name, lines in files.items() if lines}
+    kept = {"wav.scp": recordings, "reco2dur": recordings, "reco2file_and_channel": recordings, "spk2gender": speakers}
+    for name, lines in files.items():
+        files[name] = [line for line in lines if _key(line) in kept.get(name, utterances)]
+    files["spk2utt"] = [f"{speaker} {' '.join(members)}" for speaker, members in speakers.items()]
+    return files
+
+
+def _key(line: str) -> str:
+    return line.split(None, 1)[0]
 
 
 def _lines(path: Path) -> list[str]:
@@ -148,9 +164,9 @@ def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
     return " ".join(parts)
 
 
-def _changed(line: str, after: int, change: Callable[[str], str]) -> str:
-    parts = line.split(None, after)
-    return " ".join((*parts[:after], change(parts[after])))
+def _changed(line: str, change: Callable[[str], str]) -> str:
+    key, rest = line.split(None, 1)
+    return f"{key} {change(rest)}"
 
 
 def _slower(line: str, factor: float) -> str:

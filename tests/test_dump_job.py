@@ -1,0 +1,370 @@
+"""The bulk dump as a whole: what it leaves in a data directory, held against the programs, file by file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import dump_data
+import kaldiio
+import numpy as np
+import pytest
+from dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
+
+import io_ark
+from kaldi_compat.dump.finish import link_to_storage
+from kaldi_compat.programs import compute_cmvn_stats, compute_fbank_feats, copy_feats, extract_segments
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path)
+
+
+def by_programs(data: Path, wav_rspecifier: str, out: Path, conf: str = "fbank.conf") -> None:
+    """What Kaldi's make_fbank.sh runs: compute-fbank-feats, then copy-feats --compress."""
+    config = data.parent.parent / "conf" / conf
+    durations = f"--write-utt2dur=ark,t:{out}.utt2dur"
+    assert compute_fbank_feats.main([f"--config={config}", durations, wav_rspecifier, f"ark:{out}.plain"]) == 0
+    frames = f"--write-num-frames=ark,t:{out}.utt2num_frames"
+    assert copy_feats.main(["--compress=true", frames, f"ark:{out}.plain", f"ark,scp:{out}.ark,{out}.scp"]) == 0
+
+
+def test_leaves_what_the_recipe_script_leaves(data: Path, tmp_path: Path) -> None:
+    assert dump(data) == 0
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    for name in ("utt2dur", "utt2num_frames"):
+        assert (data / name).read_bytes() == (tmp_path / f"ref.{name}").read_bytes()
+    expected = (tmp_path / "ref.scp").read_text().replace(f"{tmp_path}/ref.ark", f"{data}/data/raw_fbank_train.1.ark")
+    assert (data / "feats.scp").read_text() == (data / "data" / "raw_fbank_train.1.scp").read_text() == expected
+    assert (data / "frame_shift").read_text() == "0.01\n"
+    assert (data / "conf" / "fbank.conf").read_text() == (tmp_path / "conf" / "fbank.conf").read_text()
+    assert not list(data.glob("**/*unfinished*"))
+
+
+def test_a_peer_reads_the_archives(data: Path) -> None:
+    assert dump(data) == 0
+    ours = matrices(data / "feats.scp")
+    theirs = kaldiio.load_scp(str(data / "feats.scp"))
+    assert list(theirs) == list(ours)
+    for key, value in ours.items():
+        np.testing.assert_allclose(theirs[key], value, atol=1e-5)
+
+
+def test_workers_and_archives_do_not_change_the_features(data: Path, tmp_path: Path) -> None:
+    assert dump(data) == 0
+    alone = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+    assert dump(data, "--shard-utterances=5", nj=2) == 0
+    assert {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()} == alone
+    assert len(archive_bytes(data)) == 2 * 3
+
+
+def test_noise_depends_on_the_key_and_the_seed_alone(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf" / "fbank.conf").write_text("--dither=1\n")
+
+    def features(*arguments: str) -> dict[str, bytes]:
+        assert dump(data, "--no-compress", *arguments) == 0
+        return {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+
+    first = features("--shard-utterances=12")
+    assert features("--shard-utterances=2", "--window-utterances=1") == first
+    other = features("--seed=7")
+    assert all(other[key] != value for key, value in first.items())
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines[3:5]))
+    (data / "utt2spk").unlink()
+    assert features() == {key: first[key] for key in list(first)[3:5]}
+
+
+def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_path: Path) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    keys = [line.split()[0] for line in lines]
+    corrupt, missing, stereo, slow, failing, piped = (data / "wav" / f"{name}.wav" for name in "abcdef")
+    corrupt.write_bytes(b"RIFF\x10\0\0\0WAVEfmt \x10\0\0\0\x01")
+    write_wav(stereo, audio(9000, 50, channels=2))
+    write_wav(slow, audio(9000, 51), rate=8000)
+    write_wav(piped, audio(9000, 52))
+    replaced = [corrupt, missing, stereo, slow, "false |", f"cat {piped} |"]
+    lines[:6] = [f"{key} {what}\n" for key, what in zip(keys, replaced, strict=False)]
+    (data / "wav.scp").write_text("".join(lines))
+    assert dump(data) == 1  # 8 of 12 are fewer than 95%
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
+    ours = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+    assert ours == {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
+    assert keys[2] in ours and keys[5] in ours  # of stereo the first channel, as the programs take
+    reasons = dict(
+        line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines()
+    )
+    assert list(reasons) == [keys[0], keys[1], keys[3], keys[4]]
+    assert str(corrupt) in reasons[keys[0]] and str(missing) in reasons[keys[1]]
+    assert "8000 Hz" in reasons[keys[3]]
+    assert not set(ours) & set(reasons) and set(ours) | set(reasons) == set(keys)
+
+
+@pytest.mark.parametrize(("bad", "status"), [(1, 0), (2, 1)])
+def test_status_follows_the_95_percent_rule(tmp_path: Path, bad: int, status: int) -> None:
+    data = make_data(tmp_path, 20, samples=(4000,))
+    for path in sorted((data / "wav").iterdir())[:bad]:
+        path.unlink()
+    assert dump(data) == status
+
+
+def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -> None:
+    write_wav(data / "wav" / "long.wav", audio(80000, 1))
+    write_wav(data / "wav" / "two.wav", audio(40000, 2, channels=2))
+    (data / "wav.scp").write_text(f"rec1 {data}/wav/long.wav\nrec2 cat {data}/wav/two.wav |\n")
+    good = ["u1 rec1 0.0 1.23456", "u2 rec1 1.1 -1", "u3 rec1 4.5 5.3", "u6 rec2 0.25 2.0 1"]
+    bad = ["u4 rec1 9 10", "u5 rec3 0 1", "u7 rec2 0 1", "u8 rec2 0 1 2", "u9 rec1 1 1.05"]
+    (data / "segments").write_text("".join(line + "\n" for line in sorted(good + bad)))
+    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in good))
+    assert dump(data) == 0
+    (tmp_path / "segments").write_text("".join(line + "\n" for line in good))
+    cut = tmp_path / "cut.ark"
+    assert extract_segments.main([f"scp,p:{data}/wav.scp", f"{tmp_path}/segments", f"ark:{cut}"]) == 0
+    by_programs(data, f"ark:{cut}", tmp_path / "ref")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    assert (data / "utt2dur").read_bytes() == (tmp_path / "ref.utt2dur").read_bytes()
+    failures = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert re.findall(r"^(u\d)", failures, re.M) == ["u4", "u5", "u7", "u8", "u9"]
+
+
+def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
+    (data / "spk2warp").write_text("spk0 0.9\nspk1 1.1\nspk2 1.0\n")  # spk3 has none
+    assert dump(data) == 1
+    conf = tmp_path / "conf" / "vtln.conf"
+    conf.write_text(
+        (tmp_path / "conf" / "fbank.conf").read_text() + f"--vtln-map=ark:{data}/spk2warp\n--utt2spk=ark:{data}/utt2spk\n"
+    )
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref", "vtln.conf")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+
+
+def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> None:
+    process = tmp_path / "process.conf"
+    process.write_text("--delta-pitch-noise-stddev=0\n--add-raw-log-pitch=true\n")
+    (tmp_path / "conf" / "pitch.conf").write_text("--sample-frequency=16000\n--frame-shift=10\n")
+    assert dump(data, f"--pitch-postprocess-conf={process}", feature="mfcc_pitch") == 0
+    dump_data.shell(
+        f"""{sys.executable} -c 'from kaldi_compat.programs.compute_mfcc_feats import main; main()' \
+              --config=conf/mfcc.conf scp:{data}/wav.scp ark:mfcc.ark
+            {sys.executable} -c 'from kaldi_compat.programs.compute_kaldi_pitch_feats import main; main()' \
+              --config=conf/pitch.conf scp:{data}/wav.scp ark:pitch.ark
+            {sys.executable} -c 'from kaldi_compat.programs.process_kaldi_pitch_feats import main; main()' \
+              --config=process.conf ark:pitch.ark ark:processed.ark
+            {sys.executable} -c 'from kaldi_compat.programs.paste_feats import main; main()' \
+              --length-tolerance=2 ark:mfcc.ark ark:processed.ark ark:pasted.ark""",
+        tmp_path,
+    )
+    copy_feats.main(["--compress=true", f"ark:{tmp_path}/pasted.ark", f"ark:{tmp_path}/ref.ark"])
+    assert (data / "data" / "raw_mfcc_pitch_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    assert sorted(path.name for path in (data / "conf").iterdir()) == ["mfcc.conf", "pitch.conf", "pitch_postprocess.conf"]
+
+
+def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path) -> None:
+    assert dump(data, "--cmvn=speaker,global", "--shard-utterances=5") == 0
+    speakers = tmp_path / "spk2utt"
+    lines: dict[str, list[str]] = {}
+    for line in (data / "utt2spk").read_text().splitlines():
+        utterance, speaker = line.split()
+        lines.setdefault(speaker, []).append(utterance)
+    speakers.write_text("".join(f"{speaker} {' '.join(members)}\n" for speaker, members in lines.items()))
+    source = f"scp:{data}/feats.scp"
+    assert compute_cmvn_stats.main([f"--spk2utt=ark:{speakers}", source, f"ark:{tmp_path}/cmvn.ark"]) == 0
+    assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
+    with io_ark.SequentialReader("double-matrix", f"scp:{data}/cmvn.scp") as ours:
+        found = dict(ours)
+    with io_ark.SequentialReader("double-matrix", f"ark:{tmp_path}/cmvn.ark") as theirs:
+        expected = dict(theirs)
+    assert list(found) == list(expected)
+    for speaker, stats in expected.items():
+        np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
+    total = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
+    np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
+
+
+def test_other_formats_are_read_by_name(data: Path, tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    samples = audio(16000, 5)[0]
+    lines = []
+    for name, kind in (("a.flac", "FLAC"), ("b.wav", "WAV"), ("c.sph", "NIST")):
+        soundfile.write(data / "wav" / name, samples, dump_data.RATE, format=kind, subtype="PCM_16")
+        lines.append(f"{name} {data}/wav/{name}\n")
+    soundfile.write(data / "wav" / "d.ogg", samples, dump_data.RATE, format="OGG", subtype="VORBIS")
+    lines.append(f"d.ogg {data}/wav/d.ogg\n")
+    (data / "wav.scp").write_text("".join(lines))
+    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in lines))
+    assert dump(data) == 0
+    features = matrices(data / "feats.scp")
+    assert features["a.flac"].tobytes() == features["b.wav"].tobytes() == features["c.sph"].tobytes()
+    assert features["d.ogg"].shape == features["b.wav"].shape
+    assert np.abs(features["d.ogg"] - features["b.wav"]).mean() < 1.0  # lossy, but the same sound
+
+
+def test_no_pipes(data: Path) -> None:
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(re.sub(r" (\S+)$", r" touch ran; cat \1 |", text, count=1, flags=re.M))
+    assert dump(data, "--no-pipes") == 1
+    assert not Path("ran").exists()
+    assert "pipe" in (data / "log" / "dump_fbank_train.failures").read_text()
+
+
+def test_old_features_are_put_aside_and_old_archives_not_trusted(data: Path) -> None:
+    (data / "feats.scp").write_text("old\n")
+    assert dump(data) == 0
+    assert (data / ".backup" / "feats.scp").read_text() == "old\n"
+    before = archive_bytes(data)
+    (data / "data" / "raw_fbank_train.1.ark").write_bytes(b"damaged")
+    assert dump(data, "--resume") == 0
+    assert archive_bytes(data) == before
+
+
+def test_resume_refuses_what_would_not_fit(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, "--resume") == 255
+    assert "start without --resume" in capsys.readouterr().err
+    assert dump(data) == 0
+    (tmp_path / "conf" / "fbank.conf").write_text("--num-mel-bins=40\n")
+    assert dump(data, "--resume", "--seed=3") == 255
+    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace("fbank.conf, seed", "seed, fbank.conf")
+
+
+def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
+    assert dump(data) == 0
+    stamps = {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()}
+    (data / "feats.scp").unlink()
+    assert dump(data, "--resume") == 0
+    assert {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()} == stamps
+    assert (data / "feats.scp").is_file()
+
+
+def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir())[:4]:
+        path.unlink()
+    assert dump(data, "--max-failures=3", "--window-utterances=2", "--shard-utterances=3") == 255
+    assert "4 utterances failed" in capsys.readouterr().err
+    assert not (data / "feats.scp").exists()
+    assert (data / "data" / "raw_fbank_train.1.ark").exists()
+    assert dump(data, "--resume", "--max-failures=4") == 1
+    assert len(matrices(data / "feats.scp")) == 8
+
+
+def test_parts_of_a_plan_are_done_apart(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, nj=3, feature="mfcc") == 0
+    whole = archive_bytes(data)
+    for path in (data / "data").iterdir():
+        path.unlink()
+    (data / "log" / "dump_mfcc_train.plan.jsonl").unlink()
+    (data / "feats.scp").unlink()
+    for part in ("3/3", "1/3"):
+        assert dump(data, f"--shard={part}", feature="mfcc") == 0
+        assert not (data / "feats.scp").exists()
+    assert "1 archives are left" in capsys.readouterr().err
+    assert dump(data, "--shard=2/3", feature="mfcc") == 0
+    assert archive_bytes(data) == whole
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
+    """No file may grow beyond a limit, which is what a full disk looks like to the writer; then the limit is lifted."""
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    write_wav(data / "wav" / "big.wav", audio(900000, 9))
+    (data / "wav.scp").write_text("".join(lines[:11]) + f"{lines[11].split()[0]} {data}/wav/big.wav\n")
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60000, resource.RLIM_INFINITY)); "
+        "from kaldi_compat.dump.command import main; sys.exit(main(sys.argv[1:]))"
+    )
+    conf = f"--conf={data.parent.parent}/conf/fbank.conf"
+    arguments = ["dump", "fbank", str(data), conf, "--nj=1", "--shard-utterances=4"]
+    run = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 255
+    assert "File too large" in run.stderr and "Traceback" not in run.stderr
+    complete = archive_bytes(data)
+    assert sorted(complete) == [f"raw_fbank_train.{n}.{end}" for n in (1, 2) for end in ("ark", "scp")]
+    assert not list((data / "data").glob("*unfinished*"))
+    assert dump(data, "--resume", "--shard-utterances=4") == 0
+    after = archive_bytes(data)
+    assert {name: after[name] for name in complete} == complete
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_two_dumps_at_once_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kaldi_compat.dump.plan import lock_or_fail
+
+    (data / "log").mkdir()
+    held = lock_or_fail(data / "log" / "dump_fbank_train.lock", wait=False)
+    try:
+        assert dump(data) == 255
+        assert "under way" in capsys.readouterr().err
+    finally:
+        os.close(held)
+    assert dump(data) == 0
+
+
+def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:
+    """Expected disks: what utils/create_data_link.pl chose."""
+    archives = tmp_path / "data"
+    for number in range(1, 5):
+        (archives / "storage" / str(number)).mkdir(parents=True)
+    for number, disk in STORAGE.items():
+        archive = archives / f"raw_fbank_train_960h.{number}.ark"
+        link_to_storage(archive, archives / "storage")
+        assert os.readlink(archive) == f"storage/{disk}/{archive.name}"
+
+
+# archive number: disk, of raw_fbank_train_960h.<number>.ark on four disks
+STORAGE = {1: 4, 2: 3, 3: 2, 4: 1, 10: 3, 37: 4}
+
+
+def test_archives_go_where_links_lead(data: Path) -> None:
+    (data / "data" / "storage" / "1").mkdir(parents=True)
+    assert dump(data) == 0
+    archive = data / "data" / "raw_fbank_train.1.ark"
+    assert archive.is_symlink()
+    assert (data / "data" / "storage" / "1" / archive.name).stat().st_size > 0
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_the_report_is_one_page_with_everything_in_it(data: Path, tmp_path: Path) -> None:
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert dump(data, f"--report={tmp_path}/page.html", nj=2) == 1
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert page.count("<svg") >= 3
+    assert "spk0-utt000" in page and "--num-mel-bins=23" in page
+    assert not re.search(r"""(src|href)=["']?https?:""", page)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--shard=0/3"], ["--cmvn=utterance"], ["--speeds=0.9"], ["--device=tpu"], ["--nj=0"], ["--compression-method=9"]],
+)
+def test_options_that_cannot_be_meant(data: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, *arguments) == 255
+    message = capsys.readouterr().err
+    assert message.startswith("kaldi-compat: ") and len(message.splitlines()) == 1
+    assert not (data / "feats.scp").exists()
+
+
+def test_missing_inputs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(tmp_path / "data" / "none") == 255
+    assert "wav.scp is missing" in capsys.readouterr().err
+
+
+def test_speed_perturbation(data: Path, tmp_path: Path) -> None:
+    assert dump(data, "--speeds=0.9,1.0,1.1", f"--speed-dir={tmp_path}/data/train_sp") == 0
+    target = tmp_path / "data" / "train_sp"
+    frames = {}
+    for line in (target / "utt2num_frames").read_text().splitlines():
+        frames[line.split()[0]] = int(line.split()[1])
+    assert len(frames) == 36
+    for key in [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]:
+        for factor in (0.9, 1.1):
+            assert abs(frames[f"sp{factor}-{key}"] - frames[key] / factor) <= 2 + abs(2 / factor - 2)
+    assert (target / "data" / "raw_fbank_train_sp.1.ark").is_file()
+    assert dump(data) == 0
+    plain, same = matrices(data / "feats.scp"), matrices(target / "feats.scp")
+    assert all(same[key].tobytes() == value.tobytes() for key, value in plain.items())
