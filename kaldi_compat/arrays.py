@@ -105,6 +105,16 @@ def matmul(a: Array, b: Array) -> Array:
     return product
 
 
+def multiply_add(total: Array, factor: float, wide: Array) -> Array:
+    """``total + factor * wide``, summed in the double precision of ``wide`` and rounded once; overwrites ``total``."""
+    added: Array
+    if isinstance(total, np.ndarray):
+        added = np.add(total, factor * wide, out=total, casting="same_kind")
+    else:
+        added = astype(total + factor * wide, total.dtype)
+    return added
+
+
 def check_features(features: Array) -> None:
     """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)`` and the numbers are real."""
     namespace(features)

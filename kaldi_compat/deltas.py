@@ -13,10 +13,10 @@ import numpy as np
 
 from kaldi_compat.arrays import (
     Array,
-    astype,
     check_features,
     float64,
     full,
+    multiply_add,
     namespace,
     precision,
     with_context,
@@ -61,12 +61,11 @@ def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -
     double the product of two floats is exact too, so that rounding each sum to float gives the same digits.
     """
     wide = float64(features)
-    total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, wide)
+    total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
     for j, weight in enumerate(weights):
         if weight != 0.0:
-            added = total + weight * wide[..., first + j : first + j + count, :]
-            total = float64(astype(added, features.dtype))
-    return astype(total, features.dtype)
+            total = multiply_add(total, weight, wide[..., first + j : first + j + count, :])
+    return total
 
 
 def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
