@@ -149,7 +149,7 @@ class SpectralFeature(nn.Module):
         noise = self._noise(frames, valid, generator)
         repeatable = options.dither == 0 or isinstance(generator, KaldiRandom)
         features = self._in_blocks(frames, noise, mel, repeatable)
-        features = features.unflatten(0, leading) if leading else features.squeeze(0)
+        features = features.reshape(*leading, *features.shape[1:])
         if counts is None or valid is None:
             return features
         return torch.where(valid.unsqueeze(-1), features, 0.0), counts

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -117,7 +119,7 @@ def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
     phase = 2 * np.pi / (size - 1) * np.arange(size)
-    shapes = {
+    shapes: dict[str, Callable[[], npt.NDArray[np.float64]]] = {
         "hamming": lambda: 0.54 - 0.46 * np.cos(phase),
         "hanning": lambda: 0.5 - 0.5 * np.cos(phase),
         "povey": lambda: (0.5 - 0.5 * np.cos(phase)) ** 0.85,

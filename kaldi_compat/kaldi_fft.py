@@ -24,8 +24,8 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 def real_fft(signal: Floats) -> np.ndarray[Any, np.dtype[np.complex64]]:
     """FFT of real ``(..., n)``, ``n`` even: complex ``(..., n / 2 + 1)``, equal to Kaldi's to the last bit.
 
-    >>> real_fft(np.array([1, 2, 3, 4], np.float32))
-    array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    >>> real_fft(np.array([1, 0, 0, 0], np.float32))
+    array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     re, im = packed_rfft(signal)
     spectrum = np.empty((*re.shape[:-1], re.shape[-1] + 1), np.complex64)
@@ -183,10 +183,10 @@ def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floa
     """Complex FFT ``(..., n)`` of as many points as the product of these factors."""
     if not factors:
         return re, im
-    radix, *rest = factors
+    radix = factors[0]
     shape = re.shape
-    parts = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
-    re, im = _mixed_radix(*parts, tuple(rest))
+    parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
+    re, im = _mixed_radix(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
     for p, (cosine, sine) in enumerate(_mixed_twiddles(shape[-1], radix), start=1):
         x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
@@ -198,9 +198,8 @@ def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floa
 @lru_cache(maxsize=64)
 def _mixed_twiddles(n: int, radix: int) -> list[tuple[Floats, Floats]]:
     """What the part p = 1, 2 ... radix - 1 of each output ``(radix, n / radix)`` is multiplied by."""
-    one = (np.ones(1, np.float32), np.zeros(1, np.float32))
-    steps = _powers(_root(n), n // radix - 1)
-    outputs: list[tuple[Any, Any]] = [tuple(np.concatenate(pair) for pair in zip(one, steps, strict=True))]
+    re, im = _powers(_root(n), n // radix - 1)
+    outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):
         outputs.append(_product(outputs[-1], _root(radix)))
     base = (np.stack([re for re, _ in outputs]), np.stack([im for _, im in outputs]))

@@ -22,6 +22,7 @@ class Mfcc(MelFeature):
 
     Examples
     --------
+    >>> import torch
     >>> mfcc = Mfcc(num_ceps=13, dither=0.0)
     >>> mfcc(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 13])
