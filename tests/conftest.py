@@ -1,0 +1,36 @@
+"""What all tests share: the table of what is supported."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import supported
+
+OUTCOMES = pytest.StashKey[supported.Outcomes]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-supported", action="store_true", help="write what the tests of this run verified to docs/supported.md"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "supported(property): verifies a property of a feature; a cell of the table")
+    config.stash[OUTCOMES] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    report = yield
+    cell = supported.cell_of(item)
+    if cell is not None and (report.when == "call" or report.skipped):
+        item.config.stash[OUTCOMES][cell] = supported.outcome_of(report)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--write-supported"):
+        supported.write(session.config.stash[OUTCOMES])
