@@ -66,31 +66,29 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     tuple[Tensor, Tensor]
         the coefficients (..., n) in Kaldi's sign, the predictor being their negative, and the residual energy (...).
     """
-    lags = autocorrelation.unbind(-1)
+    lags = autocorrelation.movedim(-1, 0)
+    order = len(lags) - 1
+    past = lags.flip(0)
     error = lags[0]
-    coefficients = autocorrelation.new_zeros((*autocorrelation.shape[:-1], 0))
-    for i in range(len(lags) - 1):
-        numerator = lags[i + 1]
-        if i:  # onnxruntime cannot sum over nothing
-            # lags i, i-1 ... 1 against coefficients 0 ... i-1
-            numerator = numerator + (coefficients * autocorrelation[..., 1 : i + 1].flip(-1)).sum(-1)
-        reflection = (numerator / error).unsqueeze(-1)
+    coefficients = lags[:0]
+    for i in range(order):
+        # coefficients 0 to i - 1 meet lags i to 1
+        reflection = (lags[i + 1] + (coefficients * past[order - i : order]).sum(0)) / error
         # Kaldi's floor keeps the residual positive for a constant signal
-        error = error * (1.0 - reflection.square()).clamp(min=1.0e-5).squeeze(-1)
-        coefficients = torch.cat((coefficients - reflection * coefficients.flip(-1), -reflection), -1)
-    return coefficients, error
+        error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
+        coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
+    return coefficients.movedim(0, -1), error
 
 
 def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     """Cepstra 1 to n of the all-pole model with these linear prediction coefficients. (..., n) -> (..., n)."""
-    order = coefficients.shape[-1]
-    weighted = coefficients.new_zeros((*coefficients.shape[:-1], 0))  # i times the i-th cepstrum
-    for i in range(order):
-        term = -(i + 1) * coefficients[..., i : i + 1]
-        if i:
-            term = term - (coefficients[..., :i] * weighted.flip(-1)).sum(-1, keepdim=True)
-        weighted = torch.cat((weighted, term), -1)
-    return weighted / torch.arange(1, order + 1, device=coefficients.device, dtype=coefficients.dtype)
+    lpc = coefficients.movedim(-1, 0)
+    weighted = lpc[:0]  # i times the i-th cepstrum, latest first
+    for i in range(len(lpc)):
+        latest = -(i + 1) * lpc[i] - (lpc[:i] * weighted).sum(0)
+        weighted = torch.cat((latest.unsqueeze(0), weighted))
+    numbers = torch.arange(1, len(lpc) + 1, device=lpc.device, dtype=lpc.dtype)
+    return weighted.flip(0).movedim(0, -1) / numbers
 
 
 def with_first(

@@ -40,10 +40,10 @@ def _jump_table(num_samples: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     """One ``rand_r()`` for each seed and each column of the three rows of tables: integers from 0 to 2^31 - 1."""
-    high = (seeds * multipliers[0] + increments[0]) & 0x7FF00000
-    middle = ((seeds * multipliers[1] + increments[1]) >> 12) & 0x000FFC00
-    low = ((seeds * multipliers[2] + increments[2]) >> 22) & 0x000003FF
-    return high | middle | low
+    high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
+    high.bitwise_and_(0x7FF00000)
+    high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))
+    return high.bitwise_or_(low.bitwise_right_shift_(22).bitwise_and_(0x000003FF))
 
 
 def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -> Tensor:
@@ -78,5 +78,6 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
         u1, u2 = (((draws.cpu().numpy() + 1.0) / (2.0**31 + 1)).astype(np.float32) for draws in (first, second))
         angle = (2 * np.pi * u2.astype(np.float64)).astype(np.float32)
         return torch.from_numpy(np.sqrt(np.float32(-2) * logf(u1)) * cosf(angle)).to(seeds.device)
-    radius, turn = ((draws.to(torch.float32) + 1) * (1 / (2.0**31 + 1)) for draws in (first, second))
-    return (-2 * radius.log()).sqrt() * (2 * math.pi * turn).cos()
+    # in place: twenty passes over a buffer that stays in the cache
+    radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()
+    return second.to(torch.float32).add_(1).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)

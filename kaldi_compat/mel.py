@@ -136,7 +136,8 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
 
 def power_spectrum(spectrum: Tensor) -> Tensor:
     """Squared magnitudes. Complex (..., fft_bins) -> real (..., fft_bins)."""
-    return spectrum.real.square() + spectrum.imag.square()
+    re, im = torch.view_as_real(spectrum).square().unbind(-1)
+    return re + im
 
 
 def power(x: Tensor, exponent: float) -> Tensor:

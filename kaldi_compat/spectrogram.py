@@ -56,5 +56,5 @@ class Spectrogram(SpectralFeature):
         features = self.features_of_spectrum(spectrum, log_energy, mel)
         if self.options.return_raw_fft:
             return features, True
-        lowest, highest = torch.aminmax(features[..., 1:], dim=-1)
-        return features, highest - lowest > WIDE
+        level = features[..., 1:]
+        return features, level.amax(-1) - level.amin(-1) > WIDE
