@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, namespace
 from kaldi_compat.deltas import add_deltas
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import DeltaOptions, PitchOptions, ProcessPitchOptions, as_float32
-from kaldi_compat.pitch_tracker import Analysis, online_paths, track_pitches
+from kaldi_compat.options import DeltaOptions, ProcessPitchOptions, as_float32
 from kaldi_compat.random import KaldiRandom
 
 if TYPE_CHECKING:
     import torch
 
     Generator = KaldiRandom | np.random.Generator | torch.Generator
-
-Key = TypeVar("Key")
 
 
 def pov_feature(correlation: Array) -> Array:
@@ -144,7 +140,7 @@ def process_pitch(
     noise = None
     if options.add_delta_pitch and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
-    return delayed(_undelayed(features, noise, options, lengths), options.delay)
+    return delayed(undelayed_features(features, noise, options, lengths), options.delay)
 
 
 def _check(features: Array, lengths: Any) -> None:
@@ -159,7 +155,10 @@ def _check(features: Array, lengths: Any) -> None:
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
 
-def _undelayed(features: Array, noise: Array | None, options: ProcessPitchOptions, lengths: Any = None) -> Array:
+def undelayed_features(
+    features: Array, noise: Array | None, options: ProcessPitchOptions, lengths: Any = None
+) -> Array:
+    """:func:`process_pitch` without the delay, with the noise given: ``(..., frames)`` or none."""
     xp = namespace(features)
     pitch = features[..., 1]
     if lengths is not None:  # so that the logarithm of what does not count is no infinity or NaN
@@ -190,52 +189,3 @@ def delayed(features: Array, delay: int) -> Array:
         return features
     shifted: Array = features[..., namespace(features).clip(arange(-delay, frames, features), 0, None), :]
     return shifted
-
-
-def compute_and_process_pitches(
-    utterances: Iterable[tuple[Key, np.ndarray[Any, Any]]],
-    pitch_options: PitchOptions,
-    options: ProcessPitchOptions,
-    generator: Generator | None = None,
-) -> Iterator[tuple[Key, np.ndarray[Any, Any]]]:
-    """Pitch features of many utterances, in order: keys and samples give keys and ``(frames, dim)`` features.
-
-    As :func:`track_pitches` and :func:`process_pitch` in turn, except where the first pass of online decoding is
-    simulated: that processes what is known of the track after each chunk (Kaldi: ComputeAndProcessKaldiPitch).
-    """
-    if pitch_options.simulate_first_pass_online:
-        for key, samples in utterances:
-            yield key, first_pass_features(Analysis.of(samples, pitch_options), pitch_options, options, generator)
-    else:
-        for key, track in track_pitches(utterances, pitch_options):
-            yield key, process_pitch(track, options, generator=generator)
-
-
-def first_pass_features(
-    analysis: Analysis, pitch_options: PitchOptions, options: ProcessPitchOptions, generator: Generator | None
-) -> np.ndarray[Any, Any]:
-    """Processed pitch as online decoding sees it: each frame's as of the chunk after which it was ready.
-
-    Until the end is known, a frame waits for ``normalization_right_context`` more (Kaldi: ComputeAndProcessKaldiPitch).
-    """
-    given = list(_first_pass_rows(analysis, pitch_options, options, generator))
-    return np.concatenate(given) if given else np.zeros((0, options.dim), np.float32)
-
-
-def _first_pass_rows(
-    analysis: Analysis, pitch_options: PitchOptions, options: ProcessPitchOptions, generator: Generator | None
-) -> Iterator[np.ndarray[Any, Any]]:
-    total = analysis.schedule.frames
-    noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch and total else None
-    context = max(options.normalization_left_context, options.delta_window)
-    given = 0
-    for path, ready, finished in online_paths(analysis, pitch_options):
-        waiting = 0 if finished else options.normalization_right_context
-        now = ready - waiting + options.delay if ready else 0
-        if now <= given:
-            continue
-        first = max(0, given - options.delay - context)
-        track = analysis.features(path[first:ready], pitch_options, first)
-        rows = _undelayed(track, None if noise is None else noise[first:ready], options)
-        yield rows[np.clip(np.arange(given, now) - options.delay, 0, None) - first]
-        given = now

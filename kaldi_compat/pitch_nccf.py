@@ -20,6 +20,8 @@ from kaldi_compat.options import PitchOptions, as_float32
 
 Floats = npt.NDArray[np.float32]
 
+_BLOCK = 256  # frames correlated at once: what they need stays in the cache
+
 
 def windowed_sinc(time: Floats, cutoff: float, zeros: int) -> Floats:
     """Low-pass filter of Kaldi's resampling at these times (s): a sinc under a Hann window ``zeros`` zeros wide.
@@ -79,18 +81,9 @@ class Resampler:
         return astype(resampled.reshape(*samples.shape[:-1], steps * phases)[..., :count], samples.dtype)
 
 
-def samples_out(samples_in: int, options: PitchOptions, *, finished: bool) -> int:
-    """Samples there are at the lower rate once so many have come in (Kaldi: LinearResample::GetNumOutputSamples).
-
-    Those whose filter reaches past the end wait for more audio, unless the audio is finished.
-    """
-    rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
-    ticks = math.lcm(rate_in, rate_out)
-    interval = samples_in * (ticks // rate_in)
-    if not finished:
-        width = np.float32(options.lowpass_filter_width / (2.0 * as_float32(options.lowpass_cutoff)))
-        interval -= math.floor(width * np.float32(ticks))
-    return max(0, -(-interval // (ticks // rate_out)))
+def num_resampled(samples: int, options: PitchOptions) -> int:
+    """Samples there are at the lower rate for so many of whole audio."""
+    return -(-samples * int(options.resample_frequency) // int(options.sample_frequency))
 
 
 def downsampled(samples: Array, options: PitchOptions) -> Array:
@@ -101,7 +94,7 @@ def downsampled(samples: Array, options: PitchOptions) -> Array:
         as_float32(options.lowpass_cutoff),
         options.lowpass_filter_width,
     )
-    return resampler(samples, samples_out(samples.shape[-1], options, finished=True))
+    return resampler(samples, num_resampled(samples.shape[-1], options))
 
 
 @dataclass(frozen=True)
@@ -232,6 +225,19 @@ def correlations(windows: Array, size: int, first_lag: int, last_lag: int) -> tu
     band = band - np.tri(span, last_lag - first_lag + 1, -size, dtype=np.float32)
     energies = (centred[..., first_lag : last_lag + size] ** 2) @ astype(as_like(band, centred), centred.dtype)
     return inner, (base**2).sum(-1)[..., None] * energies
+
+
+def correlate(signal: Array, frames: int, options: PitchOptions) -> tuple[Array, Array]:
+    """Inner products and norms of each frame at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``."""
+    lags = Lags.of(options)
+    windows = frame_windows(signal, frames, options)
+    blocks = [
+        correlations(windows[..., start : start + _BLOCK, :], options.window_size, lags.first, lags.last)
+        for start in range(0, frames, _BLOCK)
+    ]
+    inner, norm = zip(*blocks, strict=True)
+    xp = namespace(signal)
+    return xp.concatenate(inner, -2), xp.concatenate(norm, -2)
 
 
 def nccf(inner: Array, norm: Array, ballast: Any) -> Array:

@@ -7,60 +7,75 @@ they meet; here the states of all utterances are searched at once. Both find the
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.arrays import Array
+if TYPE_CHECKING:
+    import torch
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-Backpointers = npt.NDArray[np.int16]
+States = npt.NDArray[np.int16]
 
-# Distances at which points are compared before the hull is taken: all that matters is how much they leave for later.
-_FAR = (1, 2, 4, 8, 16, 32, 64, 128)
-_NEAR = (1, 2, 3, 4, 6, 8)
+# Distances at which points are compared, besides their neighbours, to sieve out those that no state comes from. They
+# decide on the speed alone: what is left is compared with its neighbours until nothing more falls out.
+_FAR = (1, 4, 16, 64)
+_NEAR = ((2, 4, 8, 16), (2, 4))
+
+# Costs differ by at most 2 within a frame (a correlation lies in -1 to 1), and paths by what a step may cost beyond
+# that: nothing is worth as much as this.
+_NEVER_WORTH = 16.0
 
 
 class PredecessorSearch:
     """The best predecessor of every state, for a batch of utterances at one step.
 
-    ``min over j of cost[j] + f (i - j)^2`` equals ``f i^2 + min over j of (cost[j] + f j^2) - 2 f i j``: the state
-    ``j`` that the minimum is at is the vertex of the lower convex hull of the points ``(j, cost[j] + f j^2)`` at which
-    the hull's slope passes ``2 f i`` (Felzenszwalb & Huttenlocher, "Distance transforms of sampled functions", 2012).
-    So there is nothing to compare state by state once the hull is known: its edges' slopes cut the states into runs.
+    The minimum over ``j`` of ``cost[j] + factor * (i - j)**2`` is where ``height[j] - i * j`` is least, with
+    ``height[j] = cost[j] / (2 factor) + j**2 / 2``. That is a vertex of the lower convex hull of the points ``(j,
+    height[j])``: the one at which the hull's slope passes ``i`` (Felzenszwalb & Huttenlocher, "Distance transforms of
+    sampled functions", 2012). So an edge of the hull with slope ``s`` says that the states up to ``s`` come from its
+    left end or before, and those after ``s`` from its right end or later. States are whole numbers: a point whose two
+    edges have no whole number between them is nobody's predecessor, and need not be looked at any further.
 
-    The utterances lie on one line, far enough apart that no path could gain by going from one to another: one hull
-    serves them all.
+    The utterances lie on one line, so far apart that no path could gain by going from one to another: one hull serves
+    them all.
 
     Parameters
     ----------
     states
         Number of states of an utterance.
     factor
-        The cost of a step of one state; of ``n`` states it is ``n^2`` times that.
-    batch
-        The largest number of utterances at once.
+        The cost of a step of one state, positive; of ``n`` states it is ``n**2`` times that.
+    utterances
+        How many are searched at once, at most.
     """
 
-    # Costs of one frame differ by at most 2 (a correlation lies in -1 to 1) and what a step may cost: far less than
-    # this.
-    _APART = 16.0
-
-    def __init__(self, states: int, factor: float, batch: int) -> None:
+    def __init__(self, states: int, factor: float, utterances: int) -> None:
         self.states = states
-        self.factor = factor
-        gap = states + math.ceil(math.sqrt(self._APART / factor))
-        self.place = (np.arange(batch)[:, None] * float(gap) + np.arange(states)).ravel()
-        self.parabola = factor * self.place**2
-        self.row_start = np.repeat(np.arange(batch) * float(states), states)
-        self.from_place = self.row_start - np.repeat(np.arange(batch) * float(gap), states)
-        self.far = [(k, 1.0 / (self.place[k:] - self.place[:-k])) for k in _FAR if k < len(self.place)]
+        self.scale = 0.5 / factor
+        far = [k for k in _FAR if k < states]
+        width = states + far[-1]  # points at infinity part the utterances from each other
+        row, column = np.divmod(np.arange(utterances * width), width)
+        gap = states + math.ceil(math.sqrt(_NEVER_WORTH / factor))
+        self.place = row * float(gap) + column
+        self.parabola = 0.5 * self.place**2
+        self.index = row * states + column
+        self.row_start = row * float(states)
+        self.row_end = self.row_start + states
+        self.past_place = self.index - self.place + 1.0
+        self.far = [(k, 1.0 / k) for k in far]
+        self.local_parabola = 0.5 * np.arange(states) ** 2.0
+        # A state lies in 0 to states - 1 whatever the slopes are; and nothing comes from a point at infinity.
+        self.at_least = np.where(column < states, -1.0, np.inf)
+        self.at_most = np.where(column < states, states - 1.0, -np.inf)
+        self.height = np.full((utterances, width), 1e100)
+        self.before, self.after, self.slope = (np.empty(utterances * width) for _ in range(3))
 
     def __call__(self, costs: Floats) -> Indices:
         """For each state, where in ``costs`` its best predecessor is; the earlier one of two as good.
@@ -74,175 +89,197 @@ class PredecessorSearch:
         -------
         ``(utterances * states,)`` indices into the flat ``costs``.
         """
-        count = costs.size
-        points = costs.ravel() + self.parabola[:count]
-        vertices, slopes = self._hull(points)
-        # The first place from which on the right end of an edge is better than its left end, as a flat index in its row
-        cut = np.floor(slopes / (2.0 * self.factor)) + 1.0
-        right = vertices[1:]
-        cut += self.from_place.take(right)
-        np.maximum(cut, self.row_start.take(right), out=cut)
-        np.minimum(cut, self.row_start.take(vertices[:-1]) + self.states, out=cut)
-        runs = np.diff(cut.astype(np.int64), prepend=0, append=count)
-        return np.repeat(vertices, runs)
+        points = self._sieved_points(costs)
+        place = self.place.take(points)
+        height = costs.ravel().take(self.index.take(points)).astype(np.float64)
+        height *= self.scale
+        height += self.parabola.take(points)
+        for distances in chain(_NEAR, repeat(())):
+            slopes, kept = _sieve(place, height, distances)
+            if len(kept) == len(points):
+                break
+            points, place, height = points.take(kept), place.take(kept), height.take(kept)
+        # The first state after each edge's slope, as an index into its utterance's part of the flat costs.
+        cut = np.floor(slopes)
+        cut += self.past_place.take(points[1:])
+        np.maximum(cut, self.row_start.take(points[1:]), out=cut)
+        np.minimum(cut, self.row_end.take(points[:-1]), out=cut)
+        bounds = np.empty(len(points) + 1, np.int64)
+        bounds[0], bounds[1:-1], bounds[-1] = 0, cut, costs.size
+        return np.repeat(self.index.take(points), bounds[1:] - bounds[:-1])
 
-    def _hull(self, points: Doubles) -> tuple[Indices, Doubles]:
-        """Vertices of the lower hull (flat indices), and the slopes of the edges between them."""
-        vertices = np.flatnonzero(_below_chords(points, self._far_slopes(points)))
-        place, height = self.place.take(vertices), points.take(vertices)
-        near = ((k, (height[k:] - height[:-k]) / (place[k:] - place[:-k])) for k in _NEAR if k < len(vertices))
-        below = _below_chords(height, near)
-        while True:
-            kept = np.flatnonzero(below)
-            if len(kept) < len(vertices):
-                vertices, place, height = vertices.take(kept), place.take(kept), height.take(kept)
-            slopes = np.diff(height) / np.diff(place)
-            below = np.ones(len(vertices), bool)
-            np.less(slopes[:-1], slopes[1:], out=below[1:-1])
-            if below.all():
-                return vertices, slopes
-
-    def _far_slopes(self, points: Doubles) -> Iterator[tuple[int, Doubles]]:
+    def _sieved_points(self, costs: Floats) -> Indices:
+        """Points that may be predecessors, by what they are compared with at a few distances."""
+        utterances, states = costs.shape
+        heights = self.height[:utterances]
+        inside = heights[:, :states]
+        np.multiply(costs, self.scale, out=inside)
+        inside += self.local_parabola
+        height = heights.ravel()
+        before, after, slope = (each[: len(height)] for each in (self.before, self.after, self.slope))
+        np.copyto(before, self.at_least[: len(height)])
+        np.copyto(after, self.at_most[: len(height)])
         for k, inverse in self.far:
-            slope = points[k:] - points[:-k]
-            if len(slope):
-                slope *= inverse[: len(slope)]
-                yield k, slope
+            rise = np.subtract(height[k:], height[:-k], out=slope[k:])
+            rise *= inverse
+            np.maximum(before[k:], rise, out=before[k:])
+            np.minimum(after[:-k], rise, out=after[:-k])
+        np.floor(before, out=before)
+        np.floor(after, out=after)
+        return np.flatnonzero(before < after)
 
 
-def _below_chords(points: Doubles, slopes: Iterator[tuple[int, Doubles]]) -> npt.NDArray[np.bool_]:
-    """Which points lie below every chord from an earlier to a later point: all vertices of the lower hull do.
+def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[Doubles, Indices]:
+    """Slopes from each point to the next; and the points with a whole number between the slopes before and after them.
 
-    ``slopes`` gives, for some distances k, the slopes from each point to the one k places later.
+    They are compared with their neighbours, and with those that lie so many places before and after.
     """
-    steepest_before = np.full(len(points), -np.inf)
-    flattest_after = np.full(len(points), np.inf)
-    for k, slope in slopes:
-        np.maximum(steepest_before[k:], slope, out=steepest_before[k:])
-        np.minimum(flattest_after[:-k], slope, out=flattest_after[:-k])
-    return steepest_before < flattest_after
+    slopes = height[1:] - height[:-1]
+    slopes /= place[1:] - place[:-1]
+    before, after = np.empty_like(height), np.empty_like(height)
+    before[0], after[-1] = -np.inf, np.inf
+    before[1:] = after[:-1] = slopes
+    for k in distances:
+        far_slopes = height[k:] - height[:-k]
+        far_slopes /= place[k:] - place[:-k]
+        np.maximum(before[k:], far_slopes, out=before[k:])
+        np.minimum(after[:-k], far_slopes, out=after[:-k])
+    np.floor(before, out=before)
+    np.floor(after, out=after)
+    return slopes, np.flatnonzero(before < after)
 
 
-@functools.lru_cache(maxsize=4)
-def _search(states: int, factor: float, batch: int) -> PredecessorSearch:
-    return PredecessorSearch(states, factor, batch)
-
-
-def advance(costs: Floats, factor: float, batch: int) -> tuple[Floats, Backpointers]:
-    """One step: the cost of the cheapest path to each state before its local cost, and where that path comes from.
+class Search:
+    """Takes the costs of the cheapest paths of a batch of utterances from frame to frame.
 
     Parameters
     ----------
-    costs
-        ``(utterances, states)``: the cheapest path to each state of the frame before.
-    factor
-        Cost of a step of one state.
-    batch
-        Most utterances there will be in this search; tables are made for so many.
-
-    Returns
-    -------
-    ``(utterances, states)`` float32 costs and int16 states.
-    """
-    states = costs.shape[1]
-    if factor == 0.0:  # any step is free
-        best = costs.argmin(1)
-        came_from = np.broadcast_to(best[:, None], costs.shape).astype(np.int16)
-        return np.repeat(costs.min(1)[:, None], states, axis=1), came_from
-    source = _search(states, factor, batch)(costs)
-    step = np.subtract(_flat_indices(batch, states)[: costs.size], source).astype(np.float32)
-    # Kaldi's order of float operations: squared whole number, times the factor, plus the cost.
-    step *= step
-    step *= np.float32(factor)
-    step += costs.ravel().take(source)
-    back = source.reshape(costs.shape) - np.arange(0, costs.size, states)[:, None]
-    return step.reshape(costs.shape), back.astype(np.int16)
-
-
-@functools.lru_cache(maxsize=4)
-def _flat_indices(batch: int, states: int) -> Indices:
-    return np.arange(batch * states)
-
-
-def normalised(costs: Floats) -> Floats:
-    """Costs less the lowest of each utterance, as Kaldi keeps them, so that float32 is precise enough."""
-    return costs - costs.min(-1, keepdims=True)
-
-
-class Paths:
-    """The search over a batch of utterances, frame by frame.
-
-    Parameters
-    ----------
-    lengths
-        Frames of each utterance, longest first.
     states
         Number of states.
     factor
-        Cost of a step of one state.
+        The cost of a step of one state; of ``n`` states it is ``n**2`` times that.
+    utterances
+        How many are searched at once, at most.
     """
 
-    def __init__(self, lengths: Sequence[int], states: int, factor: float) -> None:
-        self.lengths = np.asarray(lengths)
+    def __init__(self, states: int, factor: float, utterances: int) -> None:
+        self.states = states
         self.factor = factor
-        self.costs = np.zeros((len(lengths), states), np.float32)
-        self.backpointers: list[Backpointers] = []
-        self.best: list[npt.NDArray[np.int16]] = []
+        self._predecessors = PredecessorSearch(states, factor, utterances) if factor > 0 else None
+        self._flat = np.arange(utterances * states)
+        self._state = np.tile(np.arange(states, dtype=np.int16), utterances)
 
-    def active(self, frame: int) -> int:
-        """Utterances that have this frame: the first so many."""
-        return int(np.count_nonzero(self.lengths > frame))
+    def step(self, costs: Floats, local: Floats) -> tuple[Floats, States, States]:
+        """Go one frame on.
 
-    def advance(self, local: Floats) -> None:
-        """Take one more frame: ``local`` are the local costs ``(utterances that go on, states)``."""
-        costs, back = advance(self.costs[: len(local)], self.factor, len(self.lengths))
-        costs += local
-        self.best.append(costs.argmin(1).astype(np.int16))
-        self.costs = normalised(costs)
-        self.backpointers.append(back)
+        Parameters
+        ----------
+        costs
+            ``(utterances, states)``: the cheapest path to each state of the frame before; zeros before the first frame.
+        local
+            ``(utterances, states)``: local costs of this frame.
 
-    def trace(self) -> list[npt.NDArray[np.int16]]:
-        """The states of the cheapest path of each utterance: a list of ``(frames,)``."""
-        found = np.zeros((len(self.lengths), len(self.best)), np.int16)
-        state = np.zeros(len(self.lengths), np.int16)
-        going_on = 0
-        for frame in range(len(self.best) - 1, -1, -1):
-            utterances = len(self.best[frame])
-            state[going_on:utterances] = self.best[frame][going_on:]
-            going_on = utterances
-            found[:utterances, frame] = state[:utterances]
-            state[:utterances] = self.backpointers[frame][np.arange(utterances), state[:utterances]]
-        return [row[:length] for row, length in zip(found, self.lengths, strict=True)]
+        Returns
+        -------
+        costs
+            The same for this frame, less each utterance's lowest, which keeps float32 precise (as in Kaldi).
+        predecessors
+            ``(utterances, states)``: the state before on each of these paths.
+        best
+            ``(utterances,)``: the state that the cheapest path of all leads to.
+        """
+        if self._predecessors is None:  # any step is free
+            best = costs.argmin(1)
+            source = np.repeat(best + self._flat[: costs.size : self.states], self.states)
+        else:
+            source = self._predecessors(costs)
+        moved = source - self._flat[: costs.size]
+        # In Kaldi's order of float operations: the squared number of states, times the factor, plus the cost.
+        total = moved.astype(np.float32)
+        total *= total
+        total *= np.float32(self.factor)
+        total += costs.ravel().take(source)
+        total = total.reshape(costs.shape)
+        total += local
+        best = total.argmin(1)
+        total -= total[np.arange(len(best)), best][:, None]
+        back = moved.astype(np.int16)
+        back += self._state[: costs.size]
+        return total, back.reshape(costs.shape), best.astype(np.int16)
 
 
-def cheapest_paths(local: Array, factor: float, lengths: Any = None) -> Any:
-    """States of the cheapest paths, for tensors on any device: ``(utterances, frames, states)`` -> ``(utterances,
-    frames)``.
+class Lattice:
+    """What the search found for an utterance.
+
+    Attributes
+    ----------
+    predecessors
+        ``(frames, states)``: the state before on the cheapest path to each state.
+    best
+        ``(frames,)``: the state that the cheapest path up to each frame ends in.
+    """
+
+    def __init__(self, frames: int, states: int) -> None:
+        self.predecessors: States = np.empty((frames, states), np.int16)
+        self.best: States = np.empty(frames, np.int16)
+
+    def path(self) -> States:
+        """States of the cheapest path: ``(frames,)``."""
+        path = np.full(len(self.best), -1, np.int16)
+        self.retrace(path, len(path))
+        return path
+
+    def retrace(self, path: States, end: int) -> None:
+        """Write the cheapest path of the first ``end`` frames over another one, back to where the two are one."""
+        state = int(self.best[end - 1]) if end else 0
+        for frame in range(end - 1, -1, -1):
+            if path[frame] == state:
+                return
+            path[frame] = state
+            state = int(self.predecessors[frame, state])
+
+    def latency(self, end: int, most: int) -> int:
+        """Frames before ``end`` for which the paths to different states still differ, ``most`` at most."""
+        lowest, highest = 0, self.predecessors.shape[1] - 1
+        for latency in range(min(most, end)):
+            before = self.predecessors[end - 1 - latency]
+            lowest, highest = int(before[lowest]), int(before[highest])
+            if lowest == highest:
+                return latency
+        return min(most, end)
+
+
+def cheapest_paths(local: torch.Tensor, factor: float, lengths: Any = None) -> torch.Tensor:
+    """States of the cheapest paths, for tensors on any device.
 
     Every pair of states is compared, which a GPU does faster than it would find a hull.
 
     Parameters
     ----------
     local
-        Local costs, a tensor.
+        ``(utterances, frames, states)`` local costs.
     factor
         Cost of a step of one state.
     lengths
         ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
+
+    Returns
+    -------
+    ``(utterances, frames)``
     """
     import torch
 
-    costs = torch.zeros_like(local[:, 0])
     utterances, frames, states = local.shape
+    costs = local.new_zeros((utterances, states))
     place = torch.arange(states, device=local.device)
     step = ((place[:, None] - place) ** 2).to(local.dtype) * factor
     back, best = [], []
     for frame in range(frames):
-        cheapest, source = (costs[:, None, :] + step).min(-1)
-        costs = cheapest + local[:, frame]
+        cheapest = (costs[:, None, :] + step).min(-1)
+        costs = cheapest.values + local[:, frame]
         lowest = costs.min(-1)
         costs = costs - lowest.values[:, None]
-        back.append(source)
+        back.append(cheapest.indices)
         best.append(lowest.indices)
     last = torch.as_tensor(frames if lengths is None else lengths, device=local.device).expand(utterances) - 1
     state = torch.zeros(utterances, dtype=torch.long, device=local.device)
@@ -251,4 +288,4 @@ def cheapest_paths(local: Array, factor: float, lengths: Any = None) -> Any:
         state = torch.where(last == frame, best[frame], state)
         path.append(state)
         state = back[frame].gather(-1, state[:, None])[:, 0]
-    return torch.stack(path[::-1], -1) if path else torch.zeros((utterances, 0), dtype=torch.long, device=local.device)
+    return torch.stack(path[::-1], -1) if path else state.new_zeros((utterances, 0))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_features import compute_and_process_pitches
+from kaldi_compat.pitch_features import process_pitch
+from kaldi_compat.pitch_online import first_pass_features
+from kaldi_compat.pitch_tracker import track_pitches
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.pipeline import behind, has_second_core
 from kaldi_compat.programs.pitch import first_channels, write_pitch
@@ -45,4 +47,10 @@ def main(options: Options, source: str, target: str) -> int:
         behind(writer) as writing,
     ):
         audio = first_channels(reader, options.sample_frequency)
-        return write_pitch(compute_and_process_pitches(audio, options, options, KaldiRandom()), writing).status
+        random = KaldiRandom()
+        if options.simulate_first_pass_online:
+            features = ((key, first_pass_features(samples, options, options, random)) for key, samples in audio)
+        else:
+            tracks = track_pitches(audio, options)
+            features = ((key, process_pitch(track, options, generator=random)) for key, track in tracks)
+        return write_pitch(features, writing).status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions
+from kaldi_compat.pitch_online import first_pass_pitch
 from kaldi_compat.pitch_tracker import track_pitches
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.pipeline import behind, has_second_core
@@ -31,4 +32,8 @@ def main(options: PitchOptions, source: str, target: str) -> int:
         behind(writer) as writing,
     ):
         audio = first_channels(reader, options.sample_frequency)
-        return write_pitch(track_pitches(audio, options), writing).status
+        if options.simulate_first_pass_online:
+            tracks = ((key, first_pass_pitch(samples, options)) for key, samples in audio)
+        else:
+            tracks = track_pitches(audio, options)
+        return write_pitch(tracks, writing).status
