@@ -46,18 +46,17 @@ class Loader:
         """
         name, part = split_range(text)
         if part is None:
-            target = parse_rxfilename(name)
-            return self._read(name, target)
+            return self._read(parse_rxfilename(name))
         return extract_range(self._whole(name), part, name)
 
     def _whole(self, name: str) -> Any:
         """An object of which ranges are wanted: the next line often names another range of the same one."""
         last = self._last
         if last is None or last[0] != name:
-            last = self._last = (name, self._read(name, parse_rxfilename(name)))
+            last = self._last = (name, self._read(parse_rxfilename(name)))
         return last[1]
 
-    def _read(self, name: str, target: Rxfilename) -> Any:
+    def _read(self, target: Rxfilename) -> Any:
         if target.kind == "file" and (file := self._files.get(target.path)).regular:
             return self._codec.read(file.source(target.offset or 0))
         with open_input(target, pipes=self._pipes, files=self._files) as opened:

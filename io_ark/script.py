@@ -52,8 +52,8 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     parts = line.split(None, 1)
     if len(parts) < 2:
         raise FormatError(_bad_line(number, line), file=name)
-    rest = parts[1].rstrip()
-    return parts[0].decode("utf-8", "surrogateescape"), rest.decode("utf-8", "surrogateescape")
+    key, rest = parts
+    return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
 
 
 def _bad_line(number: int, line: bytes) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
@@ -139,6 +140,20 @@ class Source:
         self._at = min(at + limit, self._end)
         return bytes(self._window[at : self._at])
 
+    def read_lines(self) -> Iterator[bytes]:
+        r"""The lines up to the end of the source, without their ``\n``, each as soon as it has come."""
+        begun: list[bytes] = []
+        while piece := self.read_some(LARGE_WINDOW):
+            first, newline, rest = piece.partition(b"\n")
+            begun.append(first)
+            if newline:
+                yield b"".join(begun)
+                *lines, last = rest.split(b"\n")
+                yield from lines
+                begun = [last]
+        if any(begun):
+            yield b"".join(begun)
+
     def read_line(self) -> bytes:
         r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""
         line = self.read_until(b"\n")
@@ -169,6 +184,8 @@ class Source:
 
     def read_token(self) -> bytes:
         """The bytes up to the next white space, which stays unread, after any before them; b"" at the end."""
+        if self._at == self._end:
+            self._fill(1)
         match = _TOKEN.match(self._window, self._at, self._end)
         if match:
             self._at = match.end()
@@ -332,24 +349,46 @@ class FileSource(StreamSource):
 
     def _fill(self, count: int) -> bool:
         start = self._base + self._at
-        kept = self._window[self._at : self._end]
-        wanted = max(count, self._step) - len(kept)
+        window: bytes = self._window[self._at : self._end]
+        wanted = count if count > self._step else self._step
         self._step = min(2 * self._step, LARGE_WINDOW)
-        try:
-            fresh = os.pread(self._descriptor, wanted, start + len(kept))
-            while len(kept) + len(fresh) < count and (
-                more := os.pread(self._descriptor, wanted - len(fresh), start + len(kept) + len(fresh))
-            ):
-                fresh += more
-        except OSError as error:
-            raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=start) from error
-        self._window = kept + fresh if kept else fresh
+        while len(window) < count:
+            try:
+                more = os.pread(self._descriptor, wanted - len(window), start + len(window))
+            except OSError as error:
+                raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=start) from error
+            if not more:
+                break
+            window = window + more if window else more
+        self._window = window
         self._base = start
         self._at = 0
-        self._end = len(self._window)
+        self._end = len(window)
         return self._end > 0
 
-    def _readinto(self, target: memoryview, offset: int) -> int:
+    def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        kind = np.dtype(dtype)
+        size = count * kind.itemsize
+        if 0 <= size <= self._end - self._at:
+            return super().read_array(kind, count)
+        # What the window has of it is read again: that takes less than to put two pieces together.
+        start = self._base + self._at
+        if not 0 <= size <= self._size - start:
+            self._check(size)
+        array = np.empty(count, kind)
+        got = self._readinto(array, start)
+        while got < size:
+            more = self._readinto(array.view(np.uint8)[got:], start + got)
+            if more == 0:
+                self._truncated(size, got)
+            got += more
+        self._base = start + size
+        self._window = b""
+        self._at = self._end = 0
+        self._step = SMALL_WINDOW
+        return array
+
+    def _readinto(self, target: Any, offset: int) -> int:
         try:
             return os.preadv(self._descriptor, [target], offset)
         except OSError as error:

@@ -165,12 +165,10 @@ class SequentialReader(Generic[Value]):
     def _script(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
         loader = Loader(kind, pipes=pipes, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
-            source = opened.source
-            number = 0
-            while not source.at_end():
-                number += 1
+            name = opened.source.name
+            for number, line in enumerate(opened.source.read_lines(), 1):
                 try:
-                    key, rxfilename = split_line(source.read_line(), source.name, number)
+                    key, rxfilename = split_line(line, name, number)
                     load = self._loading(loader, key, rxfilename)
                     if table.permissive:
                         load = ready(load())

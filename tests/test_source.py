@@ -53,7 +53,7 @@ def sources(data: bytes, folder: Path, step: int = 7) -> Iterator[list[Source]]:
 Step = tuple[str, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["peek", "read", "array", "skip", "line", "token", "until", "space", "some"]),
+        st.sampled_from(["peek", "read", "array", "skip", "line", "lines", "token", "until", "space", "some"]),
         st.integers(0, 9000),
     ),
     max_size=12,
@@ -69,6 +69,7 @@ def act(source: Source, step: Step) -> object:
         "array": lambda: source.read_array("<u2", count // 2).tobytes(),
         "skip": lambda: source.skip(count),
         "line": source.read_line,
+        "lines": lambda: list(source.read_lines()) if count > 8000 else None,
         "token": source.read_token,
         "until": lambda: source.read_until(b"\xff]"),
         "space": source.skip_space,
@@ -172,3 +173,17 @@ def test_errors_say_where(tmp_path: Path) -> None:
         source.fail("odd")
     with pytest.raises(OpenError):
         BytesSource(b"0123", 5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([b"", b"a", b"bc d", b"x" * 5000])),
+    ended=st.booleans(),
+    trickle=st.integers(1, 9000),
+)
+def test_lines_are_those_of_the_bytes(lines: list[bytes], ended: bool, trickle: int) -> None:
+    data = b"\n".join(lines) + (b"\n" if ended else b"")
+    expected = data.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    assert list(StreamSource(Trickle(data, trickle)).read_lines()) == expected

@@ -1,0 +1,198 @@
+"""Reading and writing archives, side by side with kaldiio and kaldi_native_io, in one process and one run.
+
+python benchmarks/archives.py [--rounds 9] [--work DIR] [--lines 10000000]
+
+Files are in the page cache. In each round every library does the same work in turn; printed are the least time of each
+(that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer.
+Last, a script file of ``--lines`` lines is opened: time, and memory of our own (the mapped file is the page cache's).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import kaldi_native_io
+import kaldiio
+import numpy as np
+
+import io_ark
+
+Work = Callable[[], None]
+OURS = "io_ark"
+
+
+def drain(entries: Iterable[tuple[str, Any]]) -> None:
+    for _ in entries:
+        pass
+
+
+def native(reader: Any) -> None:
+    with reader:
+        drain(reader)
+
+
+def look_up(table: Mapping[str, Any], keys: Iterable[str]) -> None:
+    for key in keys:
+        table[key]
+
+
+def write(writer: Any, table: Mapping[str, Any]) -> None:
+    with writer:
+        for key, value in table.items():
+            writer[key] = value
+
+
+def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
+    """The archives that are read: 500 matrices of 500 x 80 (80 MB), compressed, as text (a tenth), and int vectors."""
+    rng = np.random.default_rng(0)
+    matrices = {f"utt{i:05}": (rng.standard_normal((500, 80)) * 3 + 10).astype(np.float32) for i in range(count)}
+    small = {f"utt{i:05}": rng.standard_normal((2, 4)).astype(np.float32) for i in range(20 * count)}
+    ints = {f"utt{i:05}": rng.integers(0, 4000, 1000).astype(np.int32) for i in range(count)}
+    few = dict(list(matrices.items())[: count // 10])
+    for name, kind, table, options, binary in (
+        ("float", "matrix", matrices, {}, "b"),
+        ("small", "matrix", small, {}, "b"),
+        ("compressed", "compressed-matrix", matrices, {"method": 2}, "b"),
+        ("ints", "int-vector", ints, {}, "b"),
+        ("text", "matrix", few, {}, "t"),
+    ):
+        with io_ark.Writer(kind, f"ark,scp,{binary}:{folder}/{name}.ark,{folder}/{name}.scp", **options) as writer:
+            write(writer, table)
+    return {"float": matrices, "small": small, "compressed": matrices, "ints": ints, "text": few}
+
+
+def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
+    """Who does what, by the name of the work."""
+    works: dict[str, dict[str, Work]] = {}
+    for name in tables:
+        ark, scp = f"{folder}/{name}.ark", f"{folder}/{name}.scp"
+        kind = "int-vector" if name == "ints" else "matrix"
+        sequential = getattr(kaldi_native_io, f"Sequential{'Int32Vector' if name == 'ints' else 'FloatMatrix'}Reader")
+        lookup = getattr(kaldi_native_io, f"RandomAccess{'Int32Vector' if name == 'ints' else 'FloatMatrix'}Reader")
+        works[f"read {name} ark"] = {
+            OURS: lambda kind=kind, ark=ark: drain(io_ark.SequentialReader(kind, f"ark:{ark}")),
+            "io_ark.read": lambda ark=ark: drain(io_ark.read(f"ark:{ark}")),
+            "kaldiio": lambda ark=ark: drain(kaldiio.load_ark(ark)),
+            "kaldi_native_io": lambda sequential=sequential, ark=ark: native(sequential(f"ark:{ark}")),
+        }
+        keys = np.random.default_rng(1).permutation(list(tables[name])).tolist()
+        works[f"read {name} scp"] = {
+            OURS: lambda kind=kind, scp=scp: drain(io_ark.SequentialReader(kind, f"scp:{scp}")),
+            "kaldiio": lambda scp=scp: drain(kaldiio.load_scp_sequential(scp)),
+            "kaldi_native_io": lambda sequential=sequential, scp=scp: native(sequential(f"scp:{scp}")),
+        }
+        works[f"look up {name}"] = {
+            OURS: lambda kind=kind, scp=scp, keys=keys: look_up(io_ark.load_scp(scp, kind=kind), keys),
+            "io_ark.load_scp": lambda scp=scp, keys=keys: look_up(io_ark.load_scp(scp), keys),
+            "io_ark mmap": lambda kind=kind, scp=scp, keys=keys: look_up(
+                io_ark.load_scp(scp, kind=kind, mmap=True), keys
+            ),
+            "kaldiio": lambda scp=scp, keys=keys: look_up(kaldiio.load_scp(scp, max_cache_fd=8), keys),
+            "kaldi_native_io": lambda lookup=lookup, scp=scp, keys=keys: look_up(lookup(f"scp:{scp}"), keys),
+        }
+    return works
+
+
+def writing(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
+    """The same for writing."""
+    out = f"{folder}/out.ark"
+    matrices, ints, few = tables["float"], tables["ints"], tables["text"]
+    method = kaldi_native_io.CompressionMethod.kSpeechFeature
+
+    def compress_native() -> None:
+        with kaldi_native_io.CompressedMatrixWriter(f"ark:{out}") as writer:
+            for key, value in matrices.items():
+                writer.write(key, value, method)
+
+    return {
+        "write float": {
+            OURS: lambda: write(io_ark.Writer("matrix", f"ark:{out}"), matrices),
+            "kaldiio": lambda: kaldiio.save_ark(out, matrices),
+            "kaldi_native_io": lambda: write(kaldi_native_io.FloatMatrixWriter(f"ark:{out}"), matrices),
+        },
+        "write compressed": {
+            OURS: lambda: write(io_ark.Writer("compressed-matrix", f"ark:{out}", method=2), matrices),
+            "kaldiio": lambda: kaldiio.save_ark(out, matrices, compression_method=2),
+            "kaldi_native_io": compress_native,
+        },
+        "write ints": {
+            OURS: lambda: write(io_ark.Writer("int-vector", f"ark:{out}"), ints),
+            "kaldiio": lambda: kaldiio.save_ark(out, ints),
+            "kaldi_native_io": lambda: write(kaldi_native_io.Int32VectorWriter(f"ark:{out}"), ints),
+        },
+        "write text": {
+            OURS: lambda: write(io_ark.Writer("matrix", f"ark,t:{out}"), few),
+            "kaldiio": lambda: kaldiio.save_ark(out, few, text=True),
+            "kaldi_native_io": lambda: write(kaldi_native_io.FloatMatrixWriter(f"ark,t:{out}"), few),
+        },
+    }
+
+
+def measure(works: dict[str, dict[str, Work]], rounds: int) -> None:
+    """Run all works in turn, and print the least times and the ratios to the peers."""
+    for name, candidates in works.items():
+        least = dict.fromkeys(candidates, float("inf"))
+        for _ in range(rounds):
+            for who, work in candidates.items():
+                start = time.perf_counter()
+                work()
+                least[who] = min(least[who], time.perf_counter() - start)
+        print(f"{name:22}", end="")
+        for who, seconds in least.items():
+            ratio = "" if who.startswith(OURS) else f" ({seconds / least[OURS]:.2f}x)"
+            print(f"  {who} {1000 * seconds:.1f} ms{ratio}", end="")
+        print(flush=True)
+
+
+def open_long_script(folder: Path, lines: int) -> None:
+    """Write a script file of so many lines, open it, and look keys up."""
+    path = folder / "long.scp"
+    with open(path, "w") as out:
+        for begin in range(0, lines, 100_000):
+            out.writelines(
+                f"spk{i % 5000:05}-utt{i:09} /data/feats/raw_fbank.{i % 100}.ark:{1234 * i}\n"
+                for i in range(begin, min(begin + 100_000, lines))
+            )
+    before, start = private_memory(), time.perf_counter()
+    table = io_ark.load_scp(str(path))
+    opened, held = time.perf_counter() - start, private_memory() - before
+    script = table._script  # type: ignore[attr-defined]
+    keys = [f"spk{i % 5000:05}-utt{i:09}" for i in np.random.default_rng(0).integers(0, lines, 100_000)]
+    start = time.perf_counter()
+    look_up(script, keys)
+    each = (time.perf_counter() - start) / len(keys)
+    print(
+        f"a script of {lines} lines ({path.stat().st_size >> 20} MiB): opened and indexed in {opened:.1f} s, "
+        f"{held / lines:.0f} bytes a line; a key's line found in {1e6 * each:.1f} us"
+    )
+
+
+def private_memory() -> int:
+    """Bytes of memory of this process that are no file's."""
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssAnon"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--lines", type=int, default=10_000_000)
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--only", default="", help="measure only works whose name has this in it")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.work) as name:
+        folder = Path(name)
+        tables = make(folder)
+        works = reading(folder, tables) | writing(folder, tables)
+        measure({name: work for name, work in works.items() if arguments.only in name}, arguments.rounds)
+        if not arguments.only:
+            open_long_script(folder, arguments.lines)
+
+
+if __name__ == "__main__":
+    main()
