@@ -1,7 +1,8 @@
 """The names of the ``kaldi_io`` module that torchaudio removed, over io_ark: keys with tensors.
 
-Each takes an rspecifier (``ark:feats.ark``, ``scp:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
-archive or script, or an open binary file of an archive, and is an iterator of ``(key, tensor)``.
+Each takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
+archive or script (which may be gzipped: ``feats.ark.gz``), or one as an open binary file, and is an iterator of
+``(key, tensor)``.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
 ...     print(key, matrix.shape)
@@ -9,6 +10,7 @@ archive or script, or an open binary file of an archive, and is an iterator of `
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -16,7 +18,8 @@ import torch
 
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
-from io_ark.objects import name_key
+from io_ark.objects import Loader, name_key
+from io_ark.script import Script
 from io_ark.source import StreamSource
 from io_ark.specifier import is_table_rspecifier
 from io_ark.tables import SequentialReader, read_key
@@ -82,6 +85,10 @@ def _tensors(kind: str, table: str, file: FileOrName) -> Entries:
 
 
 def _read(kind: str, table: str, name: str) -> Iterator[tuple[str, Any]]:
+    if name.endswith(".gz") and not is_table_rspecifier(name):
+        with gzip.open(name) as stream:
+            yield from _read_stream(kind, table, stream)  # type: ignore[arg-type]
+        return
     with SequentialReader[Any](kind, name if is_table_rspecifier(name) else f"{table}:{name}") as reader:
         yield from reader
 
@@ -89,9 +96,6 @@ def _read(kind: str, table: str, name: str) -> Iterator[tuple[str, Any]]:
 def _read_stream(kind: str, table: str, stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
     source = StreamSource(stream, str(getattr(stream, "name", "<stream>")))  # type: ignore[arg-type]
     if table == "scp":
-        from io_ark.objects import Loader
-        from io_ark.script import Script
-
         loader = Loader(kind)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
             yield name, loader.load(rxfilename)

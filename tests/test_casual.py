@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from pathlib import Path
 
@@ -213,11 +214,12 @@ def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
                               ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
         with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
             writer["k"] = value
+        (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
         read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
         with open(tmp_path / "a.ark", "rb") as ark, open(tmp_path / "a.scp", "rb") as scp:
             for entries in (
                 read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
-                read_ark(ark), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
+                read_ark(ark), read_ark(f"{tmp_path}/a.ark.gz"), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
             ):  # fmt: skip
                 ((key, tensor),) = list(entries)
                 assert key == "k" and isinstance(tensor, torch.Tensor)
