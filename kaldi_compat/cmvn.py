@@ -99,7 +99,7 @@ def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
         dims: dimensions to skip.
 
     Raises:
-        FeatureError: there is no such dimension.
+        FeatureError: there is no such dimension, or these are no statistics.
 
     >>> import numpy as np
     >>> fake_stats(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
@@ -107,6 +107,8 @@ def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
     """
     if not dims:
         return stats
+    if stats.shape[-2] not in (1, 2):
+        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {stats.shape[-2]}")
     dim = stats.shape[-1] - 1
     if not all(0 <= d < dim for d in dims):
         raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")

@@ -150,6 +150,7 @@ def test_apply_cmvn_options_that_do_not_go_together(capsys: Stderr) -> None:
         (["--utt2spk=ark:x", "all.mat"], "is ark: missing?"),
         (["--skip-dims=1,2", "all.mat"], "--skip-dims: expected integers with colons"),
         (["--skip-dims=3", "all.mat"], "u0: dimensions to skip must lie in 0 to 2: 3"),
+        (["--skip-dims=1", mat("three.mat", np.ones((3, 4)))], "u0: CMVN statistics have two rows"),
         ([mat("wrong.mat", np.ones((2, 9)))], "u0: CMVN statistics of shape (2, 9) do not fit"),
         ([mat("nothing.mat", np.zeros((2, 4)))], "u0: too little to normalize by"),
     ):
@@ -379,7 +380,7 @@ def test_compare_feats(capsys: Stderr) -> None:
     other = save("other.ark", {"u0": values["u0"][:-1]})
     assert compare_feats.main([one, other]) == 1
     err = capsys.readouterr().err
-    assert "Shapes differ for utterance u0" in err
+    assert "Shapes differ, or are empty, for utterance u0" in err
     assert "Second table has no feature for utterance u1" in err
 
 

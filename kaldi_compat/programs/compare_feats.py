@@ -72,8 +72,10 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix])
             counts.failed += 1
             continue
         others = other[key]
-        if feats.shape != others.shape:
-            logger.warning("Shapes differ for utterance %s, %s vs. %s, skipping it.", key, feats.shape, others.shape)
+        if feats.shape != others.shape or feats.size == 0:
+            logger.warning(
+                "Shapes differ, or are empty, for utterance %s: %s and %s; skipping it.", key, feats.shape, others.shape
+            )
             counts.failed += 1
             continue
         if not counts.done:

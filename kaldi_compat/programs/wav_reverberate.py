@@ -47,6 +47,8 @@ def main(options: Options, source: str, target: str) -> int:
         logger.warning("--rir-channel and --noise-channel are not used, as --multi-channel-output is true.")
     wave = read_wave(source)
     room = read_wave(options.impulse_response) if options.impulse_response else None
+    if room is not None and not room.samples.any():
+        logger.warning("The impulse response %s is silent, and so is the speech after it.", options.impulse_response)
     noises = read_noises(options, wave.sample_frequency)
     if options.multi_channel_output:
         if room is None:
