@@ -25,6 +25,7 @@ from kaldi_compat.cmvn import (
 )
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.options import CmvnOptions, SlidingCmvnOptions
+from kaldi_compat.postprocessing import Cmvn
 
 INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
 STATS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "cmvn_utt.ark")))
@@ -234,3 +235,30 @@ def test_gradients() -> None:
     x = torch.randn(8, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=3, norm_vars=True)), x)
     assert torch.autograd.gradcheck(lambda x: normalize_utterances(x, VARS), x)
+
+
+def test_module_with_statistics_of_a_corpus() -> None:
+    features = torch.randn(30, 3) * 5 + 7
+    stats = cmvn_stats(features.numpy())
+    module = Cmvn(stats, norm_vars=True, skip_dims=[1])
+    wanted = apply_cmvn(features, fake_stats(stats, [1]), VARS)
+    assert torch.equal(module(features), wanted)
+    assert torch.equal(module.half()(features), wanted), "a model in half precision must not round the statistics"
+    batch, lengths = module(features[None], torch.tensor([20]))
+    assert lengths.tolist() == [20]
+    assert torch.equal(batch[0, :20], wanted[:20])
+    assert not batch[0, 20:].any()
+    assert [each.shape[0] for each in module([features, features[:4]])] == [30, 4]
+    back = Cmvn(stats, norm_vars=True, reverse=True)(Cmvn(stats, norm_vars=True)(features))
+    torch.testing.assert_close(back, features)
+
+
+def test_what_the_module_refuses() -> None:
+    with pytest.raises(FeatureError, match="count 0 frames"):
+        Cmvn(np.zeros((2, 4)))
+    with pytest.raises(FeatureError, match="statistics of dimension 3, features of 4"):
+        Cmvn(np.ones((2, 4)))(torch.zeros(5, 4))
+    with pytest.raises(OptionError, match="given statistics only"):
+        Cmvn(reverse=True)
+    with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
+        Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]
