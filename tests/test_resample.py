@@ -1,0 +1,57 @@
+"""Resampling: Kaldi's filters, lengths and edges. Kaldi's own numbers are among the stored cases of each feature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat import OptionError, resample
+from kaldi_compat.resample import linear_resample, num_resampled
+
+RATES = [8000, 11025, 16000, 22050, 44100, 48000]
+
+
+@given(st.integers(0, 2000), st.sampled_from(RATES), st.sampled_from(RATES))
+def test_samples_that_begin_within_the_audio(length: int, rate_in: int, rate_out: int) -> None:
+    """Kaldi counts the n with n / rate_out < length / rate_in."""
+    count = num_resampled(length, rate_in, rate_out)
+    assert count * rate_in >= length * rate_out
+    assert count == 0 or (count - 1) * rate_in < length * rate_out
+    assert resample(torch.zeros(2, length), rate_in, rate_out).shape == (2, count)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from(RATES), st.sampled_from(RATES), st.floats(100, 2500))
+def test_a_sine_stays_a_sine(rate_in: int, rate_out: int, frequency: float) -> None:
+    ours = resample(torch.sin(torch.arange(rate_in // 10) / rate_in * 2 * np.pi * frequency), rate_in, rate_out).numpy()
+    exact = np.sin(np.arange(len(ours)) / rate_out * 2 * np.pi * frequency)
+    inside = slice(len(ours) // 10, -len(ours) // 10)
+    assert np.abs(ours - exact)[inside].max() < 0.02
+
+
+@pytest.mark.parametrize(("rate_in", "rate_out"), [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 4000)])
+def test_against_the_sum_written_out(rate_in: int, rate_out: int) -> None:
+    """Each output sample is the windowed sinc around its time, over the input's samples."""
+    x = np.random.default_rng(0).normal(size=200)
+    cutoff, zeros = 0.99 * 0.5 * min(rate_in, rate_out), 6
+    ours = linear_resample(torch.from_numpy(x), rate_in, rate_out, cutoff, zeros).numpy()
+    t = np.arange(len(ours))[:, None] / rate_out - np.arange(200) / rate_in
+    kernel = 2 * cutoff * np.sinc(2 * cutoff * t) * 0.5 * (1 + np.cos(2 * np.pi * cutoff / zeros * t))
+    kernel = np.where(np.abs(t) < zeros / (2 * cutoff), kernel, 0) / rate_in
+    np.testing.assert_allclose(ours, kernel @ x, atol=1e-5)
+
+
+def test_a_batch_is_its_rows() -> None:
+    x = torch.randn(3, 500, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(resample(x, 16000, 11025), torch.stack([resample(row, 16000, 11025) for row in x]))
+
+
+@pytest.mark.parametrize(
+    ("rate_in", "rate_out", "cutoff", "zeros"), [(0, 1, 1, 1), (8000, 4000, 3000, 6), (8, 8, 2, 0)]
+)
+def test_filters_that_cannot_be(rate_in: int, rate_out: int, cutoff: float, zeros: int) -> None:
+    with pytest.raises(OptionError, match="cannot resample"):
+        linear_resample(torch.zeros(10), rate_in, rate_out, cutoff, zeros)
