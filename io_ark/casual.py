@@ -172,7 +172,7 @@ def load_scp(
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     loader = Loader(codec, pipes=pipes, files=OpenFiles(max_open_files, mmap=mmap))
-    return ScriptTable(Script.open(rxfilename, pipes=pipes), loader.load)
+    return ScriptTable(Script.open(rxfilename, pipes=pipes), loader.load_value)
 
 
 def writer(

@@ -19,15 +19,17 @@ _SEGMENT_FIELDS = "<segment> <recording> <start> <end> [<channel>]"
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a recording: a line of a ``segments`` file without its key.
+    """A stretch of a recording: a line of a ``segments`` file.
 
     Attributes:
+        key: the segment's name.
         recording: the key of the recording.
         start: where it starts, in seconds.
         end: where it ends, in seconds; :data:`TO_THE_END` (-1) is the recording's end.
         channel: the channel, from 0; None where the line names none.
     """
 
+    key: str
     recording: str
     start: float
     end: float
@@ -46,7 +48,7 @@ class Segment:
                 and not the one named.
 
         >>> wave = Wave(8000.0, np.zeros((1, 8000), np.int16))
-        >>> Segment("a", 0.25, 0.5).cut(wave).samples.shape
+        >>> Segment("a", "r", 0.25, 0.5).cut(wave).samples.shape
         (1, 2000)
         """
         channels, count = wave.samples.shape
@@ -67,29 +69,34 @@ class Segment:
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
 
     def _refuse(self, why: str) -> None:
-        raise RangeError(f"the segment {self.start:g} to {self.end:g} s of recording {self.recording!r} {why}")
+        raise RangeError(f"the segment {self.start:g} to {self.end:g} s of {self.recording} {why}", key=self.key)
 
 
-def parse_segment(rest: str) -> Segment:
-    """What follows the key on a line of a ``segments`` file.
+def parse_segment(line: str) -> Segment:
+    """A line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``.
 
     Raises:
-        FormatError: it is not ``<recording> <start> <end> [<channel>]``, or the segment is empty.
+        FormatError: it is something else, or the segment is empty.
 
-    >>> parse_segment("call-1 5.0 6.5")
-    Segment(recording='call-1', start=5.0, end=6.5, channel=None)
+    >>> parse_segment("call-1-a call-1 5.0 6.5")
+    Segment(key='call-1-a', recording='call-1', start=5.0, end=6.5, channel=None)
     """
-    fields = rest.split()
-    if len(fields) not in (3, 4):
-        raise FormatError(f"a line of a segments file is {_SEGMENT_FIELDS}, not '<segment> {rest}'")
-    if not (_REAL.fullmatch(fields[1]) and _REAL.fullmatch(fields[2])):
-        raise FormatError(f"start and end of a segment are times in seconds, not {fields[1]} and {fields[2]}")
-    if len(fields) == 4 and not re.fullmatch("[0-9]{1,9}", fields[3]):
-        raise FormatError(f"the channel of a segment is a number from 0, not {fields[3]}")
-    start, end = float(fields[1]), float(fields[2])
+    fields = line.split()
+    if len(fields) not in (4, 5):
+        raise FormatError(f"a line of a segments file is {_SEGMENT_FIELDS}, not {line.strip()!r}")
+    key = fields[0]
+    if not (_REAL.fullmatch(fields[2]) and _REAL.fullmatch(fields[3])):
+        raise FormatError(f"a segment has start and end in seconds, not {fields[2]!r} and {fields[3]!r}", key=key)
+    if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):
+        raise FormatError(f"a segment's channel is a number from 0, not {fields[4]!r}", key=key)
+    start, end = float(fields[2]), float(fields[3])
     if not (start >= 0 and (end == TO_THE_END or start < end)):
-        raise FormatError(f"a segment from {start:g} to {end:g} s is empty")
-    return Segment(fields[0], start, end, int(fields[3]) if len(fields) == 4 else None)
+        raise FormatError(f"a segment from {start:g} to {end:g} s is empty", key=key)
+    return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
+
+
+def _segment(key: str, rest: str) -> Segment:
+    return parse_segment(f"{key} {rest}")
 
 
 def load_segments(segments: str, wav_scp: str | None = None, *, pipes: bool = True) -> Mapping[str, Segment | Wave]:
@@ -109,7 +116,7 @@ def load_segments(segments: str, wav_scp: str | None = None, *, pipes: bool = Tr
     """
     script = Script.open(segments, pipes=pipes)
     if wav_scp is None:
-        return ScriptTable(script, parse_segment)
+        return ScriptTable(script, _segment)
     from io_ark.casual import load_scp
 
     return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes)))
@@ -122,8 +129,8 @@ class _Cutter:
         self._recordings = recordings
         self._last: tuple[str, Wave] | None = None
 
-    def __call__(self, rest: str) -> Wave:
-        segment = parse_segment(rest)
+    def __call__(self, key: str, rest: str) -> Wave:
+        segment = _segment(key, rest)
         last = self._last
         if last is None or last[0] != segment.recording:
             if segment.recording not in self._recordings:
@@ -135,13 +142,21 @@ class _Cutter:
         return {"_recordings": self._recordings, "_last": None}
 
 
+def _whole(key: str, rest: str) -> str:
+    return rest
+
+
+def _words(key: str, rest: str) -> list[str]:
+    return rest.split()
+
+
 def load_utt2spk(path: str) -> Mapping[str, str]:
     """An ``utt2spk`` file as a mapping from utterance to speaker (any file of pairs of words).
 
     Raises:
         ArkError: it cannot be opened, has a blank line, a key without a value, or a key twice.
     """
-    return ScriptTable(Script.open(path), str)
+    return ScriptTable(Script.open(path), _whole)
 
 
 def load_spk2utt(path: str) -> Mapping[str, list[str]]:
@@ -150,7 +165,7 @@ def load_spk2utt(path: str) -> Mapping[str, list[str]]:
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path), str.split)
+    return ScriptTable(Script.open(path), _words)
 
 
 def load_text(path: str) -> Mapping[str, str]:
@@ -159,4 +174,4 @@ def load_text(path: str) -> Mapping[str, str]:
     Raises:
         ArkError: it cannot be opened, has a blank line, or a key twice.
     """
-    return ScriptTable(Script.open(path, empty=True), str)
+    return ScriptTable(Script.open(path, empty=True), _whole)

@@ -86,7 +86,7 @@ def load_scp(
         if not isinstance(fname, str):
             raise SpecifierError("with segments, the script of recordings is given by its name")
         return _Converted(load_segments(segments, fname))
-    return ScriptTable(_script(fname), _Reading(max_cache_fd or 64).load)
+    return ScriptTable(_script(fname), _Reading(max_cache_fd or 64).load_value)
 
 
 def load_scp_sequential(
@@ -99,10 +99,7 @@ def load_scp_sequential(
     _check_endian(endian)
     reading = _Reading()
     for key, rxfilename in _script(fname).lines():
-        try:
-            yield key, reading.load(rxfilename)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
+        yield key, reading.load_value(key, rxfilename)
 
 
 def load_wav_scp(fname: str | Stream, segments: str | None = None, separator: str | None = None) -> Mapping[str, Any]:
@@ -291,6 +288,9 @@ class _Reading:
 
     def load(self, rxfilename: str) -> Any:
         return _as_kaldiio(self._loader.load(rxfilename))
+
+    def load_value(self, key: str, rxfilename: str) -> Any:
+        return _as_kaldiio(self._loader.load_value(key, rxfilename))
 
 
 class _Converted(Mapping[str, Any]):

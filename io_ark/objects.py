@@ -49,6 +49,13 @@ class Loader:
             return self._read(parse_rxfilename(name))
         return extract_range(self._whole(name), part, name)
 
+    def load_value(self, key: str, text: str) -> Any:
+        """The object of a key's line in a script file; errors name the key."""
+        try:
+            return self.load(text)
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__
+
     def _whole(self, name: str) -> Any:
         """An object of which ranges are wanted: the next line often names another range of the same one."""
         last = self._last

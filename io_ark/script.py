@@ -340,23 +340,23 @@ class _Lines(ItemsView[str, str]):
 
 
 class ScriptTable(Mapping[str, Value]):
-    """A script file as a read-only mapping from key to what a function makes of the rest of the line, when asked.
+    """A script file as a read-only mapping from key to what a function makes of its line, when asked.
 
     Safe to share among threads and processes, and to pickle if the function is.
 
     Parameters:
         script: the lines; no key may be there twice.
-        make: the value for the rest of a line.
+        make: the value for a key and the rest of its line.
     """
 
-    def __init__(self, script: Script, make: Callable[[str], Value]) -> None:
+    def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:
         script.check_unique()
         self._script = script
         self._make = make
 
     def __getitem__(self, key: str) -> Value:
         try:
-            return self._make(self._script[key])
+            return self._make(key, self._script[key])
         except ArkError as error:
             error.key = error.key or key
             raise

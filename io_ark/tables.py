@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -169,7 +170,7 @@ class SequentialReader(Generic[Value]):
             for number, line in enumerate(opened.source.read_lines(), 1):
                 try:
                     key, rxfilename = split_line(line, name, number)
-                    load = self._loading(loader, key, rxfilename)
+                    load: Callable[[], Any] = partial(loader.load_value, key, rxfilename)
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
@@ -187,16 +188,6 @@ class SequentialReader(Generic[Value]):
                     raise
                 self._skip(error, "what came of it is used")
             loader.close()
-
-    @staticmethod
-    def _loading(loader: Loader, key: str, rxfilename: str) -> Callable[[], Any]:
-        def load() -> Any:
-            try:
-                return loader.load(rxfilename)
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
-
-        return load
 
     def _skip(self, error: ArkError, what: str) -> None:
         self.skipped += 1
@@ -317,7 +308,7 @@ class _ScriptLookup(_Lookup):
         if rxfilename is None or not self.table.permissive:
             return rxfilename is not None
         try:
-            self._loaded = key, self._load(key, rxfilename)
+            self._loaded = key, self._loader.load_value(key, rxfilename)
         except RangeError:
             raise
         except ArkError as error:
@@ -333,13 +324,7 @@ class _ScriptLookup(_Lookup):
         rxfilename = self._script.get(key)
         if rxfilename is None:
             self.missing(key)
-        return self._load(key, rxfilename)
-
-    def _load(self, key: str, rxfilename: str) -> Any:
-        try:
-            return self._loader.load(rxfilename)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
+        return self._loader.load_value(key, rxfilename)
 
     def close(self) -> None:
         super().close()

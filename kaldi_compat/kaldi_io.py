@@ -98,7 +98,7 @@ def _read_stream(kind: str, table: str, stream: IO[bytes]) -> Iterator[tuple[str
     if table == "scp":
         loader = Loader(kind)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
-            yield name, loader.load(rxfilename)
+            yield name, loader.load_value(name, rxfilename)
         return
     decoder = codec(kind)
     while (key := read_key(source)) is not None:

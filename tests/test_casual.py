@@ -159,7 +159,7 @@ def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
         "f r1 0 9\ng r1 0.5 0.55\nh stereo 0 1\ni stereo 0 1 2\nj nosuch 0 1\n"
     )
     times = io_ark.load_segments(f"{tmp_path}/segments")
-    assert times["a"] == Segment("r1", 0.25, 0.5)
+    assert times["a"] == Segment("a", "r1", 0.25, 0.5)
     audio = io_ark.load_segments(f"{tmp_path}/segments", f"{tmp_path}/w.scp")
     spans = {key: (int(audio[key].samples[0, 0]), audio[key].samples.shape[1]) for key in "abcde"}  # type: ignore[union-attr]
     assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (7200, 800), "d": (8000, 4000), "e": (0, 4001)}
@@ -174,7 +174,7 @@ def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
 )
 def test_broken_segments_are_refused(rest: str) -> None:
     with pytest.raises(FormatError):
-        parse_segment(rest)
+        parse_segment(f"a {rest}")
 
 
 def test_kaldis_names_read_and_write(tmp_path: Path) -> None:

@@ -121,12 +121,12 @@ def test_a_missing_key_is_a_key_error() -> None:
     with pytest.raises(MissingKeyError, match=r"^x\.scp: b: "):
         Script(b"a 1\n", "x.scp")["b"]
     with pytest.raises(KeyError):
-        ScriptTable(Script(b"a 1\n"), str)["b"]
+        ScriptTable(Script(b"a 1\n"), lambda key, rest: rest)["b"]
 
 
 def test_a_table_with_a_key_twice_is_refused() -> None:
     with pytest.raises(OrderError, match=r"^x\.scp: a: is there twice, the second time on line 3$"):
-        ScriptTable(Script(b"a 1\nb 2\na 3\n", "x.scp"), str)
+        ScriptTable(Script(b"a 1\nb 2\na 3\n", "x.scp"), lambda key, rest: rest)
 
 
 def test_a_large_file_is_mapped_and_pickled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 import io_ark
 from io_ark.codecs.wave import Wave
+from io_ark.errors import RangeError
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import option
 from kaldi_compat.programs.files import text_lines
@@ -57,32 +56,18 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
 
 
 def cut(recording: Wave, segment: Segment, options: Options) -> Wave:
-    """The segment's audio, in Kaldi's mixture of single and double precision, which decides the last sample.
+    """The segment's audio (see :meth:`io_ark.Segment.cut`).
 
     Raises:
         Skip: the segment lies outside the recording, is too short, or names a channel that is not there.
         AudioError: the recording has several channels and the segment names none.
     """
-    channels, num_samples = recording.samples.shape
-    rate = np.float32(recording.sample_frequency)
-    length = np.float32(num_samples) / rate
-    if segment.start > length:
-        raise Skip(
-            f"Segment {segment.key} starts at {segment.start:g} s, after the recording's {length:g} s; skipping it"
-        )
-    if segment.end > length + np.float32(options.max_overshoot):
-        raise Skip(
-            f"Segment {segment.key} ends at {segment.end:g} s, too far after the recording's {length:g} s; skipping it"
-        )
-    end = float(length) if segment.end < 0 or segment.end > length else segment.end
-    if end - segment.start < np.float32(options.min_segment_length):
-        raise Skip(f"Segment {segment.key} too short, skipping it.")
+    channels = len(recording.samples)
     if segment.channel is None and channels > 1:
         raise AudioError(
             f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one (fifth field)"
         )
-    channel = segment.channel or 0
-    if channel >= channels:
-        raise Skip(f"Invalid channel {channel} >= {channels}. Skipping segment {segment.key}")
-    first, last = (int(time * float(rate) + 0.5) for time in (segment.start, end))
-    return Wave(recording.sample_frequency, recording.samples[channel : channel + 1, first:last])
+    try:
+        return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
+    except RangeError as error:
+        raise Skip(f"{error}; skipping it") from error
