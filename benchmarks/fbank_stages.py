@@ -1,0 +1,90 @@
+"""Where the time of a log-mel frame goes: each stage alone on blocks of frames, one thread, microseconds a frame.
+
+python benchmarks/fbank_stages.py [--bins 80] [--block 512] [--rounds 50]
+
+The stages are the functions that the module itself calls; the last lines are the module as a whole, on two minutes of
+audio. Times are the least of all rounds in processor time, so that other processes on the machine disturb little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import torch
+
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, frames, mel
+from kaldi_compat.dither import kaldi_noise
+from kaldi_compat.feature import _keep_freed_memory
+
+MINUTES = 2
+
+
+def least(work: Callable[[], object], rounds: int) -> float:
+    """Seconds of processor time of the quickest round."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def stages(bins: int, block: int) -> dict[str, Callable[[], object]]:
+    """What is done to a block of frames, step by step, each on the output of the one before."""
+    fbank = Fbank(num_mel_bins=bins)
+    audio = torch.randn(160 * block + 240) * 1000
+    integers = audio.to(torch.int16)
+    seeds = torch.from_numpy(KaldiRandom().frame_seeds(block))
+    noise = kaldi_noise(seeds, 400)
+    framed = frames.frames_of(audio, 400, 160)
+    centered = framed - framed.mean(-1, keepdim=True)
+    emphasized = frames.preemphasize(centered, 0.97)
+    windowed = emphasized * fbank.window
+    spectrum = torch.fft.rfft(windowed, 512)
+    power = mel.power_spectrum(spectrum)
+    energies = mel.matmul(power, fbank.mel)
+    return {
+        "integers to floats": integers.float,
+        "noise": lambda: kaldi_noise(seeds, 400),
+        "adding the noise": lambda: framed + 1.0 * noise,
+        "offset": lambda: framed - framed.mean(-1, keepdim=True),
+        "preemphasis": lambda: frames.preemphasize(centered, 0.97),
+        "window": lambda: emphasized * fbank.window,
+        "FFT": lambda: torch.fft.rfft(windowed, 512),
+        "power": lambda: mel.power_spectrum(spectrum),
+        "mel": lambda: mel.matmul(power, fbank.mel),
+        "span of the bands": lambda: fbank._features_and_delicate(spectrum, None, None)[1],
+        "log": lambda: fbank.features_of_energies(energies, None),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bins", type=int, default=80)
+    parser.add_argument("--block", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=50)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    _keep_freed_memory()
+    with torch.inference_mode():
+        work = stages(chosen.bins, chosen.block)
+        spent = {name: least(stage, chosen.rounds) / chosen.block * 1e6 for name, stage in work.items()}
+        # measured with what it needs, the power, the mel energies and the features
+        spent["span of the bands"] -= spent["power"] + spent["mel"] + spent["log"]
+        for name, microseconds in spent.items():
+            print(f"{name:32} {microseconds:6.2f}")
+        audio = (torch.randn(MINUTES * 60 * 16000) * 1000).to(torch.int16)
+        count = frames.num_frames(len(audio), 400, 160)
+        for kind in (Fbank, Mfcc, Plp, Spectrogram):
+            bins = {} if kind is Spectrogram else {"num_mel_bins": chosen.bins}
+            for dither in (0.0, 1.0):
+                module, generator = kind(dither=dither, **bins), KaldiRandom()
+                seconds = least(lambda: module(audio, generator=generator), 5)  # noqa: B023
+                name = f"{kind.__name__}, dither={dither:g}"
+                print(f"{name:32} {seconds / count * 1e6:6.2f}  {MINUTES * 60 / seconds:7.0f} times real time")
+
+
+if __name__ == "__main__":
+    main()
