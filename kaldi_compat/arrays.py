@@ -50,6 +50,12 @@ def float64(x: Array) -> Array:
     return astype(x, namespace(x).float64)
 
 
+def at_least_float32(x: Array) -> Array:
+    """``x`` in single precision, or as it is in double: half precision is no good to add up or to divide in."""
+    xp = namespace(x)
+    return x if x.dtype == xp.float64 else astype(x, xp.float32)
+
+
 def precision(x: Array) -> type[np.floating[Any]]:
     """The type that constants for ``x`` are computed in: Kaldi's float, or double where ``x`` is double."""
     return np.float64 if x.dtype == namespace(x).float64 else np.float32

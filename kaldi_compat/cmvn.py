@@ -15,6 +15,7 @@ from kaldi_compat.arrays import (
     arange,
     as_like,
     astype,
+    at_least_float32,
     check_features,
     float64,
     full,
@@ -53,6 +54,7 @@ def cmvn_stats(
     """
     check_features(features)
     xp = namespace(features)
+    features = at_least_float32(features)
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
         counted = astype(as_like(weights, features), features.dtype)[..., None]
@@ -144,7 +146,8 @@ def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Ar
     count = xp.maximum(stats[..., :1, -1:], full((), 1.0, stats))
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
-        return None, astype(float64(astype(-1.0 / count, dtype)) * stats[..., :1, :-1], dtype)
+        rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
+        return None, astype(float64(rounded) * stats[..., :1, :-1], dtype)
     mean = stats[..., :1, :-1] / count
     if not options.norm_vars:
         return None, astype(mean, dtype)

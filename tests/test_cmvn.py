@@ -253,6 +253,16 @@ def test_module_with_statistics_of_a_corpus() -> None:
     torch.testing.assert_close(back, features)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_features_are_summed_in_more(dtype: torch.dtype) -> None:
+    features = (torch.randn(3000, 2) * 50 + 300).to(dtype)
+    np.testing.assert_allclose(cmvn_stats(features), cmvn_stats(features.float()), rtol=1e-12)
+    for options in (CmvnOptions(), VARS):
+        ours = apply_cmvn(features, cmvn_stats(features), options)
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours.float().mean(0), torch.zeros(2), atol=1.0, rtol=0)
+
+
 def test_what_the_module_refuses() -> None:
     with pytest.raises(FeatureError, match="count 0 frames"):
         Cmvn(np.zeros((2, 4)))
