@@ -28,7 +28,7 @@ def probability_of_voicing(correlation: Array) -> Array:
     """An approximation to the probability of voicing, fitted to the Keele corpus by Kaldi's authors (NccfToPov).
 
     >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
-    array([0.001, 0.732, 1.   ])
+    array([0.001, 0.904, 1.   ])
     """
     xp = namespace(correlation)
     n = xp.clip(abs(float64(correlation)), None, 1.0)
@@ -131,9 +131,9 @@ def process_pitch(
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
     >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
-    array([[-0.583, -0.02 ],
-           [-0.724, -0.   ],
-           [-0.583,  0.02 ]], dtype=float32)
+    array([[-0.584, -0.02 ],
+           [-0.724,  0.   ],
+           [-0.584,  0.02 ]], dtype=float32)
     """
     options = options or ProcessPitchOptions()
     _check(features, lengths)

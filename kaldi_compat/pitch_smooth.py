@@ -65,8 +65,8 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
         A probability outside 0 to 1, or a pitch that is not positive.
 
     >>> smooth_pitch(np.array([[0.5, 100.0], [0.5, 121.0]], np.float32)).round(2)
-    array([[ 0.  , -0.1 ],
-           [ 0.  ,  0.1 ]], dtype=float32)
+    array([[ 0. , -0.1],
+           [ 0. ,  0.1]], dtype=float32)
     """
     options = options or SmoothPitchOptions()
     if features.ndim != 2 or features.shape[1] < 2:

@@ -1,0 +1,142 @@
+"""Features in memory: batches against torchaudio's and lhotse's layers, and the cost of streams.
+
+    OMP_NUM_THREADS=1 python benchmarks/torch_batches.py [--device cuda] [--threads 1] [--seconds 5]
+
+Prints times real time (seconds of audio per second) of 80-bin fbank without dithering, the best of several rounds in
+which the contestants take turns, and for streams the microseconds that a second of audio takes. torchaudio and lhotse
+are left out where they are not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import Fbank
+from kaldi_compat.streaming import FeatureStream
+
+RATE = 16000
+BINS = 80
+Work = Callable[[], object]
+
+
+def torchaudio_fbank(batch: Tensor) -> Work | None:
+    """torchaudio, an utterance at a time: it takes no batches."""
+    try:
+        from torchaudio.compliance import kaldi
+    except (ImportError, OSError):
+        return None
+    return lambda: [kaldi.fbank(x[None], num_mel_bins=BINS, dither=0.0) for x in batch]
+
+
+def lhotse_fbank(batch: Tensor) -> Work | None:
+    """lhotse's layers on the whole batch."""
+    try:
+        from lhotse.features.kaldi.layers import Wav2LogFilterBank
+    except ImportError:
+        return None
+    layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(batch.device)
+    return lambda: layer(batch)
+
+
+def lhotse_fbank_alone(batch: Tensor) -> Work | None:
+    """lhotse's layers, an utterance at a time."""
+    try:
+        from lhotse.features.kaldi.layers import Wav2LogFilterBank
+    except ImportError:
+        return None
+    layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(batch.device)
+    return lambda: [layer(x[None]) for x in batch]
+
+
+def our_fbank(batch: Tensor) -> Work:
+    """Ours on the whole batch."""
+    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
+    return lambda: feature(batch)
+
+
+def our_ragged_fbank(batch: Tensor) -> Work:
+    """Ours with lengths, of which half are shorter; counted as if all were full."""
+    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
+    lengths = torch.linspace(batch.shape[1] // 2, batch.shape[1], len(batch)).long().to(batch.device)
+    return lambda: feature(batch, lengths)
+
+
+def our_fbank_alone(batch: Tensor) -> Work:
+    """Ours, an utterance at a time."""
+    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
+    return lambda: [feature(x) for x in batch]
+
+
+def streams(slots: int, piece: float, device: str) -> Work:
+    """A second of audio of each of so many streams, in pieces of so many seconds."""
+    stream = FeatureStream(Fbank(num_mel_bins=BINS, dither=0.0).to(device), slots)
+    audio = torch.randn(slots, RATE, device=device) * 1000
+    pieces = audio.split(int(piece * RATE), 1)
+    return lambda: [stream(part) for part in pieces]
+
+
+def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dict[str, float]:
+    """The shortest time of each, over rounds in which all take turns, so that a busy machine is busy for all."""
+    best = dict.fromkeys(contestants, float("inf"))
+    for work in contestants.values():
+        work()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, work in contestants.items():
+            start = time.perf_counter()
+            work()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5.0, help="measuring time for each table")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--utterance", type=float, default=10.0, help="seconds of audio in an utterance")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    batch = torch.randn(options.batch, int(options.utterance * RATE), device=options.device) * 1000
+    audio = options.batch * options.utterance
+
+    with torch.inference_mode():
+        made = {
+            "kaldi_compat, batch": our_fbank(batch),
+            "kaldi_compat, batch with lengths": our_ragged_fbank(batch),
+            "kaldi_compat, one by one": our_fbank_alone(batch),
+            "lhotse, batch": lhotse_fbank(batch),
+            "lhotse, one by one": lhotse_fbank_alone(batch),
+            "torchaudio, one by one": torchaudio_fbank(batch),
+        }
+        times = best_times({name: work for name, work in made.items() if work}, options.seconds, options.device)
+        print(
+            f"fbank, {BINS} bins: {options.batch} utterances of {options.utterance:g} s, {options.device}, "
+            f"{options.threads} threads"
+        )
+        for name, taken in times.items():
+            print(f"  {name:34} {audio / taken:10,.0f} times real time")
+
+        made_streams = {
+            (slots, piece): streams(slots, piece, options.device) for slots in (1, 64) for piece in (0.01, 0.1, 0.5)
+        }
+        taken = best_times({str(key): work for key, work in made_streams.items()}, options.seconds, options.device)
+        print("streams: microseconds for a second of audio of one stream")
+        for (slots, piece), name in zip(made_streams, taken, strict=True):
+            print(f"  {slots:3} streams, pieces of {1000 * piece:3g} ms {1e6 * taken[name] / slots:10,.0f} us")
+
+
+if __name__ == "__main__":
+    main()
