@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.arrays import Array, as_like, astype, float64, namespace
+from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace
 from kaldi_compat.options import PitchOptions, as_float32
 from kaldi_compat.pitch_nccf import Lags, nccf
 
@@ -19,16 +19,24 @@ _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy 
 def mean_square(signal: Array, counts: Any) -> Array:
     """Variance of the first samples of a signal, for several counts of samples, in double.
 
-    ``(..., samples)`` and integers ``(..., n)`` -> ``(..., n)``.
+    ``(..., samples)`` and integers ``(..., n)``, the same for all or one row each -> ``(..., n)``.
     """
-    xp = namespace(signal)
     wide = float64(signal)
-    last = as_like(counts, signal) - 1
-    take = np.take_along_axis if xp is np else xp.take_along_dim
-    total = take(xp.cumsum(wide, -1), last, -1) / (last + 1)
-    squares = take(xp.cumsum(wide * wide, -1), last, -1) / (last + 1)
-    variance: Array = squares - total**2
+    number = float64(as_like(counts, signal))
+    variance: Array = _sums_of_first(wide * wide, counts) / number - (_sums_of_first(wide, counts) / number) ** 2
     return variance
+
+
+def _sums_of_first(x: Array, counts: Any) -> Array:
+    sums: Array
+    if isinstance(x, np.ndarray) and x.ndim == 1:  # mostly a few counts alone
+        ends, place = np.unique(counts, return_inverse=True)
+        sums = np.cumsum([x[start:end].sum() for start, end in zip([0, *ends[:-1]], ends, strict=True)])[place]
+    else:
+        xp = namespace(x)
+        take = np.take_along_axis if xp is np else xp.take_along_dim
+        sums = take(xp.cumsum(x, -1), as_like(counts, x) - 1, -1)
+    return sums
 
 
 def search_nccf(
@@ -70,11 +78,21 @@ def _ballast(energy: Array, options: PitchOptions) -> Array:
 
 
 def local_costs(correlation: Array, options: PitchOptions) -> Array:
-    """Cost of each state on each frame, eq. 5 of the paper: ``(..., lags)`` correlation -> ``(..., states)``."""
+    """Cost of each state on each frame, eq. 5 of the paper: ``(..., lags)`` correlation -> ``(..., states)``.
+
+    In Kaldi's order of operations: in silence the rounding decides which state comes first.
+    """
     lags = Lags.of(options)
-    resampled = correlation @ astype(as_like(lags.weights, correlation), correlation.dtype)
+    resampled = matmul(correlation, astype(as_like(lags.weights, correlation), correlation.dtype))
     discount = astype(as_like(np.float32(options.soft_min_f0) * lags.seconds, correlation), correlation.dtype)
-    return 1.0 - resampled + discount * resampled
+    costs: Array
+    if isinstance(resampled, np.ndarray):
+        back = resampled * discount
+        costs = np.subtract(1, resampled, out=resampled)
+        costs += back
+    else:
+        costs = (1 - resampled) + resampled * discount
+    return costs
 
 
 def step_factor(options: PitchOptions) -> float:

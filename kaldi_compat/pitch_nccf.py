@@ -15,86 +15,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.arrays import Array, as_like, astype, float64, namespace
+from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace
 from kaldi_compat.options import PitchOptions, as_float32
+from kaldi_compat.sinc import num_resampled, period_filters, windowed_sinc
 
 Floats = npt.NDArray[np.float32]
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 
 
-def windowed_sinc(time: Floats, cutoff: float, zeros: int) -> Floats:
-    """Low-pass filter of Kaldi's resampling at these times (s): a sinc under a Hann window ``zeros`` zeros wide.
-
-    Rounded to float32 where Kaldi rounds (src/feat/resample.cc).
-    """
-    t = time.astype(np.float64)
-    window = np.where(np.abs(t) < zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / zeros * t)), 0.0)
-    sinc = 2 * cutoff * np.sinc(2 * cutoff * t)
-    return window.astype(np.float32) * sinc.astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Resampler:
-    """A polyphase low-pass filter between two whole sampling rates (Kaldi: LinearResample).
-
-    Attributes
-    ----------
-    weights
-        ``(taps, phases)``: the filter of each of the samples that come out for one step of the input.
-    offset
-        Where the filter starts before the input sample that a step starts at (negative or zero).
-    step
-        Input samples from one step to the next.
-    """
-
-    weights: Floats
-    offset: int
-    step: int
-
-    @classmethod
-    @functools.lru_cache(maxsize=16)
-    def of(cls, rate_in: int, rate_out: int, cutoff: float, zeros: int) -> Resampler:
-        """The filter between these rates (Hz)."""
-        unit = math.gcd(rate_in, rate_out)
-        step, phases = rate_in // unit, rate_out // unit
-        width = zeros / (2.0 * cutoff)
-        time_out = np.arange(phases) / rate_out
-        first = np.ceil((time_out - width) * rate_in).astype(int)
-        last = np.floor((time_out + width) * rate_in).astype(int)
-        index = np.arange(first.min(), last.max() + 1)[:, None]
-        delta = (index / rate_in - time_out).astype(np.float32)
-        weights = windowed_sinc(delta, cutoff, zeros) / np.float32(rate_in)
-        return cls(np.where((index >= first) & (index <= last), weights, 0), int(first.min()), step)
-
-    def __call__(self, samples: Array, count: int) -> Array:
-        """The first ``count`` samples at the new rate: ``(..., samples)`` -> ``(..., count)``.
-
-        Summed in double, which makes a constant signal stay one to the last bit (its windows then have no energy).
-        """
-        taps, phases = self.weights.shape
-        steps = -(-count // phases)
-        after = max(0, (steps - 1) * self.step + self.offset + taps - samples.shape[-1])
-        padded = pad(float64(samples), -self.offset, after)
-        windows = sliding_windows(padded, taps, self.step)[..., :steps, :]
-        resampled = windows @ as_like(self.weights.astype(np.float64), padded)
-        return astype(resampled.reshape(*samples.shape[:-1], steps * phases)[..., :count], samples.dtype)
-
-
-def num_resampled(samples: int, options: PitchOptions) -> int:
-    """Samples there are at the lower rate for so many of whole audio."""
-    return -(-samples * int(options.resample_frequency) // int(options.sample_frequency))
-
-
 def downsampled(samples: Array, options: PitchOptions) -> Array:
-    """Audio at the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``."""
-    resampler = Resampler.of(
-        int(options.sample_frequency),
-        int(options.resample_frequency),
-        as_float32(options.lowpass_cutoff),
-        options.lowpass_filter_width,
-    )
-    return resampler(samples, num_resampled(samples.shape[-1], options))
+    """Audio at the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
+
+    Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
+    """
+    rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
+    count = num_resampled(samples.shape[-1], rate_in, rate_out)
+    first, weights = period_filters(rate_in, rate_out, as_float32(options.lowpass_cutoff), options.lowpass_filter_width)
+    phases, taps = weights.shape
+    period = rate_in // math.gcd(rate_in, rate_out)
+    periods = -(-count // phases)
+    after = max(0, (periods - 1) * period + first + taps - samples.shape[-1])
+    padded = pad(float64(samples), -first, after)
+    windows = sliding_windows(padded, taps, period)[..., :periods, :]
+    resampled = matmul(windows, as_like(weights.T.astype(np.float64), padded))
+    return astype(resampled.reshape(*samples.shape[:-1], periods * phases)[..., :count], samples.dtype)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Key = TypeVar("Key")
 _ROWS = 64  # utterances searched at once
 _FRAMES_AT_ONCE = 60_000  # of these utterances, beyond the first: some 1.5 kB each
 _FRAMES_WAITING = 4_000_000  # that are done, but come after one that is not: 8 bytes each
-_BLOCK = 16  # frames of each utterance whose local costs are computed at once
+_BLOCK = 8  # frames of each utterance whose local costs are computed at once
 
 
 @dataclass

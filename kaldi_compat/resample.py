@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-
-FloatArray = npt.NDArray[np.float32]
-
-
-def windowed_sinc(times: FloatArray, cutoff: float, num_zeros: int) -> FloatArray:
-    """Low-pass filter of this cutoff (Hz) at these times (s): a sinc under a Hanning window, zero beyond its width.
-
-    ``num_zeros`` is how many zeros the sinc has on each side of the window. Sinc, window and their product are each
-    rounded to float32, as in Kaldi.
-    """
-    x = times.astype(np.float64)
-    window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
-    sinc = 2 * cutoff * np.sinc(2 * cutoff * x)
-    return sinc.astype(np.float32) * window.astype(np.float32)
-
-
-@functools.lru_cache(maxsize=32)
-def _filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> tuple[int, Tensor]:
-    """The filters of one period of the two rates: the first input index they reach back to, float32 (phases, taps).
-
-    Output sample i of a period stands at time ``i / rate_out``; its taps are input samples within the window.
-    """
-    phases = rate_out // math.gcd(rate_in, rate_out)
-    width = num_zeros / (2.0 * cutoff)
-    centers = np.arange(phases) / rate_out
-    first = math.ceil((centers[0] - width) * rate_in)
-    last = math.floor((centers[-1] + width) * rate_in)
-    times = (np.arange(first, last + 1) / rate_in - centers[:, None]).astype(np.float32)
-    weights = windowed_sinc(times, cutoff, num_zeros) / np.float32(rate_in)
-    return first, torch.from_numpy(weights)
-
-
-def num_resampled(num_samples: int, rate_in: int, rate_out: int) -> int:
-    """How many samples at ``rate_out`` begin within ``num_samples`` at ``rate_in``.
-
-    >>> num_resampled(16001, 16000, 8000)
-    8001
-    """
-    return -(-num_samples * rate_out // rate_in)
+from kaldi_compat.sinc import num_resampled, period_filters
 
 
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
@@ -84,7 +44,8 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     count = num_resampled(samples.shape[-1], rate_in, rate_out)
     if count == 0:
         return samples.new_zeros((*samples.shape[:-1], 0))
-    first, weights = _filters(rate_in, rate_out, cutoff, num_zeros)
+    first, filters = period_filters(rate_in, rate_out, cutoff, num_zeros)
+    weights = torch.from_numpy(filters)
     phases, taps = weights.shape
     period = rate_in // math.gcd(rate_in, rate_out)
     periods = -(-count // phases)
