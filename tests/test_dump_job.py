@@ -83,7 +83,7 @@ def test_noise_depends_on_the_key_and_the_seed_alone(data: Path, tmp_path: Path)
 def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_path: Path) -> None:
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     keys = [line.split()[0] for line in lines]
-    corrupt, missing, stereo, slow, failing, piped = (data / "wav" / f"{name}.wav" for name in "abcdef")
+    corrupt, missing, stereo, slow, piped = (data / "wav" / f"{name}.wav" for name in "abcde")
     corrupt.write_bytes(b"RIFF\x10\0\0\0WAVEfmt \x10\0\0\0\x01")
     write_wav(stereo, audio(9000, 50, channels=2))
     write_wav(slow, audio(9000, 51), rate=8000)
@@ -96,9 +96,7 @@ def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_pat
     ours = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
     assert ours == {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
     assert keys[2] in ours and keys[5] in ours  # of stereo the first channel, as the programs take
-    reasons = dict(
-        line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines()
-    )
+    reasons = dict(line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines())
     assert list(reasons) == [keys[0], keys[1], keys[3], keys[4]]
     assert str(corrupt) in reasons[keys[0]] and str(missing) in reasons[keys[1]]
     assert "8000 Hz" in reasons[keys[3]]
@@ -137,7 +135,8 @@ def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
     assert dump(data) == 1
     conf = tmp_path / "conf" / "vtln.conf"
     conf.write_text(
-        (tmp_path / "conf" / "fbank.conf").read_text() + f"--vtln-map=ark:{data}/spk2warp\n--utt2spk=ark:{data}/utt2spk\n"
+        (tmp_path / "conf" / "fbank.conf").read_text()
+        + f"--vtln-map=ark:{data}/spk2warp\n--utt2spk=ark:{data}/utt2spk\n"
     )
     by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref", "vtln.conf")
     assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
@@ -161,7 +160,11 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
     )
     copy_feats.main(["--compress=true", f"ark:{tmp_path}/pasted.ark", f"ark:{tmp_path}/ref.ark"])
     assert (data / "data" / "raw_mfcc_pitch_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
-    assert sorted(path.name for path in (data / "conf").iterdir()) == ["mfcc.conf", "pitch.conf", "pitch_postprocess.conf"]
+    assert sorted(path.name for path in (data / "conf").iterdir()) == [
+        "mfcc.conf",
+        "pitch.conf",
+        "pitch_postprocess.conf",
+    ]
 
 
 def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path) -> None:
@@ -228,7 +231,9 @@ def test_resume_refuses_what_would_not_fit(data: Path, tmp_path: Path, capsys: p
     assert dump(data) == 0
     (tmp_path / "conf" / "fbank.conf").write_text("--num-mel-bins=40\n")
     assert dump(data, "--resume", "--seed=3") == 255
-    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace("fbank.conf, seed", "seed, fbank.conf")
+    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace(
+        "fbank.conf, seed", "seed, fbank.conf"
+    )
 
 
 def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:

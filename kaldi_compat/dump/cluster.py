@@ -8,6 +8,7 @@ harm.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ from kaldi_compat.dump.write import read_manifest
 
 RETRIES = 5
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_CONNECT = 10.0
 
 
 def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
@@ -46,10 +48,18 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
 
 def _connect(ray: Any, address: str) -> None:
     try:
+        _check_reachable(address)
         # "local" starts a cluster of this machine alone.
         ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise DumpError(f"no Ray cluster at --address={address}: {' '.join(str(error).split())}") from None
+
+
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nobody listens at ``host:port``: Ray would try for half an hour."""
+    host, colon, port = address.rpartition("//")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
 
 
 def everywhere(job: Job) -> Job:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.errors import ArkError
+from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
@@ -24,7 +25,7 @@ from kaldi_compat.dump.speed import make_speed_directory
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 
-USAGE_STATUS, FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 1, 255, 130
+FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
 logger = logging.getLogger(__name__)
 
 
@@ -80,6 +81,8 @@ def dump(job: Job) -> int:
         DumpError: it cannot be started or cannot go on; archives that are complete stay.
     """
     check_inputs(job)
+    if job.options.engine == "local":
+        devices_of(job.options.device)
     job = with_speeds(job)
     number, parts = job.options.part
     with planned(job) as plan:

@@ -18,9 +18,6 @@ from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_features import process_pitch
-from kaldi_compat.pitch_tracker import track_pitches
 from kaldi_compat.programs.compute import Extractor, feature_options
 from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.objects import Matrix, duration_of
@@ -77,7 +74,7 @@ class Computer:
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
         self.tolerance = job.options.paste_length_tolerance
-        self.pitch = PitchComputer(job, plan) if job.with_pitch else None
+        self.pitch = pitch_computer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
@@ -104,6 +101,13 @@ class Computer:
         except Skip as reason:
             return Failure(spectral.index, spectral.key, str(reason))
         return Computed(spectral.index, spectral.key, features, spectral.duration)
+
+
+def pitch_computer(job: Job, plan: Plan) -> Callable[[Sequence[Utterance]], list[Result]]:
+    """What tracks pitch."""
+    from kaldi_compat.dump.pitch import PitchComputer
+
+    return PitchComputer(job, plan)
 
 
 def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:
@@ -142,41 +146,6 @@ class SpectralComputer:
             return computed(utterance, self.extractor(utterance.key, utterance.wave, self.warps))
         except (Skip, KaldiCompatError, ArkError) as reason:
             return failure(utterance, reason)
-
-
-class PitchComputer:
-    """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
-
-    def __init__(self, job: Job, plan: Plan) -> None:
-        confs = job.confs()
-        self.seed = plan.seed
-        self.options = load_options(PitchOptions, confs["pitch.conf"])
-        name = "pitch_postprocess.conf"
-        self.process_options = (
-            load_options(ProcessPitchOptions, confs[name]) if name in confs else ProcessPitchOptions()
-        )
-
-    def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
-        """The pitch features of each utterance, or why there are none."""
-        wanted = self.options.sample_frequency
-        results: list[Result] = []
-        good = []
-        for utterance in batch:
-            rate = utterance.wave.sample_frequency
-            if rate == wanted:
-                good.append((utterance, utterance.wave.samples[0]))
-            else:
-                reason = f"it has {rate:g} Hz, but the pitch is to be tracked at --sample-frequency={wanted:g}"
-                results.append(Failure(utterance.index, utterance.key, reason))
-        for utterance, track in track_pitches(good, self.options):
-            results.append(computed(utterance, self._processed(utterance.key, track)))
-        return results
-
-    def _processed(self, key: str, track: Matrix) -> Matrix:
-        if len(track) == 0:
-            return np.zeros((0, 0), np.float32)
-        noise = UtteranceNoise(self.seed, key)
-        return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
 
 
 def vtln_warps(job: Job) -> Any:

@@ -50,11 +50,7 @@ class PackedComputer(SpectralComputer):
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
         """Start computing a batch."""
-        try:
-            parts = halving(self._start, batch)
-        except torch.OutOfMemoryError as error:
-            return ready([failure(each, error) for each in batch])
-        return together(parts)
+        return together(halving(self._start, batch))
 
     def figures(self) -> dict[str, float]:
         """The most device memory that was in use."""
@@ -131,14 +127,13 @@ def together(parts: Sequence[Pending]) -> Pending:
 def halving(start: Callable[[Sequence[Utterance]], Pending], batch: Sequence[Utterance]) -> list[Pending]:
     """Start a batch, in ever smaller halves where the device's memory does not suffice.
 
-    Raises:
-        torch.OutOfMemoryError: not even one utterance fits.
+    An utterance that does not fit alone is a failure.
     """
     try:
         return [start(batch)]
-    except torch.OutOfMemoryError:
+    except torch.OutOfMemoryError as error:
         if len(batch) == 1:
-            raise
+            return [ready([failure(batch[0], error)])]
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     middle = len(batch) // 2

@@ -1,0 +1,53 @@
+"""Computing pitch features, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kaldi_compat.config import load_options
+from kaldi_compat.dump.compute import Result, computed
+from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.noise import UtteranceNoise
+from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.read import Failure, Utterance
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch_features import process_pitch
+from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.programs.objects import Matrix
+
+
+class PitchComputer:
+    """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
+
+    def __init__(self, job: Job, plan: Plan) -> None:
+        confs = job.confs()
+        self.seed = plan.seed
+        self.options = load_options(PitchOptions, confs["pitch.conf"])
+        name = "pitch_postprocess.conf"
+        self.process_options = (
+            load_options(ProcessPitchOptions, confs[name]) if name in confs else ProcessPitchOptions()
+        )
+
+    def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
+        """The pitch features of each utterance, or why there are none."""
+        wanted = self.options.sample_frequency
+        results: list[Result] = []
+        good = []
+        for utterance in batch:
+            rate = utterance.wave.sample_frequency
+            if rate == wanted:
+                good.append((utterance, utterance.wave.samples[0]))
+            else:
+                reason = f"it has {rate:g} Hz, but the pitch is to be tracked at --sample-frequency={wanted:g}"
+                results.append(Failure(utterance.index, utterance.key, reason))
+        for utterance, track in track_pitches(good, self.options):
+            results.append(computed(utterance, self._processed(utterance.key, track)))
+        return results
+
+    def _processed(self, key: str, track: Matrix) -> Matrix:
+        if len(track) == 0:
+            return np.zeros((0, 0), np.float32)
+        noise = UtteranceNoise(self.seed, key)
+        return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)

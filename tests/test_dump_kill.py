@@ -1,0 +1,154 @@
+"""What a dump leaves when it is killed, interrupted, or loses a worker: nothing wrong, and all that it needs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from dump_data import archive_bytes, dump, make_data
+
+MAIN = "import sys; from kaldi_compat.dump.command import main; sys.exit(main(sys.argv[1:]))"
+KILLS = 6
+
+
+def start(data: Path, *arguments: str, nj: int = 1) -> subprocess.Popen[str]:
+    """A dump in a process of its own."""
+    conf = f"--conf={data.parent.parent}/conf/fbank.conf"
+    command = [sys.executable, "-c", MAIN, "dump", "fbank", str(data), conf, f"--nj={nj}", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def slow_data(root: Path, seconds: float, utterances: int = 24) -> Path:
+    """Utterances whose audio takes a while to come."""
+    data = make_data(root, utterances, samples=(3000, 5000))
+    text = (data / "wav.scp").read_text().splitlines()
+    (data / "wav.scp").write_text("".join(f"{k} sleep {seconds}; cat {p} |\n" for k, p in map(str.split, text)))
+    return data
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not appear"
+        time.sleep(0.01)
+
+
+def children(pid: int) -> list[int]:
+    """The worker processes of a dump."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) == pid and b"spawn_main" in (entry.parent / "cmdline").read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes], bytes]:
+    """A data directory, and what a dump that nobody disturbs makes of it."""
+    data = slow_data(tmp_path_factory.mktemp("kill"), 0.02)
+    assert dump(data, "--shard-utterances=2") == 0
+    return data, archive_bytes(data), (data / "feats.scp").read_bytes()
+
+
+def forget(data: Path) -> None:
+    for path in [*(data / "data").iterdir(), *(data / "log").iterdir(), data / "feats.scp"]:
+        path.unlink(missing_ok=True)
+
+
+def test_killed_at_any_moment_and_resumed(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
+    data, archives, script = undisturbed
+    forget(data)
+    moments = random.Random(5)
+    kills = 0
+    for attempt in range(KILLS):
+        process = start(data, "--shard-utterances=2", *(["--resume"] if attempt else []))
+        wait_for(data / "log" / "dump_fbank_train.plan.jsonl")
+        if attempt:  # the import takes what time it takes: the moment counts from the first sign of work
+            before = len(list((data / "log").glob("*.json")))
+            while len(list((data / "log").glob("*.json"))) <= before and process.poll() is None:
+                time.sleep(0.005)
+        time.sleep(moments.uniform(0, 0.2))
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+        done = {path.stem.rsplit(".", 1)[1] for path in (data / "log").glob("dump_fbank_train.*.json")}
+        for name, content in archive_bytes(data).items():
+            if "unfinished" not in name:
+                assert archives[name] == content, f"{name} after {kills} kills"
+        assert all(f"raw_fbank_train.{number}.ark" in archive_bytes(data) for number in done)
+    assert kills >= 3
+    assert dump(data, "--shard-utterances=2", "--resume") == 0
+    assert archive_bytes(data) == archives
+    assert (data / "feats.scp").read_bytes() == script
+
+
+def test_workers_end_with_their_parent(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
+    data, archives, _ = undisturbed
+    forget(data)
+    process = start(data, "--shard-utterances=2", nj=2)
+    wait_for(data / "log" / "dump_fbank_train.2.json")
+    workers = children(process.pid)
+    assert workers
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() and _alive(pid) for pid in workers):
+        assert time.monotonic() < end, "workers live on without their parent"
+        time.sleep(0.05)
+    assert dump(data, "--shard-utterances=2", "--resume") == 0
+    assert archive_bytes(data) == archives
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_worker_that_dies_is_replaced(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
+    data, archives, script = undisturbed
+    forget(data)
+    process = start(data, "--shard-utterances=2", nj=2)
+    wait_for(data / "log" / "dump_fbank_train.2.json")
+    victims = children(process.pid)
+    os.kill(victims[0], signal.SIGKILL)
+    assert process.wait(timeout=60) == 0
+    assert archive_bytes(data) == archives
+    assert (data / "feats.scp").read_bytes() == script
+
+
+def test_an_archive_that_kills_its_workers_ends_the_job(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 4, samples=(3000,))
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines[:3]) + f"{lines[3].split()[0]} kill -9 $PPID; sleep 1 |\n")
+    process = start(data, "--shard-utterances=1", nj=2)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 255
+    assert "workers died at archive 4" in said and "Traceback" not in said
+    assert not (data / "feats.scp").exists()
+
+
+def test_interrupted(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
+    data, archives, _ = undisturbed
+    for nj in (1, 2):
+        forget(data)
+        process = start(data, "--shard-utterances=2", nj=nj)
+        wait_for(data / "log" / "dump_fbank_train.1.json")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "--resume goes on" in said and "Traceback" not in said
+        assert not list((data / "data").glob("*unfinished*"))
+        assert {name: archives[name] for name in archive_bytes(data)} == archive_bytes(data)
+    assert dump(data, "--shard-utterances=2", "--resume") == 0
+    assert archive_bytes(data) == archives
