@@ -33,12 +33,10 @@ class Fbank(MelFeature):
         """Number of columns: the mel bins, and the energy if it is asked for."""
         return self.options.num_mel_bins + self.options.use_energy
 
-    def mel_energies(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """Mel sums of the power spectrum, or of the magnitudes."""
-        if self.options.use_power:
-            return super().mel_energies(spectrum, mel)
-        magnitude = steps.power(steps.power_spectrum(spectrum), 0.5)
-        return steps.matmul(magnitude, self.mel.to(magnitude.dtype) if mel is None else mel)
+        power = steps.power_spectrum(spectrum)
+        return self._mel_sums(power if self.options.use_power else steps.power(power, 0.5), mel)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """The log of the mel energies, and the energy's column."""

@@ -73,8 +73,16 @@ class SpectralFeature(nn.Module):
         """Number of columns of the features."""
         raise NotImplementedError
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
-        """A subclass's own step: complex spectra (..., fft_bins) and log energies (...) to features (..., dim)."""
+    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """A subclass's first step: complex spectra (..., fft_bins) to energies (..., bands)."""
+        raise NotImplementedError
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """A subclass's second step: energies (..., bands) and the frames' log energies (...) to features (..., dim)."""
+        raise NotImplementedError
+
+    def is_delicate(self, energies: Tensor) -> Tensor:
+        """For energies (..., bands), whether float32's rounding decides digits of the frame's features: bool (...)."""
         raise NotImplementedError
 
     def constant(self, name: str, value: Tensor) -> None:
@@ -177,7 +185,13 @@ class SpectralFeature(nn.Module):
         Tensor
             (..., dim).
         """
-        return self.features_of_spectrum(*self.spectrum_of_frames(frames, noise, kaldi_order), mel)
+        return self.features_of_energies(*self._energies_of_frames(frames, noise, mel, kaldi_order))
+
+    def _energies_of_frames(
+        self, frames: Tensor, noise: Tensor | None, mel: Tensor | None, kaldi_order: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        spectrum, log_energy = self.spectrum_of_frames(frames, noise, kaldi_order)
+        return self.energies_of_spectrum(spectrum, mel), log_energy
 
     def spectrum_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, kaldi_order: bool = False
@@ -273,30 +287,23 @@ class SpectralFeature(nn.Module):
         if frames.device.type != "cpu" or _is_followed(frames):
             return self.features_of_frames(frames, noise(everything), mel)
         _keep_freed_memory()
-        features = frames.new_empty(rows, count, self.dim)
-        delicate = torch.zeros(rows, count, dtype=torch.bool)
         block = max(1, BLOCK * torch.get_num_threads() // max(1, rows))
-        for start in range(0, count, block):
-            part = (slice(None), slice(start, start + block))
-            spectrum, log_energy = self.spectrum_of_frames(frames[part], noise(part))
-            features[part], delicate[part] = self._features_and_delicate(spectrum, log_energy, mel)
+        parts = [(slice(None), slice(start, start + block)) for start in range(0, count, block)]
+        blocks = [self._energies_of_frames(frames[part], noise(part), mel) for part in parts]
+        energies = torch.cat([of_bands for of_bands, _ in blocks], 1)
+        log_energies = [of_frame for _, of_frame in blocks if of_frame is not None]
+        log_energy = torch.cat(log_energies, 1) if log_energies else None
         if repeatable and frames.dtype == torch.float32:
             # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
-            points = self.options.padded_window_size
-            delicate |= points & (points - 1) != 0
+            delicate = self.is_delicate(energies) | (self.points & (self.points - 1) != 0)
             for row in delicate.any(-1).nonzero().flatten().tolist():
                 index = (row, delicate[row])
                 weights = mel if mel is None or mel.dim() == 2 else mel[row]
-                features[index] = self.features_of_frames(
-                    frames[index], noise(index, kaldi_order=True), weights, kaldi_order=True
-                )
-        return features
-
-    def _features_and_delicate(
-        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
-    ) -> tuple[Tensor, Tensor | bool]:
-        """:meth:`features_of_spectrum`, and for each frame whether float32's rounding decides its digits."""
-        return self.features_of_spectrum(spectrum, log_energy, mel), False
+                again = self._energies_of_frames(frames[index], noise(index, kaldi_order=True), weights, True)
+                energies[index] = again[0]
+                if log_energy is not None and again[1] is not None:
+                    log_energy[index] = again[1]
+        return self.features_of_energies(energies, log_energy)
 
     def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
@@ -346,25 +353,17 @@ class MelFeature(SpectralFeature):
         self.constant("mel", self._mel_constant(1.0))
         self.constant("relative", 1.0 / self.mel.sum(0))
 
-    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """A subclass's own step: mel energies (..., num_mel_bins) and log energies (...) to features (..., dim)."""
-        raise NotImplementedError
+    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """Mel energies (..., num_mel_bins) of the power spectrum."""
+        return self._mel_sums(power_spectrum(spectrum), mel)
 
-    def mel_energies(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
-        """Mel energies (..., num_mel_bins) of complex spectra (..., fft_bins)."""
-        power = power_spectrum(spectrum)
+    def _mel_sums(self, power: Tensor, mel: Tensor | None) -> Tensor:
         return matmul(power, self.mel.to(power.dtype) if mel is None else mel)
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
-        """Mel energies, and the subclass's own step on them."""
-        return self.features_of_energies(self.mel_energies(spectrum, mel), log_energy)
-
-    def _features_and_delicate(
-        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
-    ) -> tuple[Tensor, Tensor | bool]:
-        energies = self.mel_energies(spectrum, mel)
+    def is_delicate(self, energies: Tensor) -> Tensor:
+        """Whether one band's mean power is too far below another's."""
         level = energies * self.relative
-        return self.features_of_energies(energies, log_energy), level.amin(-1) < DELICATE * level.amax(-1)
+        return level.amin(-1) < DELICATE * level.amax(-1)
 
     def _mel_constant(self, vtln_warp: float) -> Tensor:
         """What turns a power spectrum into this feature's mel energies, for a VTLN factor: (fft_bins, num_mel_bins)."""

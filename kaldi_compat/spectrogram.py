@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -12,8 +10,8 @@ from kaldi_compat.feature import SpectralFeature
 from kaldi_compat.frames import EPSILON
 from kaldi_compat.options import SpectrogramOptions
 
-# The span of a frame's log power from which on float32's rounding shows in single FFT bins: 100 dB.
-WIDE = 10 * math.log(10)
+# How far one FFT bin may lie below another before float32's rounding shows in it.
+DELICATE_BIN = 1e-10
 
 
 class Spectrogram(SpectralFeature):
@@ -39,22 +37,26 @@ class Spectrogram(SpectralFeature):
         points = self.options.padded_window_size
         return points if self.options.return_raw_fft else points // 2 + 1
 
-    def features_of_spectrum(self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None) -> Tensor:
-        """Log power with the energy in its first column, or the numbers of the FFT."""
+    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """The power spectrum, or the numbers of the FFT."""
+        if not self.options.return_raw_fft:
+            return steps.power_spectrum(spectrum)
+        ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
+        between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
+        return torch.cat((ends, between), -1)
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """Log power with the energy in its first column; the numbers of the FFT as they are."""
         if self.options.return_raw_fft:
-            ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
-            between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
-            return torch.cat((ends, between), -1)
-        log_power = steps.power_spectrum(spectrum).clamp(min=EPSILON).log()
+            return energies
         assert log_energy is not None
+        log_power = energies.clamp(min=EPSILON).log()
         energy = steps.floored(log_energy, self.options.energy_floor).unsqueeze(-1)
         return torch.cat((energy, log_power[..., 1:]), -1)
 
-    def _features_and_delicate(
-        self, spectrum: Tensor, log_energy: Tensor | None, mel: Tensor | None
-    ) -> tuple[Tensor, Tensor | bool]:
-        features = self.features_of_spectrum(spectrum, log_energy, mel)
+    def is_delicate(self, energies: Tensor) -> Tensor:
+        """Whether one bin's power is too far below another's; the FFT's own numbers always are delicate."""
         if self.options.return_raw_fft:
-            return features, True
-        level = features[..., 1:]
-        return features, level.amax(-1) - level.amin(-1) > WIDE
+            return torch.ones(energies.shape[:-1], dtype=torch.bool)
+        power = energies[..., 1:].clamp(min=EPSILON)
+        return power.amin(-1) < DELICATE_BIN * power.amax(-1)
