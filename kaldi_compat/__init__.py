@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from kaldi_compat.mfcc import Mfcc as Mfcc
     from kaldi_compat.options import FbankOptions as FbankOptions
     from kaldi_compat.options import MfccOptions as MfccOptions
+    from kaldi_compat.options import PitchOptions as PitchOptions
     from kaldi_compat.options import PlpOptions as PlpOptions
+    from kaldi_compat.options import ProcessPitchOptions as ProcessPitchOptions
     from kaldi_compat.options import SpectrogramOptions as SpectrogramOptions
+    from kaldi_compat.pitch import Pitch as Pitch
+    from kaldi_compat.pitch import ProcessPitch as ProcessPitch
+    from kaldi_compat.pitch_features import process_pitch as process_pitch
+    from kaldi_compat.pitch_tracker import track_pitch as track_pitch
     from kaldi_compat.plp import Plp as Plp
     from kaldi_compat.postprocessing import Cmvn as Cmvn
     from kaldi_compat.postprocessing import Deltas as Deltas
@@ -35,7 +41,17 @@ _NAMES_OF = {
     "errors": ("AudioError", "FeatureError", "KaldiCompatError", "OptionError"),
     "fbank": ("Fbank",),
     "mfcc": ("Mfcc",),
-    "options": ("FbankOptions", "MfccOptions", "PlpOptions", "SpectrogramOptions"),
+    "options": (
+        "FbankOptions",
+        "MfccOptions",
+        "PitchOptions",
+        "PlpOptions",
+        "ProcessPitchOptions",
+        "SpectrogramOptions",
+    ),
+    "pitch": ("Pitch", "ProcessPitch"),
+    "pitch_features": ("process_pitch",),
+    "pitch_tracker": ("track_pitch",),
     "plp": ("Plp",),
     "postprocessing": ("Cmvn", "Deltas", "ShiftedDeltas", "SlidingCmvn", "Splice"),
     "random": ("KaldiRandom",),

@@ -129,23 +129,37 @@ def full_window(options: PitchOptions) -> int:
     return options.window_size + Lags.of(options).last
 
 
-def frame_windows(signal: Array, frames: int, options: PitchOptions) -> Array:
-    """What each frame looks at: ``(..., samples)`` resampled -> ``(..., frames, full_window)``, zeros past the ends."""
+def frame_windows(signal: Array, frames: int, options: PitchOptions, lengths: Any = None) -> Array:
+    """What each frame looks at, with zeros past the ends.
+
+    Parameters
+    ----------
+    signal
+        ``(..., samples)`` resampled.
+    frames
+        How many are wanted.
+    lengths
+        ``(...,)`` samples that count of each signal, which is zero past them; all if none.
+
+    Returns
+    -------
+    ``(..., frames, full_window)``
+    """
     size, shift, start = full_window(options), options.window_shift, first_window_start(options)
-    length = signal.shape[-1]
     before = max(0, -start)
-    padded = pad(signal, before, max(0, start + (frames - 1) * shift + size - length))
+    padded = pad(signal, before, max(0, start + (frames - 1) * shift + size - signal.shape[-1]))
     windows = sliding_windows(padded[..., before + start :], size, shift)[..., :frames, :]
     if options.preemphasis_coefficient == 0.0:
         return windows
     # Each window by itself: its first sample is scaled as if the one before were its equal.
-    coefficient = as_float32(options.preemphasis_coefficient)
-    position = start + shift * np.arange(frames)[:, None] + np.arange(size)
-    previous = namespace(signal).concatenate((windows[..., :1], windows[..., :-1]), -1)
-    at_start = as_like(position == 0, signal)
-    inside = as_like((position >= 0) & (position < length), signal)
-    previous = namespace(signal).where(at_start, windows, previous)
-    return (windows - coefficient * previous) * inside
+    xp = namespace(signal)
+    position = as_like(start + shift * np.arange(frames)[:, None] + np.arange(size), signal)
+    ends = as_like(signal.shape[-1] if lengths is None else lengths, signal)[..., None, None]
+    previous = xp.concatenate((windows[..., :1], windows[..., :-1]), -1)
+    previous = xp.where(position == 0, windows, previous)
+    inside = (position >= 0) & (position < ends)
+    emphasized: Array = xp.where(inside, windows - as_float32(options.preemphasis_coefficient) * previous, 0 * windows)
+    return emphasized
 
 
 def correlations(windows: Array, size: int, first_lag: int, last_lag: int) -> tuple[Array, Array]:
@@ -162,20 +176,27 @@ def correlations(windows: Array, size: int, first_lag: int, last_lag: int) -> tu
     mean = astype(float64(windows[..., :size]).sum(-1) / size, windows.dtype)
     centred = windows - mean[..., None]
     base = centred[..., :size]
-    later = sliding_windows(centred[..., first_lag : last_lag + size], size, 1)
-    inner = xp.einsum("...n,...ln->...l", base, later)
+    if isinstance(windows, np.ndarray):
+        later = sliding_windows(centred[..., first_lag : last_lag + size], size, 1)
+        inner = np.einsum("...n,...ln->...l", base, later)
+    else:  # a product of matrices would be subject to TF32 and autocast, and would copy all windows
+        inner = xp.stack([(base * centred[..., k : k + size]).sum(-1) for k in range(first_lag, last_lag + 1)], -1)
     # The energy of every window at once: squares times a band of ones, which adds no cancellation.
     span = last_lag - first_lag + size
     band = np.tri(span, last_lag - first_lag + 1, dtype=np.float32)
     band = band - np.tri(span, last_lag - first_lag + 1, -size, dtype=np.float32)
-    energies = (centred[..., first_lag : last_lag + size] ** 2) @ astype(as_like(band, centred), centred.dtype)
+    squares = centred[..., first_lag : last_lag + size] ** 2
+    energies = matmul(squares, astype(as_like(band, centred), centred.dtype))
     return inner, (base**2).sum(-1)[..., None] * energies
 
 
-def correlate(signal: Array, frames: int, options: PitchOptions) -> tuple[Array, Array]:
-    """Inner products and norms of each frame at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``."""
+def correlate(signal: Array, frames: int, options: PitchOptions, lengths: Any = None) -> tuple[Array, Array]:
+    """Inner products and norms of each frame at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``.
+
+    What ``lengths`` is, see :func:`frame_windows`.
+    """
     lags = Lags.of(options)
-    windows = frame_windows(signal, frames, options)
+    windows = frame_windows(signal, frames, options, lengths)
     blocks = [
         correlations(windows[..., start : start + _BLOCK, :], options.window_size, lags.first, lags.last)
         for start in range(0, frames, _BLOCK)
