@@ -39,7 +39,7 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
-            " must be positive and the cutoff at most half of either rate"
+            "must be positive and the cutoff at most half of either rate"
         )
     count = num_resampled(samples.shape[-1], rate_in, rate_out)
     if count == 0:
