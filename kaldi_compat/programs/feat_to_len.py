@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io_ark
+from kaldi_compat.programs.files import write_text
 from kaldi_compat.programs.loop import map_table
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import NoOptions, program
@@ -21,7 +22,7 @@ def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
     with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         if target is None:
-            print(sum(len(feats) for _, feats in reader))
+            write_text("-", f"{sum(len(feats) for _, feats in reader)}\n")
         else:
             with io_ark.Writer[int]("int", target) as writer:
                 map_table(reader, writer, lambda _, feats: len(feats))

@@ -64,8 +64,12 @@ class Program:
         self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with these arguments and return the exit status."""
-        argv = sys.argv[1:] if argv is None else list(argv)
+        """Run with these arguments and return the exit status; without, as this process, which may end here."""
+        if argv is None:
+            return _end_of_process(self._run(sys.argv[1:]))
+        return self._run(argv)
+
+    def _run(self, argv: Sequence[str]) -> int:
         with logging_as_kaldi(self.name, verbose=0):
             try:
                 line = parse(argv, self.options)
@@ -92,7 +96,8 @@ class Program:
     def _guarded(self, run: Callable[[], int]) -> int:
         try:
             status = run()
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return status
         except KeyboardInterrupt:
             return INTERRUPTED_STATUS
@@ -114,6 +119,15 @@ def program(
 ) -> Callable[[Callable[..., int]], Program]:
     """Make a program of a function (see this module's text)."""
     return lambda run: Program(name, text, options, run, at_least)
+
+
+def _end_of_process(status: int) -> int:
+    # All output is closed and checked by now, and taking torch apart would add a third to what its import takes.
+    if "torch" in sys.modules:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
