@@ -30,12 +30,12 @@ def mean_square(signal: Array, counts: Any) -> Array:
 def _sums_of_first(x: Array, counts: Any) -> Array:
     sums: Array
     if isinstance(x, np.ndarray) and x.ndim == 1:  # mostly a few counts alone
-        ends, place = np.unique(counts, return_inverse=True)
-        sums = np.cumsum([x[start:end].sum() for start, end in zip([0, *ends[:-1]], ends, strict=True)])[place]
+        ends, place = np.unique(np.asarray(counts), return_inverse=True)
+        sums = np.cumsum([part.sum() for part in np.split(x, ends)[:-1]])[place]
+    elif isinstance(x, np.ndarray):
+        sums = np.take_along_axis(np.cumsum(x, -1), np.asarray(counts) - 1, -1)
     else:
-        xp = namespace(x)
-        take = np.take_along_axis if xp is np else xp.take_along_dim
-        sums = take(xp.cumsum(x, -1), as_like(counts, x) - 1, -1)
+        sums = x.cumsum(-1).take_along_dim(as_like(counts, x) - 1, -1)
     return sums
 
 
@@ -110,4 +110,5 @@ def path_features(correlation: Array, path: Array, options: PitchOptions) -> Arr
     lags = Lags.of(options)
     weights = astype(as_like(lags.weights.T, correlation), correlation.dtype)
     pitch = astype(as_like(lags.pitch, correlation), correlation.dtype)
-    return xp.stack(((correlation * weights[path]).sum(-1), pitch[path]), -1)
+    features: Array = xp.stack(((correlation * weights[path]).sum(-1), pitch[path]), -1)
+    return features

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def pov_feature(correlation: Array) -> Array:
     """A warp of the correlation that makes its distribution nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
-    clipped = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
+    clipped: Array = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
@@ -32,14 +32,16 @@ def probability_of_voicing(correlation: Array) -> Array:
     """
     xp = namespace(correlation)
     n = xp.clip(abs(float64(correlation)), None, 1.0)
-    log_odds = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
+    log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
     rounded = float64(astype(log_odds, correlation.dtype))
-    return astype(1 / (1 + xp.exp(-rounded)), correlation.dtype)
+    probability: Array = 1 / (1 + xp.exp(-rounded))
+    return astype(probability, correlation.dtype)
 
 
 def log_pitch(pitch: Array) -> Array:
     """Natural logarithm of pitches in Hz."""
-    return astype(namespace(pitch).log(float64(pitch)), pitch.dtype)
+    log: Array = namespace(pitch).log(float64(pitch))
+    return astype(log, pitch.dtype)
 
 
 def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
@@ -79,8 +81,9 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
             summed = pick(before, end, -1) - pick(before, begins, -1)
         return summed
 
-    mean = window_sum(weight * float64(logs)) / window_sum(weight)
-    return logs - astype(mean, features.dtype)
+    mean: Array = window_sum(weight * float64(logs)) / window_sum(weight)
+    normalised: Array = logs - astype(mean, features.dtype)
+    return normalised
 
 
 def standard_normal(frames: Array, generator: Generator | None) -> Array:

@@ -96,14 +96,11 @@ class Lags:
 
 def pad(x: Array, before: int, after: int) -> Array:
     """Zeros before and after the last axis."""
-    xp = namespace(x)
     padded: Array
-    if xp is np:
-        padded = np.concatenate(
-            (np.zeros((*x.shape[:-1], before), x.dtype), x, np.zeros((*x.shape[:-1], after), x.dtype)), -1
-        )
+    if isinstance(x, np.ndarray):
+        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
     else:
-        padded = xp.nn.functional.pad(x, (before, after))
+        padded = namespace(x).nn.functional.pad(x, (before, after))
     return padded
 
 
@@ -214,4 +211,5 @@ def nccf(inner: Array, norm: Array, ballast: Any) -> Array:
     xp = namespace(inner)
     squared = norm + ballast
     silent = squared <= 0
-    return xp.where(silent, 0 * inner, inner / xp.sqrt(xp.where(silent, 1 + 0 * squared, squared)))
+    correlation: Array = xp.where(silent, 0 * inner, inner / xp.sqrt(xp.where(silent, 1 + 0 * squared, squared)))
+    return correlation

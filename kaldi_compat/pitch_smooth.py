@@ -36,10 +36,10 @@ def moving_average(values: Floats, size: int) -> Floats:
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:
         return values
-    total = values[inside].copy()
+    total: Floats = values[inside].copy()
     for j in range(1, width + 1):
         total += values[width - j : len(values) - width - j] + values[width + j : len(values) - width + j]
-    smooth = values.copy()
+    smooth: Floats = values.copy()
     smooth[inside] = total / np.float32(2 * width + 1)
     return smooth
 
@@ -76,7 +76,7 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
         raise FeatureError("the first column must be the probability of voicing, but goes beyond 0 to 1")
     if not bool((pitch > 0).all()):
         raise FeatureError("a pitch of zero or less has no logarithm; fill the gaps with interpolate-pitch first")
-    processed = features.copy()
+    processed: npt.NDArray[Any] = features.copy()
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
     log_pitch = np.log(pitch).astype(features.dtype)
     level = log_pitch - moving_means(log_pitch, options.normalization_window_size)

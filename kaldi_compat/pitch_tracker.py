@@ -93,7 +93,7 @@ def track_pitch(samples: npt.NDArray[Any], options: PitchOptions | None = None) 
 
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
-    [  1.   199.77]
+    [  1.   199.98]
     """
     ((_, features),) = track_pitches([("", samples)], options or PitchOptions())
     return features

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions
@@ -33,7 +35,7 @@ def main(options: PitchOptions, source: str, target: str) -> int:
     ):
         audio = first_channels(reader, options.sample_frequency)
         if options.simulate_first_pass_online:
-            tracks = ((key, first_pass_pitch(samples, options)) for key, samples in audio)
+            tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(samples, options)) for key, samples in audio)
         else:
             tracks = track_pitches(audio, options)
         return write_pitch(tracks, writing).status
