@@ -7,6 +7,7 @@ differences of nearly equal mel values, so the rounding decides the last digits 
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.libm import expf, logf
 from kaldi_compat.options import MelFeatureOptions, require
+
+logger = logging.getLogger("kaldi_compat")
 
 F32 = np.float32
 FloatArray = npt.NDArray[np.float32]
@@ -90,6 +93,13 @@ def _vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, fa
     return VtlnWarp(low, high, lower, upper, factor)
 
 
+def _log_bins(weights: FloatArray) -> None:
+    for number, column in enumerate(weights.T):
+        inside = np.flatnonzero(column)
+        values = " ".join(f"{weight:g}" for weight in column[inside])
+        logger.info("bin %d, offset = %d, vec = [ %s ]", number, inside[0], values)
+
+
 @functools.lru_cache(maxsize=256)
 def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """The filter bank for these options and this VTLN factor (Kaldi: MelBanks).
@@ -131,6 +141,8 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
             f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT"
         )
     weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
+    if options.debug_mel:
+        _log_bins(weights)
     return MelBanks(weights, inverse_mel_scale(center))
 
 

@@ -110,7 +110,7 @@ class MelOptions:
     )
     vtln_low: float = option(100.0, "lower inflection point of the piecewise linear VTLN warp in Hz")
     vtln_high: float = option(-500.0, "upper inflection point of the warp in Hz; negative is an offset from high_freq")
-    debug_mel: bool = option(False, "log the bins' energies")
+    debug_mel: bool = option(False, "log each mel bin's first FFT bin and weights")
     htk_compat: bool = option(False, "order, scale and mel bins as HTK has them (energy last, C0 times sqrt(2))")
 
 

@@ -185,3 +185,10 @@ def test_the_features_options_reach_the_module() -> None:
     inner = compute.feature_options(compute_mfcc_feats.MfccOptions, options)
     assert inner.num_ceps == 5
     assert {field.name for field in dataclasses.fields(inner)}.isdisjoint({"channel", "vtln_warp", "device"})
+
+
+def test_debug_mel_logs_the_bins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fbank("--debug-mel", "--num-mel-bins=17", archive("a.ark", a=wav_bytes(noise(4000))), "ark:o.ark") == 0
+    error = capsys.readouterr().err
+    assert error.count(", vec = [ ") == 17
+    assert "bin 0, offset = 1, vec = [ " in error
