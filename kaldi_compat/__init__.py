@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kaldi_compat.config import load_options as load_options
     from kaldi_compat.errors import AudioError as AudioError
     from kaldi_compat.errors import FeatureError as FeatureError
     from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kaldi_compat.spectrogram import Spectrogram as Spectrogram
 
 _NAMES_OF = {
+    "config": ("load_options",),
     "errors": ("AudioError", "FeatureError", "KaldiCompatError", "OptionError"),
     "fbank": ("Fbank",),
     "mfcc": ("Mfcc",),

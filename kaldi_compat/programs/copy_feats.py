@@ -10,7 +10,7 @@ import io_ark
 from io_ark.codecs.htk import HtkFeatures
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import are_tables, map_table
+from kaldi_compat.programs.loop import are_tables, convert_table
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
@@ -57,12 +57,6 @@ def main(options: Options, source: str, target: str) -> int:
 def copy_table(options: Options, source: str, target: str) -> int:
     """Copy a table, compressed if asked to, and note the numbers of frames."""
     with ExitStack() as stack:
-        if options.compress:
-            writer = stack.enter_context(
-                io_ark.Writer[Matrix]("compressed-matrix", target, method=options.compression_method)
-            )
-        else:
-            writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         num_frames = None
         if options.write_num_frames:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
@@ -73,8 +67,9 @@ def copy_table(options: Options, source: str, target: str) -> int:
                 num_frames[key] = len(matrix)
             return matrix
 
-        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source))
-        counts = map_table(reader, writer, copy)
+        compressed: dict[str, Any] = {"kind_out": "compressed-matrix", "method": options.compression_method}
+        form = compressed if options.compress else {"kind_out": "matrix"}
+        counts = convert_table(options.kind_in, source, target, copy, **form)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import io_ark
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import map_table
+from kaldi_compat.programs.loop import convert_table
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -31,11 +30,7 @@ class Options:
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
-    with (
-        io_ark.SequentialReader[Posterior]("posterior", source) as reader,
-        io_ark.Writer[Posterior]("posterior", target) as writer,
-    ):
-        counts = map_table(reader, writer, lambda _, posterior: scaled(posterior, options.scale))
+    counts = convert_table("posterior", source, target, lambda _, posterior: scaled(posterior, options.scale))
     logger.info("Done copying %d posteriors.", counts.done)
     return counts.status
 

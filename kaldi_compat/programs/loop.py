@@ -144,7 +144,6 @@ def convert(
     *,
     binary: bool = True,
     kind_out: str = "",
-    **codec_options: Any,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file, whichever the names say.
 
@@ -155,14 +154,13 @@ def convert(
         function: of the key (empty for a single file) and the object; may raise :class:`Skip`.
         binary: how a single file is written.
         kind_out: what is written, if that is something else.
-        codec_options: of the kind that is written.
 
     Raises:
         OptionError: a table and a single file; or a single file for which there is no output.
     """
     kind_out = kind_out or kind
     if are_tables(source, target):
-        return convert_table(kind, source, target, function, kind_out=kind_out, **codec_options)
+        return convert_table(kind, source, target, function, kind_out=kind_out)
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
@@ -180,7 +178,11 @@ def convert_table(
     kind_out: str = "",
     **codec_options: Any,
 ) -> Counts:
-    """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files."""
+    """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files.
+
+    Args:
+        codec_options: of the kind that is written.
+    """
     with (
         io_ark.SequentialReader[Any](kind, source) as reader,
         io_ark.Writer[Any](kind_out or kind, target, **codec_options) as writer,

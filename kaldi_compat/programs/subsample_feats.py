@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import io_ark
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, map_table
+from kaldi_compat.programs.loop import Skip, convert_table
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
 
@@ -49,8 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
             raise Skip(f"For utterance {key}, output would have no rows, producing no output.")
         return result
 
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader, io_ark.Writer[Matrix]("matrix", target) as writer:
-        counts = map_table(reader, writer, subsample)
+    counts = convert_table("matrix", source, target, subsample)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
     logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
     return counts.status
