@@ -12,6 +12,7 @@ from io_ark.objects import ready
 Entry = tuple[str, Callable[[], Any]]
 # How many objects may wait: one being used, one ready, is what overlaps reading with computing.
 AHEAD = 2
+JOIN_SECONDS = 5.0
 
 
 class ReadAhead(Iterator[Entry]):
@@ -63,4 +64,5 @@ class ReadAhead(Iterator[Entry]):
         self._stopped.set()
         while not self._queue.empty():
             self._queue.get_nowait()
-        self._thread.join()
+        # A thread that waits for a pipe to speak would keep us waiting as long; it ends with the process at the latest.
+        self._thread.join(JOIN_SECONDS)

@@ -21,11 +21,12 @@ import numpy as np
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.basic import Sink
+from io_ark.codecs.guessing import kind_of as kind_told
 from io_ark.errors import FormatError
 from io_ark.objects import Loader, read_object
 from io_ark.script import Script, ScriptTable
 from io_ark.source import Source
-from io_ark.specifier import is_table_rspecifier, is_table_wspecifier
+from io_ark.specifier import Range, is_table_rspecifier, is_table_wspecifier
 from io_ark.streams import OpenFiles
 from io_ark.tables import SequentialReader, Writer
 
@@ -42,6 +43,10 @@ class AnyCodec(Codec[Any]):
 
     def read(self, source: Source) -> Any:
         return codecs.guess(source)
+
+    def read_range(self, source: Source, part: Range) -> Any:
+        kind, options = kind_told(source)
+        return codecs.codec(kind, **options).read_range(source, part)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         kind = kind_of(value)

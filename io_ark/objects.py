@@ -47,7 +47,10 @@ class Loader:
         name, part = split_range(text)
         if part is None:
             return self._read(parse_rxfilename(name))
-        return extract_range(self._whole(name), part, name)
+        target = parse_rxfilename(name)
+        if target.kind == "file" and (file := self._files.get(target.path)).regular:
+            return self._codec.read_range(file.source(target.offset or 0), part)
+        return extract_range(self._whole(name, target), part, name)
 
     def load_value(self, key: str, text: str) -> Any:
         """The object of a key's line in a script file; errors name the key."""
@@ -56,11 +59,11 @@ class Loader:
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _whole(self, name: str) -> Any:
-        """An object of which ranges are wanted: the next line often names another range of the same one."""
+    def _whole(self, name: str, target: Rxfilename) -> Any:
+        """What a command gives, of which ranges are wanted: the next line often names another range of it."""
         last = self._last
         if last is None or last[0] != name:
-            last = self._last = (name, self._read(parse_rxfilename(name)))
+            last = self._last = (name, self._read(target))
         return last[1]
 
     def _read(self, target: Rxfilename) -> Any:

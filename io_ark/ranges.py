@@ -31,10 +31,20 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (1, 2):
         raise RangeError(f"a range [{part.text}] can be taken of a matrix or vector of floats only", file=name)
+    rows, columns = slices(part, value.shape[0], value.shape[1] if value.ndim == 2 else None, name)
+    return (value[rows] if value.ndim == 1 else value[rows, columns]).copy()
+
+
+def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
+    """What a range means for an object of so many rows (elements) and columns (None for a vector).
+
+    Raises:
+        RangeError: the range does not lie within the object.
+    """
     try:
-        rows, columns = part.bounds(value.shape[0], value.shape[1] if value.ndim == 2 else None)
+        chosen = part.bounds(rows, columns)
     except ValueError as error:
         raise RangeError(str(error), file=name) from None
-    if part.rows is not None and part.rows[1] >= value.shape[0]:
-        logger.warning("%s: the range [%s] goes beyond the last of %d rows", name, part.text, value.shape[0])
-    return (value[rows] if value.ndim == 1 else value[rows, columns]).copy()
+    if part.rows is not None and part.rows[1] >= rows:
+        logger.warning("%s: the range [%s] goes beyond the last of %d rows", name, part.text, rows)
+    return chosen

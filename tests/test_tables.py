@@ -402,3 +402,40 @@ def test_a_damaged_archive_raises_our_errors_only(
                 pass
         except ArkError as error:
             assert "\n" not in str(error)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 12), columns=st.integers(1, 5), double=st.booleans(), text=st.sampled_from(["", ",t"]),
+    first=st.integers(0, 13), length=st.integers(0, 14), left=st.integers(0, 5), width=st.integers(0, 5),
+)  # fmt: skip
+def test_a_range_is_a_slice(
+    rows: int, columns: int, double: bool, text: str, first: int, length: int, left: int, width: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    folder = tmp_path_factory.getbasetemp()
+    matrix = np.arange(rows * columns, dtype=np.float64).reshape(rows, columns)
+    with io_ark.Writer(
+        "double-matrix" if double else "matrix", f"ark{text},scp:{folder}/r.ark,{folder}/r.scp"
+    ) as writer:
+        writer["before"] = matrix
+        writer["a"] = matrix
+    place = (folder / "r.scp").read_text().split()[-1]
+    last, right = first + length, left + width
+    for part, wanted in (f"[{first}:{last}]", matrix[first : last + 1]), (
+        f"[{first}:{last},{left}:{right}]", matrix[first : last + 1, left : right + 1]
+    ):  # fmt: skip
+        fits = first < rows and last < rows + 3 and ("," not in part or right < columns)
+        for load in io_ark.load, lambda name: io_ark.read_object("matrix", name):
+            if fits:
+                value = load(place + part)
+                np.testing.assert_array_equal(value, wanted)
+                assert value.flags.writeable and value.flags.c_contiguous
+            else:
+                with pytest.raises(RangeError, match="does not lie within"):
+                    load(place + part)
+
+
+def test_a_range_of_a_cut_matrix_is_an_error(folder: Path) -> None:
+    with pytest.raises(TruncatedError):
+        io_ark.read_object("matrix", "truncated.ark:12223[0:1]")

@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
+from io_ark.ranges import extract_range
 from io_ark.source import Source
+from io_ark.specifier import Range
 
 T = TypeVar("T")
 
@@ -56,6 +58,15 @@ class Codec(Generic[T]):
             TruncatedError: the object is not all there.
         """
         return self.read_body(source, read_marker(source))
+
+    def read_range(self, source: Source, part: Range) -> T:
+        """Part of the object that starts at the next byte; what follows that part may stay unread.
+
+        Raises:
+            RangeError: it has no such part.
+        """
+        value: T = extract_range(self.read(source), part, source.name)
+        return value
 
     def write(self, sink: Sink, value: T, *, binary: bool = True) -> None:
         """Put ``value`` into ``sink``, after the binary marker if ``binary``.

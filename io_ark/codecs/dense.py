@@ -14,7 +14,9 @@ import numpy.typing as npt
 from io_ark.codecs.basic import Sink, end_line, raw_bytes, shown
 from io_ark.codecs.text_numbers import format_row, parse
 from io_ark.errors import FormatError
+from io_ark.ranges import slices
 from io_ark.source import Source
+from io_ark.specifier import Range
 
 Array = npt.NDArray[Any]
 
@@ -24,8 +26,8 @@ HEADER_SIZE = _HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.dtype("<f8")}
 
 
-def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
-    """A dense matrix in binary, after the marker; ``head`` is its header, as far as the source has it, unread."""
+def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
+    """The precision, rows and columns that a header says, which is passed over."""
     stored = _PRECISIONS.get(head[:3])
     if stored is None:
         source.fail(f"a matrix (FM, DM, CM, CM2 or CM3) should stand here, not {shown(head.split(b' ')[0])}")
@@ -37,11 +39,32 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     if rows < 0 or columns < 0:
         source.fail(f"a matrix of {rows} rows and {columns} columns")
     source.skip(HEADER_SIZE)
-    values = source.read_array(stored, rows * columns).reshape(rows, columns)
-    if stored != dtype:
-        with np.errstate(over="ignore"):
-            values = values.astype(dtype)
-    return values
+    return stored, rows, columns
+
+
+def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
+    """A dense matrix in binary, after the marker; ``head`` is its header, as far as the source has it, unread."""
+    stored, rows, columns = _read_header(source, head)
+    return _converted(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
+
+
+def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
+    """Part of a dense matrix in binary: of the rows before it no byte is read; what follows it stays unread."""
+    stored, rows, columns = _read_header(source, head)
+    chosen, chosen_columns = slices(part, rows, columns, source.name)
+    remaining = source.remaining()
+    if remaining is not None and remaining < rows * columns * stored.itemsize:
+        source.read(rows * columns * stored.itemsize)  # which says what is missing
+    source.skip(chosen.start * columns * stored.itemsize)
+    values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
+    return np.ascontiguousarray(_converted(values[:, chosen_columns], dtype))
+
+
+def _converted(values: Array, dtype: np.dtype[Any]) -> Array:
+    if values.dtype == dtype:
+        return values
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
 
 
 def write_dense(sink: Sink, matrix: Array) -> None:

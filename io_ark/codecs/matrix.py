@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink
 from io_ark.codecs.compressed import read_compressed
-from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_dense, write_text
+from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_dense_range, read_text, write_dense, write_text
 from io_ark.source import Source
+from io_ark.specifier import Range
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +39,13 @@ class MatrixCodec(Codec[Array]):
             source.skip(2)
             return read_dense(source, head[2:], self.dtype)
         return super().read(source)
+
+    def read_range(self, source: Source, part: Range) -> Array:
+        head = source.peek(2 + HEADER_SIZE)
+        if head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
+            source.skip(2)
+            return read_dense_range(source, head[2:], self.dtype, part)
+        return super().read_range(source, part)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
