@@ -237,6 +237,10 @@ class SpectralFeature(nn.Module):
             )
         if lengths is not None and lengths.is_floating_point():
             raise AudioError(f"lengths must be integers, not {lengths.dtype}")
+        if lengths is not None and lengths.device.type == "cpu" and lengths.numel() and not _is_followed(samples):
+            shortest, longest = int(lengths.min()), int(lengths.max())
+            if shortest < 0 or longest > samples.shape[-1]:
+                raise AudioError(f"lengths from {shortest} to {longest} do not lie in 0 to {samples.shape[-1]}")
         if samples.dtype != torch.float64:
             if samples.is_floating_point():
                 self._warn_of_scale(samples)

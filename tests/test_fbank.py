@@ -136,6 +136,8 @@ def test_waveform_scale_is_a_factor_on_the_samples() -> None:
         (torch.ones(400), torch.tensor([400])),
         (torch.ones(2, 400), torch.tensor([400])),
         (torch.ones(1, 400), torch.tensor([400.0])),
+        (torch.ones(1, 400), torch.tensor([401])),
+        (torch.ones(1, 400), torch.tensor([-1])),
         ([torch.ones(1, 400)], None),
     ],
 )
