@@ -18,12 +18,13 @@ from io_ark.casual import AnyCodec
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import load_segments
 from io_ark.errors import ArkError, FormatError, SpecifierError
+from io_ark.keys import check_key, encode_key, read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import Script, ScriptTable
 from io_ark.source import StreamSource
-from io_ark.specifier import check_key, classify_rspecifier, classify_wspecifier
+from io_ark.specifier import classify_rspecifier, classify_wspecifier
 from io_ark.streams import Input, OpenFiles, Output, open_input, open_output
-from io_ark.tables import encode_key, read_key
+from io_ark.tables import SequentialReader, Writer
 
 Stream = IO[bytes] | IO[str]
 
@@ -183,8 +184,6 @@ class WriteHelper:
     def __init__(
         self, wspecifier: str, compression_method: int | None = None, write_function: str | None = None
     ) -> None:
-        from io_ark.tables import Writer
-
         if write_function is not None:
             raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
         self._writer: Writer[Any] = Writer(AnyCodec(compression_method), wspecifier)
@@ -218,8 +217,6 @@ class ReadHelper:
     """
 
     def __init__(self, wspecifier: str, segments: str | None = None) -> None:
-        from io_ark.tables import SequentialReader
-
         self._close: Callable[[], None] = lambda: None
         if segments is None:
             reader: SequentialReader[Any] = SequentialReader(AnyCodec(), wspecifier)

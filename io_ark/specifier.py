@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn
 
-from io_ark.errors import KeyFormatError, SpecifierError
+from io_ark.errors import SpecifierError
 
 WHITE_SPACE = " \t\n\v\f\r"
 # How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
@@ -24,7 +24,6 @@ _LARGEST_OFFSET = 2**63 - 1
 _OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
 _SPECIFIER = re.compile(_OPTIONS.pattern + ":")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
-_PRINTABLE_ASCII = re.compile(r"[!-~\x80-\U0010ffff]+")
 
 
 @dataclass(frozen=True)
@@ -323,9 +322,3 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
     if interval is None:
         _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
     return int(interval[1]), int(interval[2])
-
-
-def check_key(key: str) -> None:
-    """Raise :class:`KeyFormatError` unless a table can hold this key: not empty, no white or unprintable characters."""
-    if not _PRINTABLE_ASCII.fullmatch(key):
-        raise KeyFormatError(f"{key!r} cannot be a key: keys are not empty and hold no white space", key=None)

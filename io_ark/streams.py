@@ -124,6 +124,16 @@ class Input:
         close, self._close, self._keep = self._close, None, None
         return close() if close else 0
 
+    def finish(self) -> None:
+        """Close it after its end: that its command failed then means that what came out of it is not complete.
+
+        Raises:
+            PipeError: the command failed.
+        """
+        status = self.close()
+        if status:
+            raise PipeError(f"the command {describe_status(status)}: the table is not complete", file=self.source.name)
+
     def __enter__(self) -> Input:
         return self
 

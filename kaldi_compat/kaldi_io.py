@@ -18,11 +18,12 @@ import torch
 
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
+from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import Script
 from io_ark.source import StreamSource
 from io_ark.specifier import is_table_rspecifier
-from io_ark.tables import SequentialReader, read_key
+from io_ark.tables import SequentialReader
 
 Entries = Iterator[tuple[str, torch.Tensor]]
 FileOrName = str | IO[bytes]

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from io_ark.errors import ArkError, KeyFormatError, SpecifierError
+from io_ark.keys import check_key
 from io_ark.specifier import (
     Rspecifier,
     Wspecifier,
-    check_key,
     classify_rspecifier,
     classify_wspecifier,
     parse_range,

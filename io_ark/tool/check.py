@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from io_ark.errors import ArkError
+from io_ark.keys import encode_key
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams import OpenFiles
-from io_ark.tables import encode_key
 from io_ark.tool.entries import Entry, entries
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from io_ark import codecs
 from io_ark.casual import AnyCodec
 from io_ark.errors import ArkError
+from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import split_line
 from io_ark.source import Source
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams import Input, describe_status, open_input
-from io_ark.tables import read_key
 
 _STORED_AS = {
     b"FM": "float32",
