@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.arrays import zero_past
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf, step_factor
 from kaldi_compat.pitch_features import process_pitch
@@ -77,6 +77,7 @@ class Pitch(_WithOptions):
     Options = PitchOptions
     options: PitchOptions
 
+    @torch.compiler.disable(reason="the search for the pitch is not for compilers to follow")  # type: ignore[untyped-decorator, no-untyped-call]
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
 
@@ -98,7 +99,11 @@ class Pitch(_WithOptions):
         ------
         AudioError
             samples of a wrong shape or type.
+        KaldiCompatError
+            a tracer or exporter records the operations: one utterance's path would be a constant of what it records.
         """
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            raise KaldiCompatError("Pitch cannot be traced or exported: its search depends on the values of the audio")
         if not isinstance(samples, Tensor):
             return self._of_list([self._checked(each, 1) for each in samples])
         samples = self._checked(samples, samples.dim())
