@@ -373,3 +373,17 @@ def test_speed_perturbation(data: Path, tmp_path: Path) -> None:
     assert dump(data) == 0
     plain, same = matrices(data / "feats.scp"), matrices(target / "feats.scp")
     assert all(same[key].tobytes() == value.tobytes() for key, value in plain.items())
+
+
+def test_speed_perturbation_does_not_write_over_features(data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "data" / "train_sp"
+    target.mkdir()
+    (target / "feats.scp").write_text("mine\n")
+    assert dump(data, "--speeds=0.9", f"--speed-dir={target}") == 255
+    assert [path.name for path in target.iterdir()] == ["feats.scp"]
+
+
+def test_a_conf_that_asks_for_another_format_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data.parent.parent / "conf" / "fbank.conf").write_text("--output-format=htk\n")
+    assert dump(data) == 255
+    assert "htk" in capsys.readouterr().err

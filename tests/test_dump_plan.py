@@ -75,7 +75,13 @@ def test_a_damaged_plan_is_no_plan(data: Path, tmp_path: Path, cut: float, noise
 
 
 @pytest.mark.parametrize(
-    ("change", "named"), [({"seed": 1}, "seed"), ({"compress": False}, "compress"), ({"pipes": False}, "pipes")]
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"compress": False}, "compress"),
+        ({"pipes": False}, "pipes"),
+        ({"device": "cuda"}, "batching"),
+    ],
 )
 def test_decisive_options_may_not_change(data: Path, change: dict[str, object], named: str) -> None:
     plan = make_plan(job_of(data))
@@ -143,12 +149,12 @@ def test_every_option_is_in_the_plan_or_harmless() -> None:
         "conf", "pitch_conf", "pitch_postprocess_conf",  # whose contents are in the plan
         "write_utt2num_frames", "write_utt2dur", "nj", "shard_utterances", "readers", "max_device_memory", "resume",
         "max_failures", "cmvn", "speed_dir", "report", "engine", "address", "shard",
-        "device", "batch_seconds", "window_utterances",  # see on_gpu and seconds_in_batch
+        "device", "batch_seconds", "window_utterances", # see batching
     }  # fmt: skip
     from kaldi_compat.dump.plan import DECISIVE
 
     fields = {field.name for field in dataclasses.fields(DumpOptions)}
-    assert fields - harmless == set(DECISIVE) - {"on_gpu", "seconds_in_batch"}
+    assert fields - harmless == set(DECISIVE) - {"batching"}
 
 
 def test_frame_shift_is_written_as_the_scripts_write_it() -> None:

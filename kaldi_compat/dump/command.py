@@ -8,6 +8,7 @@ import dataclasses
 import fcntl
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = vars(parser.parse_args(argv))
     arguments.pop("command")
     feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
+    # What batch systems send before they kill means what ^C means.
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments))
         return dump(job)
@@ -88,7 +92,8 @@ def dump(job: Job) -> int:
     with planned(job) as plan:
         complete = manifests(job, plan)
         mine = plan.part(number, parts)
-        monitor = Monitor(plan, job.options.max_failures, [complete[s.number] for s in mine if s.number in complete])
+        before = [complete[shard.number] for shard in mine if shard.number in complete]
+        monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
         try:
             _engine(job)(job, plan, [shard for shard in mine if shard.number not in complete], monitor)
         finally:

@@ -18,7 +18,8 @@ from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.programs.compute import Extractor, feature_options
+from kaldi_compat.options import require
+from kaldi_compat.programs.compute import Extractor, VtlnOptions, feature_options
 from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.objects import Matrix, duration_of
 from kaldi_compat.programs.paste_feats import pasted
@@ -129,7 +130,8 @@ class SpectralComputer:
         options = load_options(program.Options, job.confs()[f"{name}.conf"], device=device)
         self.seed = plan.seed
         self.extractor = Extractor(module(feature_options(module.Options, options)), options)
-        self.warps = vtln_warps(job)
+        require(options.output_format == "kaldi", "the bulk dump writes Kaldi's format only: not --output-format=htk")
+        self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
         """Compute a batch."""
@@ -148,12 +150,14 @@ class SpectralComputer:
             return failure(utterance, reason)
 
 
-def vtln_warps(job: Job) -> Any:
-    """VTLN factors by utterance, from the file that Kaldi's scripts look for; None if it is not there."""
+def vtln_warps(job: Job, options: VtlnOptions) -> Any:
+    """VTLN factors by utterance: from the file that Kaldi's scripts look for, else from where the options say."""
     by_speaker, by_utterance = (job.layout.in_data(name) for name in ("spk2warp", "utt2warp"))
     if by_speaker.is_file():
         utt2spk = f"ark:{job.layout.in_data('utt2spk')}"
         return io_ark.RandomAccessReader[float]("float", f"ark:{by_speaker}", utt2spk=utt2spk)
     if by_utterance.is_file():
         return io_ark.RandomAccessReader[float]("float", f"ark:{by_utterance}")
+    if options.vtln_map:
+        return io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
     return None

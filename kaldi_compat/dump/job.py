@@ -80,6 +80,16 @@ class DumpOptions:
         return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
     @property
+    def batching(self) -> str:
+        """What decides which utterances are computed together, where that matters.
+
+        It does on a GPU, whose matrix product rounds by the number of rows.
+        """
+        if not self.on_gpu:
+            return "each utterance alone"
+        return f"{self.seconds_in_batch:g} s at once of {self.window_utterances} utterances"
+
+    @property
     def cmvn_levels(self) -> tuple[str, ...]:
         """The statistics that are asked for."""
         return tuple(filter(None, self.cmvn.split(",")))

@@ -45,7 +45,7 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
 
     >>> row = pack([np.zeros(1000, np.int16), np.zeros(500, np.int16)], FrameOptions())
     >>> row.first_frames, row.counts, len(row.samples)
-    ((0, 9), (4, 1), 2000)
+    ((0, 7), (4, 1), 2160)
     """
     size, shift = options.window_size, options.window_shift
     counts = [num_frames(len(each), size, shift, options.snip_edges) for each in utterances]

@@ -30,18 +30,8 @@ VERSION = 1
 SCRIPT, SEGMENTS = "wav.scp", "segments"
 # What the computed numbers depend on besides the audio: files of the data directory, if they are there.
 INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", "utt2spk")
-# Options that decide the bytes of the archives. The others may differ when a plan is gone on with. On a GPU the batch
-# counts too: its matrix product rounds by the number of rows.
-DECISIVE = (
-    "compress",
-    "compression_method",
-    "paste_length_tolerance",
-    "seed",
-    "pipes",
-    "speeds",
-    "on_gpu",
-    "seconds_in_batch",
-)
+# Options that decide the bytes of the archives. The others may differ when a plan is gone on with.
+DECISIVE = ("compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
 
 
 @dataclass(frozen=True)

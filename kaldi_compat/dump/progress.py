@@ -7,7 +7,6 @@ import time
 from typing import Any, TextIO
 
 from kaldi_compat.dump.errors import TooManyFailuresError
-from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.write import Manifest
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -19,16 +18,16 @@ class Monitor:
     """Counts utterances, hours and failures over all archives, and shows them.
 
     Args:
-        plan: what is to be done.
+        total: utterances to be done.
         max_failures: more of them stop the job; -1 is no limit.
         done: archives that were complete before.
         stream: where to show it.
     """
 
     def __init__(
-        self, plan: Plan, max_failures: int = -1, done: list[Manifest] | None = None, stream: TextIO | None = None
+        self, total: int, max_failures: int = -1, done: list[Manifest] | None = None, stream: TextIO | None = None
     ):
-        self.total = plan.count
+        self.total = total
         self.max_failures = max_failures
         self.stream = sys.stderr if stream is None else stream
         self.start = time.monotonic()

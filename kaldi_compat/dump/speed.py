@@ -88,6 +88,8 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     for name in ("wav.scp", "utt2spk"):
         if not (source / name).is_file():
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
+    if (target / "feats.scp").exists():
+        raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory anew")
     target.mkdir(parents=True, exist_ok=True)
     made = [_perturbed(source, factor) for factor in factors]
     for name in sorted(set().union(*made)):

@@ -1,0 +1,190 @@
+"""The bulk dump against a pipe of our programs, and against kaldi-native-fbank with kaldiio in a process pool.
+
+python benchmarks/dump.py [--hours 4] [--jobs N] [--runs 3] [--work DIR]          on the CPU, whole processes
+python benchmarks/dump.py --gpu [--hours 100] [--jobs 16] [--work DIR]            with a GPU
+
+All contestants compute 80 mel bins without dithering from WAV files in the page cache, on as many processes as --jobs
+says, and write compressed archives; they run in turn, --runs times. Printed are the median wall clock, hours of audio a
+minute (also for each core), and the stage that bounds the dump.
+
+With --gpu: a batch that lies on the device (int16 in, float32 out), as times real time and as the share of the card's
+measured copy bandwidth that its memory traffic is; torchaudio's and lhotse's fbank the same way; and the dump from disk
+to compressed archive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from corpus import RATE, SECONDS, make, repeat
+
+PEERS = Path(__file__).parent / "peers"
+CONF = "--num-mel-bins=80\n--dither=0\n"
+COMPUTE = "compute-fbank-feats --config={conf} scp:{script} ark:-"
+PIPE = COMPUTE + " | copy-feats --compress=true ark:- ark,scp:{out}.ark,{out}.scp"
+SECONDS_RESIDENT = 600
+
+
+def prepare(work: Path, hours: int, jobs: int) -> Path:
+    """A data directory with that much audio, and its wav.scp in a part for each job."""
+    data = work / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True)
+    lines = sorted(repeat(make(work / "corpus"), hours).read_text().splitlines(keepends=True))
+    (data / "wav.scp").write_text("".join(lines))
+    (work / "fbank.conf").write_text(CONF)
+    for job in range(jobs):
+        (work / f"part{job}.scp").write_text("".join(lines[job::jobs]))
+    return data
+
+
+def ours(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
+    """Seconds of a dump, and the stage that bounds it."""
+    code = "import sys; from kaldi_compat.dump.command import main; sys.exit(main(sys.argv[1:]))"
+    line = ["dump", "fbank", str(data), f"--conf={work / 'fbank.conf'}", f"--nj={jobs}", *more]
+    start = time.perf_counter()
+    result = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if result.returncode:
+        sys.exit(result.stderr)
+    found = re.search(r"bound by: (\w+)", result.stderr)
+    return seconds, found[1] if found else ""
+
+
+def together(commands: list[str]) -> float:
+    """Seconds until all of these shell commands, started at once, have ended."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    start = time.perf_counter()
+    running = [subprocess.Popen(each, shell=True, stderr=subprocess.DEVNULL, env=environment) for each in commands]
+    if any(process.wait() for process in running):
+        sys.exit(f"failed: {commands[0]}")
+    return time.perf_counter() - start
+
+
+def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
+    """Print a table of the contestants."""
+    data = prepare(work, hours, jobs)
+
+    def pipes() -> tuple[float, str]:
+        parts = [{"script": work / f"part{job}.scp", "out": work / f"out{job}"} for job in range(jobs)]
+        return together([PIPE.format(conf=work / "fbank.conf", **part) for part in parts]), ""
+
+    def native() -> tuple[float, str]:
+        program = f"{sys.executable} {PEERS / 'native_fbank.py'}"
+        return together([f"{program} {work}/part{job}.scp {work}/native{job}.ark 0" for job in range(jobs)]), ""
+
+    contestants: dict[str, Callable[[], tuple[float, str]]] = {
+        "kaldi-native-fbank + kaldiio, uncompressed": native,
+        "our programs in a pipe": pipes,
+        "kaldi-compat dump": lambda: ours(data, work, jobs),
+    }
+    rounds = [{name: contest() for name, contest in contestants.items()} for _ in range(runs)]
+    audio = SECONDS * hours
+    print(f"{audio / 3600:.2f} hours of audio, {jobs} processes, {os.cpu_count()} cores, {runs} rounds")
+    print("| who | seconds | times real time | hours a minute | a minute and process | bound by |")
+    print("|---|---|---|---|---|---|")
+    for name in contestants:
+        seconds = statistics.median(each[name][0] for each in rounds)
+        hourly = audio / 60 / seconds
+        bound = rounds[-1][name][1]
+        print(f"| {name} | {seconds:.2f} | {audio / seconds:.0f} | {hourly:.1f} | {hourly / jobs:.1f} | {bound} |")
+
+
+def seconds_on_device(run: Callable[[], object], repeats: int = 20) -> float:
+    """Median seconds of what a call does on the GPU."""
+    import torch
+
+    times = []
+    for _ in range(repeats + 3):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        stop.synchronize()
+        times.append(start.elapsed_time(stop) / 1000)
+    return statistics.median(times[3:])
+
+
+def resident() -> dict[str, Callable[[], object]]:
+    """Who computes what lies on the device, by name."""
+    import torch
+
+    from kaldi_compat import Fbank
+
+    audio = torch.randint(-3000, 3000, (SECONDS_RESIDENT * RATE,), dtype=torch.int16, device="cuda")
+    module = Fbank(num_mel_bins=80, dither=0.0).cuda()
+    found: dict[str, Callable[[], object]] = {"ours": lambda: module(audio)}
+    samples: Any = audio.float()
+    try:
+        from torchaudio.compliance import kaldi
+
+        found["torchaudio"] = lambda: kaldi.fbank(samples[None], num_mel_bins=80, dither=0.0)
+    except (ImportError, OSError):
+        pass
+    try:
+        from lhotse.features.kaldi.layers import Wav2LogFilterBank
+
+        layer = Wav2LogFilterBank(num_filters=80, dither=0.0).cuda()
+        found["lhotse"] = lambda: layer(samples[None] / 32768)
+    except ImportError:
+        pass
+    return found
+
+
+def copy_bandwidth() -> float:
+    """Bytes a second that the card reads and writes when it copies."""
+    import torch
+
+    piece = torch.empty(1 << 28, dtype=torch.float32, device="cuda")
+    target = torch.empty_like(piece)
+    return 2 * piece.nbytes / seconds_on_device(lambda: target.copy_(piece))
+
+
+def on_a_gpu(work: Path, hours: int, jobs: int) -> None:
+    """Print what the card does with audio that it holds, and with audio from the disk."""
+    import torch
+
+    bandwidth = copy_bandwidth()
+    traffic = SECONDS_RESIDENT * (2 * RATE + 4 * 80 * 100)  # what has to be read and written at the least
+    print(f"{torch.cuda.get_device_name()}: copies {bandwidth / 1e12:.2f} TB/s")
+    print("| who | times real time, resident | share of the bandwidth |\n|---|---|---|")
+    with torch.inference_mode():
+        for name, run in resident().items():
+            seconds = seconds_on_device(run)
+            print(f"| {name} | {SECONDS_RESIDENT / seconds:.0f} | {100 * traffic / seconds / bandwidth:.2f}% |")
+    data = prepare(work, hours, 1)
+    seconds, bound = ours(data, work, jobs, "--device=cuda")
+    print(
+        f"dump of {hours} h with {jobs} processes: {SECONDS * hours / seconds:.0f} times real time, bound by: {bound}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hours", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--work", type=Path, help="keep the audio here between runs")
+    parser.add_argument("--gpu", action="store_true")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        work = (chosen.work or Path(scratch)).absolute()
+        if chosen.gpu:
+            on_a_gpu(work, chosen.hours, chosen.jobs)
+        else:
+            on_the_cpu(work, chosen.hours, chosen.jobs, chosen.runs)
+
+
+if __name__ == "__main__":
+    main()
