@@ -44,3 +44,11 @@ def test_any_shape_and_strides() -> None:
     x = np.linspace(0.1, 9, 24, dtype=np.float32).reshape(2, 3, 4)
     for function in (libm.expf, libm.logf):
         np.testing.assert_array_equal(function(x.transpose(2, 0, 1)[::2]), function(x).transpose(2, 0, 1)[::2])
+
+
+@pytest.mark.parametrize("name", ["sinf", "cosf"])
+def test_sine_and_cosine_of_a_few_turns(name: str) -> None:
+    x = np.random.default_rng(0).uniform(-20, 20, 50_000).astype(np.float32)
+    ours, theirs = getattr(libm, name)(x), of_the_c_library(name)(x)
+    assert (ours != theirs).sum() <= 2
+    np.testing.assert_array_almost_equal_nulp(ours, theirs, 1)
