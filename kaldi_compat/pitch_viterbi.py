@@ -28,9 +28,8 @@ States = npt.NDArray[np.int16]
 _FAR = (1, 4, 16, 64)
 _NEAR = ((2, 4, 8, 16), (2, 4))
 
-# Costs differ by at most 2 within a frame (a correlation lies in -1 to 1), and paths by what a step may cost beyond
-# that: nothing is worth as much as this.
-_NEVER_WORTH = 16.0
+# A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
+_MORE_THAN_COSTS = 16.0
 
 
 class PredecessorSearch:
@@ -62,7 +61,7 @@ class PredecessorSearch:
         far = [k for k in _FAR if k < states]
         width = states + far[-1]  # points at infinity part the utterances from each other
         row, column = np.divmod(np.arange(utterances * width), width)
-        gap = states + math.ceil(math.sqrt(_NEVER_WORTH / factor))
+        gap = states + math.ceil(math.sqrt(states**2 + _MORE_THAN_COSTS / factor))
         self.place = row * float(gap) + column
         self.parabola = 0.5 * self.place**2
         self.index = row * states + column
