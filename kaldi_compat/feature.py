@@ -23,8 +23,8 @@ Generator = torch.Generator | KaldiRandom | None
 Warp = float | Tensor
 Noise = Callable[..., Tensor | None]
 
-# How far one mel band may lie below another before float32's rounding shows in it: the FFT's rounding error is about
-# 1e-14 of the frame's power, and 1e-6 of a band's power shows in the last digits that are compared.
+# How far one mel band may lie below another before float32's rounding shows in it. The FFT's rounding errors are about
+# 1e-14 of the frame's power: in a band 80 dB below the loudest, a thousandth of the amplitude.
 DELICATE = 1e-8
 # Frames worked on at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 512
@@ -271,8 +271,8 @@ class SpectralFeature(nn.Module):
                 frames[index].shape, generator=generator, dtype=frames.dtype, device=frames.device
             )
         if valid is None:
-            valid = torch.ones(frames.shape[:-1], dtype=torch.bool)
-        seeds = torch.zeros(valid.shape, dtype=torch.int32)
+            valid = torch.ones(frames.shape[:-1], dtype=torch.bool, device="cpu")
+        seeds = torch.zeros(valid.shape, dtype=torch.int32, device="cpu")
         seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
         seeds = seeds.to(frames.device)
         size = frames.shape[-1]
@@ -329,7 +329,7 @@ def _keep_freed_memory() -> None:
     glibc gives back freed memory beyond twice the size of the largest piece that was ever mapped and freed: so one
     large piece is, without being touched. This is a third of the time of undithered features.
     """
-    torch.empty(1 << 24, dtype=torch.uint8)
+    torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
 
 
 def _is_followed(x: Tensor) -> bool:

@@ -41,6 +41,17 @@ def test_kaldis_order_of_operations_gives_the_last_bit() -> None:
         assert errors(ours, expected(case)[key]).max() < 3e-7, key
 
 
+def test_frames_that_rounding_decides_are_the_same_in_a_batch() -> None:
+    sounds = {key: torch.from_numpy(samples[0].copy()) for key, _, samples in audio("main.scp")}
+    utterances = [sounds["speech16k"], sounds["chirp16k"]]
+    lengths, warps = torch.tensor([len(x) for x in utterances]), torch.tensor([1.1, 0.9])
+    fbank = Fbank(dither=0.0)
+    padded = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True)
+    features, counts = fbank(padded, lengths, vtln_warp=warps)
+    for utterance, warp, row, count in zip(utterances, warps.tolist(), features, counts, strict=True):
+        torch.testing.assert_close(row[:count], fbank(utterance, vtln_warp=warp), rtol=0, atol=5e-5)
+
+
 def native_fbank(samples: np.ndarray[Any, Any], options: FbankOptions) -> np.ndarray[Any, Any]:
     """The same features by kaldi-native-fbank."""
     theirs = kaldi_native_fbank.FbankOptions()
