@@ -40,13 +40,21 @@ class AnyCodec(Codec[Any]):
 
     def __init__(self, compress: int | str | None = None) -> None:
         self._compress = None if compress is None else codecs.codec("compressed-matrix", method=compress)
+        self._told: dict[tuple[str, int], Codec[Any]] = {}
 
     def read(self, source: Source) -> Any:
-        return codecs.guess(source)
+        return self._tell(source).read(source)
 
     def read_range(self, source: Source, part: Range) -> Any:
+        return self._tell(source).read_range(source, part)
+
+    def _tell(self, source: Source) -> Codec[Any]:
+        """The codec for the object that stands here; each is made once."""
         kind, options = kind_told(source)
-        return codecs.codec(kind, **options).read_range(source, part)
+        known = kind, len(options)  # a kind has one set of options besides none
+        if known not in self._told:
+            self._told[known] = codecs.codec(kind, **options)
+        return self._told[known]
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         kind = kind_of(value)

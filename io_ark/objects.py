@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,9 @@ from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
 from io_ark.streams import OpenFiles, describe_status, open_input, open_output
 
 logger = logging.getLogger("io_ark")
+
+# How a command ends that writes on after we have read enough: by SIGPIPE, or a shell says that what it ran did.
+_STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 
 
 def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
@@ -73,7 +77,7 @@ class Loader:
             value = self._codec.read(opened.source)
             status = opened.close()
         # The object came whole; a command that ends because nobody reads on is none the worse for it.
-        if status not in (0, -13):
+        if status not in (0, *_STOPPED_READING):
             logger.warning("the command %r %s", target.command.strip(), describe_status(status))
         return value
 
