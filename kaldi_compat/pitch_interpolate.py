@@ -113,6 +113,7 @@ def interpolate_smoothly(
     nearest = np.where(voiced, np.clip(nearest, 0, states - 1), 0)
     voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
     elsewhere = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+    elsewhere = np.maximum(elsewhere, np.finfo(np.float32).tiny)  # a certain pitch leaves others a logarithm too
     observed = np.repeat(np.log(elsewhere)[:, None], states, axis=1)
     with np.errstate(divide="ignore"):  # where a correlation below 0 stands for the probability, nothing is probable
         observed[np.arange(len(features)), nearest] += np.log(np.maximum(voicing + elsewhere, 0) / elsewhere)

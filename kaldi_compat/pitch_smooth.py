@@ -16,7 +16,8 @@ Floats = npt.NDArray[np.float32]
 def moving_means(values: Floats, size: int) -> Floats:
     """The mean over ``size`` values around each one, which stands still near both ends: ``(n,)`` -> ``(n,)``.
 
-    Summed up from left to right in float32: Kaldi's rounding errors add up along an utterance.
+    As in Kaldi, each value enters a frame too soon, so that the first window's right neighbour never enters (but
+    leaves); and they are summed up from left to right in float32, so that rounding errors add up along an utterance.
     """
     middle = (size - 1) // 2
     first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
