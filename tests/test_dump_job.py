@@ -16,6 +16,7 @@ from dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
 
 import io_ark
 from kaldi_compat.dump.finish import link_to_storage
+from kaldi_compat.dump.lock import lock_alone, lock_with_others
 from kaldi_compat.programs import compute_cmvn_stats, compute_fbank_feats, copy_feats, extract_segments
 
 
@@ -297,16 +298,27 @@ def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
 
 
 def test_two_dumps_at_once_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from kaldi_compat.dump.plan import lock_or_fail
-
     (data / "log").mkdir()
-    held = lock_or_fail(data / "log" / "dump_fbank_train.lock", wait=False)
+    held = lock_alone(data / "log" / "dump_fbank_train.lock")
     try:
         assert dump(data) == 255
         assert "under way" in capsys.readouterr().err
     finally:
         os.close(held)
     assert dump(data) == 0
+
+
+def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, "--shard=1/2") == 0
+    log = data / "log"
+    other_part = lock_with_others(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
+    try:
+        assert dump(data, "--resume") == 255  # a dump of the whole would be one too many
+        assert "under way" in capsys.readouterr().err
+        assert dump(data, "--shard=2/2") == 0
+    finally:
+        os.close(other_part)
+    assert len(matrices(data / "feats.scp")) == 12
 
 
 def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:

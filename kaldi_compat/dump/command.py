@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import fcntl
 import logging
 import os
 import signal
@@ -20,7 +19,8 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
 from kaldi_compat.dump.local import manifests, run_local
-from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, lock_or_fail, make_plan, read_plan, write_plan
+from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
+from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speed import make_speed_directory
 from kaldi_compat.errors import KaldiCompatError
@@ -141,7 +141,7 @@ def planned(job: Job) -> Iterator[Plan]:
     layout = job.layout
     layout.log.mkdir(parents=True, exist_ok=True)
     in_parts = bool(job.options.shard)
-    lock = lock_or_fail(layout.lock, wait=in_parts)
+    lock = lock_with_others(layout.lock, layout.plan) if in_parts else lock_alone(layout.lock)
     try:
         if job.options.resume or (in_parts and layout.plan.exists()):
             plan = read_plan(layout.plan)
@@ -151,8 +151,7 @@ def planned(job: Job) -> Iterator[Plan]:
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
-            with contextlib.suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_SH)
+            share(lock, layout.lock)
         yield plan
     finally:
         os.close(lock)

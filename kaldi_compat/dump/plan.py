@@ -7,11 +7,9 @@ A JSON object a line: first a header, then an archive each. The utterances thems
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import json
 import logging
-import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -220,21 +218,3 @@ def _refuse_twice(path: Path) -> None:
                 raise DumpError(f"{path}, line {number}: {key.decode(errors='replace')} is there a second time")
             keys.add(key)
     logger.warning("%s is not sorted (LC_ALL=C sort), as later steps of a Kaldi recipe want it", path)
-
-
-def lock_or_fail(path: Path, *, wait: bool) -> int:
-    """Hold the lock of a dump until the descriptor that this returns is closed, or this process ends.
-
-    Raises:
-        DumpError: another dump into the same files is under way, and ``wait`` is false.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        os.close(descriptor)
-        raise DumpError(f"another dump into the same archives is under way (it holds {path}): wait for it") from None
-    except OSError as error:
-        # A file system without locks: two dumps at once would give the same bytes, only twice the work.
-        logger.warning("cannot lock %s: %s", path, error.strerror)
-    return descriptor
