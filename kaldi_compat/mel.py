@@ -10,6 +10,7 @@ import functools
 import logging
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -160,12 +161,13 @@ def power(x: Tensor, exponent: float) -> Tensor:
 
 def _full_precision(x: Tensor) -> bool:
     """Whether a float32 product of matrices on this tensor's device is sure to be computed in float32."""
-    return (
-        x.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and not torch.is_autocast_enabled("cpu")
-        and torch.get_float32_matmul_precision() == "highest"
-    )
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    # from torch 2.9 on the older setting cannot be asked for once the newer one was used, and shows in the newer one
+    setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
+    if setting is None:
+        return torch.get_float32_matmul_precision() == "highest"
+    return setting.fp32_precision in ("none", "ieee")
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:

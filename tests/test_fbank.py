@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -50,6 +52,32 @@ def test_frames_that_rounding_decides_are_the_same_in_a_batch() -> None:
     features, counts = fbank(padded, lengths, vtln_warp=warps)
     for utterance, warp, row, count in zip(utterances, warps.tolist(), features, counts, strict=True):
         torch.testing.assert_close(row[:count], fbank(utterance, vtln_warp=warp), rtol=0, atol=5e-5)
+
+
+PRECISION = """
+import torch
+from kaldi_compat import Fbank
+x = torch.randn(8000, generator=torch.Generator().manual_seed(0)) * 1000
+fbank = Fbank(num_mel_bins=80, dither=0.0)
+before = fbank(x)
+{setting}
+assert (fbank(x) - before).abs().max() < 1e-5
+"""
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "torch.set_float32_matmul_precision('medium')",
+        pytest.param(
+            "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
+            marks=pytest.mark.skipif(not hasattr(torch.backends.mkldnn, "matmul"), reason="from torch 2.9 on"),
+        ),
+    ],
+)
+def test_reduced_precision_of_either_kind_changes_nothing(setting: str) -> None:
+    """In a process of its own: torch does not let one go back from the newer setting to the older."""
+    subprocess.run([sys.executable, "-c", PRECISION.format(setting=setting)], check=True)
 
 
 def native_fbank(samples: np.ndarray[Any, Any], options: FbankOptions) -> np.ndarray[Any, Any]:
