@@ -39,6 +39,22 @@ def namespace(x: object) -> Any:
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 
+def is_followed(x: Any) -> bool:
+    """Whether someone follows the operations on ``x`` (a compiler, a tracer, autograd, vmap) and must see all of them.
+
+    No value can be looked at then, and nothing be written in place.
+    """
+    if isinstance(x, np.ndarray):
+        return False
+    torch = namespace(x)
+    return bool(
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or (torch.is_grad_enabled() and x.requires_grad)
+        or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
 def astype(x: Array, dtype: Any) -> Array:
     """``x`` as this type, the very object where it is so already."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat import frames as steps
+from kaldi_compat.arrays import is_followed
 from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
@@ -237,7 +238,7 @@ class SpectralFeature(nn.Module):
             )
         if lengths is not None and lengths.is_floating_point():
             raise AudioError(f"lengths must be integers, not {lengths.dtype}")
-        if lengths is not None and lengths.device.type == "cpu" and lengths.numel() and not _is_followed(samples):
+        if lengths is not None and lengths.device.type == "cpu" and lengths.numel() and not is_followed(samples):
             shortest, longest = int(lengths.min()), int(lengths.max())
             if shortest < 0 or longest > samples.shape[-1]:
                 raise AudioError(f"lengths from {shortest} to {longest} do not lie in 0 to {samples.shape[-1]}")
@@ -249,7 +250,7 @@ class SpectralFeature(nn.Module):
 
     def _warn_of_scale(self, samples: Tensor) -> None:
         """Say once where audio in -1 to 1 stands where Kaldi's 16-bit integers should; looks until it finds a sound."""
-        if _is_followed(samples) or self._scale_is_known:
+        if is_followed(samples) or self._scale_is_known:
             return
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return
@@ -266,6 +267,8 @@ class SpectralFeature(nn.Module):
         """What gives the noise of the frames that an index (rows, frames) selects, in Kaldi's rounding if asked for."""
         if self.options.dither == 0:
             return lambda index, kaldi_order=False: None
+        if generator is None:
+            return lambda index, kaldi_order=False: torch.randn_like(frames[index])
         if not isinstance(generator, KaldiRandom):
             return lambda index, kaldi_order=False: torch.randn(
                 frames[index].shape, generator=generator, dtype=frames.dtype, device=frames.device
@@ -288,7 +291,7 @@ class SpectralFeature(nn.Module):
         if count == 0:
             return frames.new_zeros(rows, 0, self.dim)
         everything = (slice(None), slice(None))
-        if frames.device.type != "cpu" or _is_followed(frames):
+        if frames.device.type != "cpu" or is_followed(frames):
             return self.features_of_frames(frames, noise(everything), mel)
         _keep_freed_memory()
         block = max(1, BLOCK * torch.get_num_threads() // max(1, rows))
@@ -330,19 +333,6 @@ def _keep_freed_memory() -> None:
     large piece is, without being touched. This is a third of the time of undithered features.
     """
     torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
-
-
-def _is_followed(x: Tensor) -> bool:
-    """Whether someone follows the operations (a compiler, a tracer, autograd, vmap) and must see all of them.
-
-    No value can be looked at then, and nothing be written in place.
-    """
-    return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        or (torch.is_grad_enabled() and x.requires_grad)
-        or bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
-    )
 
 
 class MelFeature(SpectralFeature):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, namespace
+from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, is_followed, namespace
 from kaldi_compat.deltas import add_deltas
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import DeltaOptions, ProcessPitchOptions, as_float32
+from kaldi_compat.options import DeltaOptions, ProcessPitchOptions
 from kaldi_compat.random import KaldiRandom
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     logs = log_pitch(features[..., 1])
     weight = float64(probability_of_voicing(features[..., 0]))
     now = arange(0, frames, features)
-    stop = as_like(np.asarray(frames), features) if lengths is None else as_like(lengths, features)[..., None]
     begin = xp.clip(now - left, 0, None)
-    end = xp.maximum(xp.minimum(now + right + 1, stop), begin)
+    end = xp.clip(now + right + 1, None, frames)
+    if lengths is not None:
+        end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
 
     def window_sum(x: Array) -> Array:
         # Kaldi too adds what enters the window and subtracts what leaves it, in double.
@@ -96,8 +97,11 @@ def standard_normal(frames: Array, generator: Generator | None) -> Array:
         draws = numpy_generator.standard_normal(frames.shape)
     else:
         torch = namespace(frames)
-        device = generator.device if isinstance(generator, torch.Generator) else frames.device
-        draws = torch.randn(frames.shape, generator=generator, device=device, dtype=frames.dtype).to(frames.device)
+        if isinstance(generator, torch.Generator):
+            like = {"dtype": frames.dtype, "device": generator.device}
+            draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
+        else:
+            draws = torch.randn_like(frames)
     return astype(draws, frames.dtype)
 
 
@@ -141,7 +145,9 @@ def process_pitch(
     options = options or ProcessPitchOptions()
     _check(features, lengths)
     noise = None
-    if options.add_delta_pitch and features.shape[-2]:
+    # Kaldi draws even where the noise is scaled to nothing, which moves its generator on.
+    wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
+    if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
     return delayed(undelayed_features(features, noise, options, lengths), options.delay)
 
@@ -150,6 +156,8 @@ def _check(features: Array, lengths: Any) -> None:
     check_features(features)
     if features.shape[-1] != 2:
         raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
+    if is_followed(features):
+        return
     pitch = features[..., 1]
     silent = ~(pitch > 0)
     if lengths is not None:
@@ -169,16 +177,16 @@ def undelayed_features(
         features = xp.stack((features[..., 0], pitch), -1)
     columns = []
     if options.add_pov_feature:
-        columns.append(as_float32(options.pov_scale) * pov_feature(features[..., 0]) + as_float32(options.pov_offset))
+        columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)
     if options.add_normalized_log_pitch:
         left, right = options.normalization_left_context, options.normalization_right_context
-        columns.append(normalised_log_pitch(features, left, right, lengths) * as_float32(options.pitch_scale))
+        columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
     if options.add_delta_pitch:
         deltas_of = DeltaOptions(delta_order=1, delta_window=options.delta_window)
         deltas = add_deltas(log_pitch(pitch)[..., None], deltas_of, lengths=lengths)[..., 1]
         if noise is not None:
-            deltas = deltas + noise * as_float32(options.delta_pitch_noise_stddev)
-        columns.append(deltas * as_float32(options.delta_pitch_scale))
+            deltas = deltas + noise * options.delta_pitch_noise_stddev
+        columns.append(deltas * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
         columns.append(log_pitch(pitch))
     processed: Array = xp.stack(columns, -1)
