@@ -68,7 +68,7 @@ def test_many_numbers_at_once_as_one_at_a_time(words: list[str], gaps: list[str]
     expected = outcome(text, single, slow=True)
     assert outcome(text, single, slow=False) == expected
     long = PADDING + b"\n" + text
-    padded = None if expected is None else [[1.25.hex()] * 1700, *expected]
+    padded = None if expected is None else [[(1.25).hex()] * 1700, *expected]
     assert outcome(long, single, slow=False) == padded
 
 
@@ -78,17 +78,38 @@ def test_printing_as_a_stream_of_precision_7(values: list[float]) -> None:
     array = np.array(values, np.float32)
     words = to_bytes("vector", array, binary=False).split()[1:-1]
     for word, value in zip(words, array, strict=True):
-        if np.isnan(value):
-            assert word == (b"-nan" if np.signbit(value) else b"nan")
-        else:
-            assert word.decode() == format(float(value), ".7g")
+        assert word.decode() == printed(float(value))
+
+
+@QUICK
+@given(
+    values=st.lists(st.one_of(st.floats(), st.floats(-1e8, 1e8), st.integers(-(10**8), 10**8).map(lambda i: i / 4))),
+    columns=st.integers(1, 40),
+)
+@example(values=[0.0, -0.0, 9999999.4, 9999999.5, 1e-4, 9.9999999e-5, 0.99999995, 1234567.5, 123456.75], columns=3)
+def test_printing_many_as_printing_each(values: list[float], columns: int) -> None:
+    # Long enough for the code for many numbers.
+    noise = np.random.default_rng(len(values)).standard_normal(600) * 10.0 ** np.random.default_rng(0).integers(
+        -7, 9, 600
+    )
+    numbers = np.concatenate([values, noise])
+    matrix = numbers[: len(numbers) // columns * columns].reshape(-1, columns)
+    rows = to_bytes("double-matrix", matrix, binary=False).decode()
+    assert rows == " [" + "".join("\n  " + "".join(printed(x) + " " for x in row) for row in matrix) + "]\n"
+    vector = to_bytes("double-vector", numbers, binary=False).decode()
+    assert vector == " [ " + "".join(printed(x) + " " for x in numbers) + "]\n"
+
+
+def printed(value: float) -> str:
+    return ("-nan" if np.signbit(value) else "nan") if np.isnan(value) else format(value, ".7g")
 
 
 @QUICK
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(-2, 2))
 def test_rounding_once(value: float, beyond: int) -> None:
     # A number next to the middle between two floats, closer to it than a float64 can say.
-    other = float(np.nextafter(np.float32(value), np.float32(np.inf)))
+    with np.errstate(over="ignore"):
+        other = float(np.nextafter(np.float32(value), np.float32(np.inf)))
     if not np.isfinite(other):
         return
     from decimal import Decimal, localcontext
@@ -148,6 +169,15 @@ def test_vectors_that_kaldi_refuses(text: bytes) -> None:
 def test_lines_that_kaldi_refuses(kind: str, text: bytes) -> None:
     with pytest.raises(FormatError):
         from_bytes(kind, text)
+
+
+@QUICK
+@given(st.lists(st.one_of(st.integers(-(2**31), 2**31 - 1), st.integers(-(10**5), 10**5))), st.integers(0, 8))
+@example([0, -1, 9, 10, 99999999, -99999999], 0)
+@example([100000000], 8)
+def test_printing_many_integers(values: list[int], digits: int) -> None:
+    numbers = values + np.random.default_rng(digits).integers(-(10**digits), 10**digits, 400).tolist()
+    assert to_bytes("int-vector", numbers, binary=False).decode() == "".join(f"{i} " for i in numbers) + "\n"
 
 
 def test_integers_as_a_stream_takes_them() -> None:

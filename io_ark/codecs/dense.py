@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Sink, end_line, raw_bytes, shown
-from io_ark.codecs.text_numbers import format_row, parse
+from io_ark.codecs.text_format import format_rows
+from io_ark.codecs.text_numbers import parse
 from io_ark.errors import FormatError
 from io_ark.ranges import slices
 from io_ark.source import Source
@@ -23,6 +24,7 @@ Array = npt.NDArray[Any]
 # A token of two letters and a space, then rows and columns as sized integers.
 _HEADER = struct.Struct("<3sbibi")
 HEADER_SIZE = _HEADER.size
+_NUMBERS_AT_A_TIME = 1 << 16
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.dtype("<f8")}
 
 
@@ -126,9 +128,8 @@ def write_text(sink: Sink, matrix: Array) -> None:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # Rows are formatted some at a time, to bound the memory that the text of a large matrix takes.
-    step = max(1, 16384 // matrix.shape[1])
+    # Some rows at a time, to bound the memory that the text of a large matrix takes.
+    step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
-        rows = matrix[first : first + step].tolist()
-        sink.write("".join(["\n  " + format_row(row) for row in rows]).encode("ascii"))
+        sink.write(format_rows(matrix[first : first + step]))
     sink.write(b"]\n")

@@ -6,7 +6,7 @@ Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import Codec, Sink, int32_bytes, raw_bytes, shown
-from io_ark.codecs.text_numbers import format_row, nearest_float32
+from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
@@ -125,12 +126,7 @@ class IntVectorCodec(Codec[Array]):
             sink.write(int32_bytes(len(numbers)))
             write_sized(sink, self._layout, value=numbers)
         else:
-            sink.write((format_integers(numbers.tolist()) + "\n").encode("ascii"))
-
-
-def format_integers(values: Sequence[int]) -> str:
-    """Integers, each followed by a space."""
-    return "%d " * len(values) % tuple(values)
+            sink.write(format_integers(numbers) + b"\n")
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -157,7 +153,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
         vectors = [as_integers(vector, np.int32) for vector in value]
         if not binary:
-            sink.write(("".join([format_integers(v.tolist()) + "; " for v in vectors]) + "\n").encode("ascii"))
+            sink.write(b"".join([format_integers(vector) + b"; " for vector in vectors]) + b"\n")
             return
         sink.write(int32_bytes(len(vectors)))
         for vector in vectors:
@@ -210,8 +206,8 @@ class PairVectorCodec(Codec[Array]):
             sink.write(int32_bytes(len(pairs)))
             write_sized(sink, self._layout, first=pairs[:, 0], second=pairs[:, 1])
         else:
-            formatted = format_integers if self.dtype.kind == "i" else format_row
-            sink.write(("; ".join([formatted(pair) for pair in pairs.tolist()]) + "\n").encode("ascii"))
+            formatted = format_integers if self.dtype.kind == "i" else format_values
+            sink.write(b"; ".join([formatted(pair) for pair in pairs]) + b"\n")
 
     def _checked(self, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)

@@ -9,7 +9,8 @@ import numpy as np
 from io_ark.codecs import basic
 from io_ark.codecs.basic import Sink, shown
 from io_ark.codecs.integers import read_sized, write_sized
-from io_ark.codecs.text_numbers import format_row, nearest_float32
+from io_ark.codecs.text_format import format_row
+from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.source import Source
 
 Pair = tuple[int, float]

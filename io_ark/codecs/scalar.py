@@ -9,7 +9,7 @@ import struct
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import Codec, Sink
-from io_ark.codecs.text_numbers import format_row
+from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.source import Source
 

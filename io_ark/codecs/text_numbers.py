@@ -1,4 +1,4 @@
-"""Numbers in text, read and written as C++ streams do it for Kaldi, many at a time.
+"""Numbers in text, read as C++ streams do it for Kaldi, many at a time.
 
 Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) look at one
 character at a time: a digit or ``-`` starts a number as ``istream >> float`` takes it; anything else has to be ``inf``,
@@ -10,7 +10,7 @@ decimal numbers at once and leaves whatever is not plain to :func:`scan`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -19,6 +19,10 @@ import numpy.typing as npt
 
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"\S+")
@@ -26,20 +30,28 @@ _ROW_END = re.compile(rb"[\n;]")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
 # The array code costs some 0.2 ms a call, so that shorter texts are done sooner by calling float() for each number.
-_FEW_BYTES = 8192
-# Numbers converted at a time, so that the arrays stay in the processor's cache.
-_BLOCK = 8192
+_FEW_BYTES = 4096
+# Text converted at a time, so that the arrays made of it stay in the processor's cache.
+_PIECE = 1 << 16
+# glibc hands freed blocks back to the operating system, and asks for each large one afresh, which costs more than the
+# work that is done on them here; unless they are smaller than the largest block that was ever freed.
+_largest_block = np.empty(1 << 22, np.uint8)
+del _largest_block
 # Digits that a float64 holds exactly, and the powers of ten that it does: then one division or multiplication rounds
 # correctly (W. D. Clinger, How to read floating point numbers accurately, PLDI 1990).
 _EXACT_DIGITS = 15
 _EXACT_POWER = 22
 _POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
-_LONGEST_PLAIN = 24
-_LONGEST_EXPONENT = 4
-
+# Characters of a number that are looked at at once.
+_WINDOW = 16
+# A byte 1 for each of the last 0, 1 ... 16 characters.
+_LAST_BYTES = (np.arange(_WINDOW, 0, -1) <= np.arange(_WINDOW + 1)[:, None]).view("<u8")
+_ONES = np.uint64(0x0101010101010101)
+# Where each of 8 characters is, counted from the end.
+_PLACES = np.uint64(0x0807060504030201)
 _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
-_IS_SPACE = bytes(chr(i).isspace() or i == ord(";") for i in range(128)) + bytes(128)
-_MINUS, _PLUS, _DOT, _ZERO = b"-+.0"
+_IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
+_MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
 def nearest_float32(text: bytes) -> float:
@@ -107,12 +119,27 @@ def _word(text: bytes, at: int) -> str:
 def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
     """All numbers in ``text`` (see :func:`scan`) and how many each of its rows has."""
     single = np.dtype(dtype) == np.float32
-    if not text.translate(None, _PLAIN_CHARACTERS):
-        plain = _parse_few(text, single) if len(text) < _FEW_BYTES else _parse_many(text, single)
-        if plain is not None:
-            return plain
-    rows = scan(text, single, fail)
-    return np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
+    parts = _parse_plain(text, single) if not text.translate(None, _PLAIN_CHARACTERS) else None
+    if parts is None:
+        rows = scan(text, single, fail)
+        return np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
+    numbers = [part[0] for part in parts]
+    return np.concatenate(numbers) if numbers else np.empty(0, dtype), [count for part in parts for count in part[1]]
+
+
+def _parse_plain(text: bytes, single: bool) -> list[tuple[Floats, list[int]]] | None:
+    """:func:`parse` for plain numbers, some rows at a time; None where something in them needs :func:`scan`."""
+    parts = []
+    at = 0
+    while at < len(text):
+        end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
+        piece = text[at:end]
+        part = _parse_few(piece, single) if len(piece) < _FEW_BYTES else _parse_many(piece, single)
+        if part is None:
+            return None
+        parts.append(part)
+        at = end
+    return parts
 
 
 def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
@@ -134,96 +161,110 @@ def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """:func:`_parse_few` for a long text."""
-    # One byte either side, so that windows may reach over the ends; a space first and last makes every token end.
-    characters = np.frombuffer(b" " + text + b" " * (_LONGEST_PLAIN + 1), np.uint8)
-    spaces = np.frombuffer(bytes(characters).translate(_IS_SPACE.ljust(256, b"\0")), np.bool_)
+    # A space first and last makes every token start and end; the rest lets windows reach over the text's start.
+    padding = b" " * _WINDOW
+    characters = np.frombuffer(padding + text + b" ", np.uint8)
+    spaces = np.frombuffer((padding + text + b" ").translate(_IS_SPACE), np.bool_)
     edges = np.flatnonzero(spaces[1:] != spaces[:-1]) + 1
     starts, ends = edges[0::2], edges[1::2]
-    if len(starts) == 0:
-        return np.empty(0, np.float32 if single else np.float64), []
 
     def token(i: int) -> bytes:
         return characters[starts[i] : ends[i]].tobytes()
 
-    values = np.empty(len(starts), np.float64)
-    for first in range(0, len(starts), _BLOCK):
-        block = slice(first, first + _BLOCK)
-        values[block], odd = _plain_values(characters, starts[block], ends[block])
-        for i in (first + np.flatnonzero(odd)).tolist():
-            if not _STREAM_NUMBER.fullmatch(token(i)) or token(i)[:1] == b".":
-                return None
-            values[i] = float(token(i))
+    values, odd = _plain_values(characters, starts, ends, b"e" in text or b"E" in text)
+    for i in np.flatnonzero(odd).tolist():
+        if not _STREAM_NUMBER.fullmatch(token(i)) or token(i)[:1] == b".":
+            return None
+        values[i] = float(token(i))
     numbers = _round_to_float32(values, token) if single else values
     if not np.isfinite(numbers).all():
         return None
-    row_ends = np.flatnonzero((characters == ord("\n")) | (characters == ord(";")))
+    row_ends = np.flatnonzero((characters == _NEWLINE) | (characters == _SEMICOLON))
     counts = np.diff(np.searchsorted(starts, row_ends), prepend=0, append=len(starts))
     return numbers, counts[counts > 0].tolist()
 
 
-def _plain_values(
-    characters: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _plain_values(characters: Bytes, starts: Places, ends: Places, exponents: bool) -> tuple[Floats, Mask]:
     """Values in float64 of the numbers at these places, and which of them could not be converted here."""
-    first = characters[starts]
-    minus = first == _MINUS
-    starts = starts + minus
-    mantissa, decimals, stops, odd = _digits(characters, starts, ends, _LONGEST_PLAIN)
-    odd |= first == _DOT
-    power = -decimals
-    exponents = np.flatnonzero(stops < ends)
-    if len(exponents):
-        marks = stops[exponents]
-        odd[exponents] |= (characters[marks] | 0x20) != ord("e")
+    minus = characters[starts] == _MINUS
+    mantissa_ends = ends
+    power = np.zeros(len(starts), np.int64)
+    odd = characters[starts] == _DOT
+    if exponents and len(starts):
+        region = characters[starts[0] : ends[-1]]
+        marks = np.flatnonzero((region | np.uint8(0x20)) == _E) + starts[0]
+        owners = np.searchsorted(starts, marks, "right") - 1
+        mantissa_ends = ends.copy()
+        mantissa_ends[owners] = marks
         sign = characters[marks + 1]
         down = sign == _MINUS
-        begin = marks + 1 + (down | (sign == _PLUS))
-        value, fraction, stop, bad = _digits(characters, begin, ends[exponents], _LONGEST_EXPONENT)
-        bad |= (stop < ends[exponents]) | (fraction > 0) | (characters[stop - 1] == _DOT)
-        odd[exponents] |= bad
-        exponent = np.where(bad, 0, value).astype(np.int64)
-        power[exponents] += np.where(down, -exponent, exponent)
-    odd |= np.abs(power) > _EXACT_POWER
+        value, decimals, bad = _digits(characters, marks + 1 + (down | (sign == _PLUS)), ends[owners])
+        bad |= (decimals >= 0) | (value > _EXACT_POWER)
+        odd[owners[bad]] = True
+        value = np.where(bad, 0, value).astype(np.int64)
+        power[owners] = np.where(down, -value, value)
+    mantissa, decimals, bad = _digits(characters, starts + minus, mantissa_ends)
+    power -= np.maximum(decimals, 0)
+    odd |= bad | (np.abs(power) > _EXACT_POWER)
     scale = _POWERS[np.minimum(np.abs(power), _EXACT_POWER)]
-    value = np.where(power < 0, mantissa / scale, mantissa * scale)
+    value = np.where(power > 0, mantissa * scale, mantissa / scale) if exponents else mantissa / scale
     return np.where(minus, -value, value), odd
 
 
-def _digits(
-    characters: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], longest: int
-) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Read digits with at most one dot among them: a column of characters of all tokens at a time.
+def _digits(characters: Bytes, starts: Places, ends: Places) -> tuple[Floats, Places, Mask]:
+    """Read the digits at these places, with at most one dot among them.
 
     Returns:
-        the digits as an integer in float64; how many of them follow the dot; where the reading stopped; and where this
-        is no number or not exact.
+        the digits as an integer in float64; how many of them follow the dot, or -1 where there is none; and which of
+        these places hold something else.
     """
-    count = len(starts)
     lengths = ends - starts
-    value = np.zeros(count)
-    decimals = np.zeros(count, np.int8)
-    digits = np.zeros(count, np.int8)
-    dotted = np.zeros(count, np.bool_)
-    reading = np.ones(count, np.bool_)
-    used = np.zeros(count, np.int8)
-    for column in range(min(longest, int(lengths.max()))):
-        here = characters[starts + column]
-        digit = here - np.uint8(_ZERO)  # what is no digit wraps to 10 or more
-        is_digit = digit < 10
-        is_dot = here == _DOT
-        is_dot &= ~dotted
-        reading &= is_digit | is_dot  # a space at the token's end stops it, too
-        is_digit &= reading
-        np.multiply(value, 10.0, out=value, where=is_digit)
-        np.add(value, digit, out=value, where=is_digit)
-        digits += is_digit
-        decimals += is_digit & dotted
-        dotted |= is_dot & reading
-        used += reading
-        if not reading.any():
-            break
-    odd = (digits == 0) | (digits > _EXACT_DIGITS) | (lengths > longest)
-    return value, decimals.astype(np.int64), starts + used, odd
+    # The last 16 characters of each, as two words gathered from a view on each 8 bytes that follow each other.
+    words = np.ndarray(len(characters) - 7, "<u8", characters, strides=(1,))
+    windows = np.empty((len(starts), 2), "<u8")
+    windows[:, 0] = words[ends - _WINDOW]
+    windows[:, 1] = words[ends - _WINDOW // 2]
+    within = np.take(_LAST_BYTES, np.minimum(lengths, _WINDOW), axis=0)
+    here = windows.view(np.uint8)
+    digit = here - np.uint8(_ZERO)  # what is no digit wraps to 10 or more
+    is_digit = (digit < 10).view("<u8")
+    is_digit &= within
+    is_dot = (here == _DOT).view("<u8")
+    is_dot &= within
+    digit *= is_digit.view(np.uint8)
+    first, last = is_digit.T
+    digits = _sum_of_bytes(first + last, _ONES)
+    first, last = is_dot.T
+    dots = _sum_of_bytes(first + last, _ONES)
+    dot_place = _sum_of_bytes(first | last, _PLACES)
+    dot_place[first > 0] += _WINDOW // 2
+    whole = _number(digit)
+    odd = (digits + dots != lengths) | (digits == 0) | (dots > 1) | (lengths > _EXACT_DIGITS)
+    decimals = np.where(odd, 0, dot_place) - 1
+    # The dot was taken for a digit 0: what stands before it is ten times too large.
+    shift = _POWERS[np.maximum(decimals, 0)]
+    before = np.floor(whole / (10 * shift))
+    return np.where(decimals >= 0, whole - 9 * shift * before, whole), decimals, odd
+
+
+def _sum_of_bytes(words: Words, weights: np.uint64) -> Places:
+    """The weighted sum of each word's 8 bytes of 0 or 1: all products of bytes and weights meet in the top byte."""
+    sums: Places = ((words * weights) >> np.uint64(56)).view(np.int64)
+    return sums
+
+
+def _number(digit: Bytes) -> Floats:
+    """The numbers that 16 bytes of one decimal digit each stand for, in float64.
+
+    Neighbours are combined within words of 2 and then 4 bytes, the first of them being the lowest.
+    """
+    pairs = digit.view("<u2")
+    pairs = (pairs * np.uint16(10) + (pairs >> np.uint16(8))) & np.uint16(0xFF)
+    fours = pairs.view("<u4")
+    fours = (fours * np.uint32(100) + (fours >> np.uint32(16))) & np.uint32(0xFFFF)
+    eights = fours[:, 0::2] * np.uint32(10000) + fours[:, 1::2]
+    number: Floats = eights[:, 0] * 1e8 + eights[:, 1]
+    return number
 
 
 def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
@@ -237,17 +278,3 @@ def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
     for i in np.flatnonzero(ties).tolist():
         rounded[i] = nearest_float32(token(i))
     return rounded
-
-
-def format_row(values: Sequence[float]) -> str:
-    """Numbers as a C++ stream of precision 7 prints them, each followed by a space."""
-    text = "%.7g " * len(values) % tuple(values)
-    return text if "nan" not in text else _with_signs_of_nans(text, values)
-
-
-def _with_signs_of_nans(text: str, values: Iterable[float]) -> str:
-    words = text.split(" ")
-    for i, value in enumerate(values):
-        if words[i] == "nan" and np.signbit(value):
-            words[i] = "-nan"
-    return " ".join(words)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import bracketed_text
-from io_ark.codecs.text_numbers import format_row, parse
+from io_ark.codecs.text_format import format_values
+from io_ark.codecs.text_numbers import parse
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
@@ -66,7 +67,7 @@ class VectorCodec(Codec[Array]):
             sink.write(_HEADER.pack(b"FV " if self.dtype == np.float32 else b"DV ", 4, len(vector)))
             sink.write(raw_bytes(vector))
         else:
-            sink.write(f" [ {format_row(vector.tolist())}]\n".encode("ascii"))
+            sink.write(b" [ " + format_values(vector) + b"]\n")
 
 
 def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
