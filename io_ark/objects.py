@@ -16,6 +16,8 @@ from io_ark.streams import OpenFiles, describe_status, open_input, open_output
 
 logger = logging.getLogger("io_ark")
 
+_LONGEST_OFFSET = 19  # digits; what is longer is refused by parse_rxfilename
+
 # How a command ends that writes on after we have read enough: by SIGPIPE, or a shell says that what it ran did.
 _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 
@@ -40,6 +42,8 @@ class Loader:
         self._codec = codec_of(kind, options)
         self._pipes = pipes
         self._files = files if files is not None else OpenFiles()
+        # Regular files that were named with an offset: the same with another offset need not be understood again.
+        self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
 
     def load(self, text: str) -> Any:
@@ -48,10 +52,13 @@ class Loader:
         Raises:
             ArkError: it cannot be opened, read, or cut to the range.
         """
+        path, _, offset = text.rpartition(":")
+        if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
+            return self._codec.read(self._files.get(path).source(int(offset)))
         name, part = split_range(text)
-        if part is None:
-            return self._read(parse_rxfilename(name))
         target = parse_rxfilename(name)
+        if part is None:
+            return self._read(target)
         if target.kind == "file" and (file := self._files.get(target.path)).regular:
             return self._codec.read_range(file.source(target.offset or 0), part)
         return extract_range(self._whole(name, target), part, name)
@@ -72,6 +79,8 @@ class Loader:
 
     def _read(self, target: Rxfilename) -> Any:
         if target.kind == "file" and (file := self._files.get(target.path)).regular:
+            if target.offset is not None:
+                self._paths.add(target.path)
             return self._codec.read(file.source(target.offset or 0))
         with open_input(target, pipes=self._pipes, files=self._files) as opened:
             value = self._codec.read(opened.source)
@@ -84,6 +93,7 @@ class Loader:
     def close(self) -> None:
         """Let go of open files."""
         self._files.clear()
+        self._paths.clear()
         self._last = None
 
 

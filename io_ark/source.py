@@ -317,18 +317,29 @@ class FileSource(StreamSource):
     """A part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
 
     Parameters:
-        descriptor: an open file descriptor; whoever opened it closes it.
+        descriptor: an open file descriptor.
         offset: the byte to start at.
         size: the size of the file in bytes.
         name: what to call the file in an error.
+        owner: who closes the descriptor, kept from doing so while this source is there.
     """
 
-    def __init__(self, descriptor: int, offset: int, size: int, name: str) -> None:
-        Source.__init__(self, name)
+    def __init__(self, descriptor: int, offset: int, size: int, name: str, owner: object = None) -> None:
+        self.name = name
+        self._owner = owner
         self._descriptor = descriptor
         self._size = size
         self._base = offset
-        self._step = SMALL_WINDOW
+        self._at = 0
+        self._window = self._pread(SMALL_WINDOW, offset)
+        self._end = len(self._window)
+        self._step = 2 * SMALL_WINDOW
+
+    def _pread(self, size: int, offset: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error
 
     def remaining(self) -> int:
         return max(0, self._size - self._base - self._at)
@@ -353,10 +364,7 @@ class FileSource(StreamSource):
         wanted = count if count > self._step else self._step
         self._step = min(2 * self._step, LARGE_WINDOW)
         while len(window) < count:
-            try:
-                more = os.pread(self._descriptor, wanted - len(window), start + len(window))
-            except OSError as error:
-                raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=start) from error
+            more = self._pread(wanted - len(window), start + len(window))
             if not more:
                 break
             window = window + more if window else more

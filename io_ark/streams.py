@@ -63,7 +63,7 @@ class OpenFile:
                 raise OpenError(
                     f"has only {self._size} bytes: there is nothing at the offset", file=self.path, offset=offset
                 )
-        return FileSource(self.descriptor, offset, self._size, self.path)
+        return FileSource(self.descriptor, offset, self._size, self.path, self)
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
@@ -160,7 +160,7 @@ def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenF
     file = files.get(target.path) if files else OpenFile(target.path)
     offset = target.offset or 0
     if file.regular:
-        return Input(file.source(offset), keep=file)
+        return Input(file.source(offset))
     if offset:
         raise OpenError("is no regular file: no offset into it can be read", file=target.path, offset=offset)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
