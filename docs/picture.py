@@ -1,4 +1,4 @@
-"""A picture of each utterance's features: picture.py FEATS_SCP PNG. Says so and ends well where matplotlib is missing."""
+"""A picture of each utterance's features: picture.py FEATS_SCP PNG; without matplotlib, a line that says so."""
 
 import sys
 
