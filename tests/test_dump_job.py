@@ -399,3 +399,19 @@ def test_a_conf_that_asks_for_another_format_is_refused(data: Path, capsys: pyte
     (data.parent.parent / "conf" / "fbank.conf").write_text("--output-format=htk\n")
     assert dump(data) == 255
     assert "htk" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nj", [1, 2])
+def test_a_conf_that_cannot_be_meant_touches_nothing(data: Path, capsys: pytest.CaptureFixture[str], nj: int) -> None:
+    (data / "feats.scp").write_text("old\n")
+    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bin=80\n")
+    assert dump(data, nj=nj) == 255
+    assert "did you mean --num-mel-bins?" in capsys.readouterr().err
+    assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
+
+
+def test_options_that_only_the_feature_can_refuse(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bins=80\n--high-freq=9000\n")
+    assert dump(data, nj=2) == 255
+    said = capsys.readouterr().err
+    assert "high" in said and "internal" not in said and "Traceback" not in said

@@ -76,6 +76,7 @@ def test_closing_stops_the_threads() -> None:
 def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kaldi_compat.dump.job import DumpOptions, Job, Layout
     from kaldi_compat.dump.plan import make_plan
+    from kaldi_compat.dump.shard import opened
 
     data = make_data(tmp_path, 1)
     write_wav(data / "wav" / "r.wav", audio(48000, 3))
@@ -83,7 +84,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     (data / "segments").write_text("a r1 0 1\nb r1 1 2\nc r2 0 1\nd r1 2 2.5\n")
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
     plan = make_plan(job)
-    found = list(read.tasks_of(job, plan, plan.shards[0]))
+    found = list(read.tasks_of(job, plan, plan.shards[0], opened(job, "wav.scp")))
     assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found if isinstance(task, Task) for each in read_task(task, pipes=True, native_speed=False)]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples

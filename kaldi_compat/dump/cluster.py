@@ -16,6 +16,7 @@ from typing import Any
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
 from kaldi_compat.dump.job import CPU, Job, Layout
+from kaldi_compat.dump.local import told
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
@@ -121,6 +122,6 @@ def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
             prepare_device(device, job.options.max_device_memory)
             _runners[name] = ShardRunner(job, plan, device)
         _runners[name](shard)
-    except DumpError as error:
-        return str(error)
+    except Exception as error:
+        return str(told(error))
     return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import logging
 import os
 import signal
 import sys
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.errors import ArkError
+from kaldi_compat.dump.compute import program_options
 from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
 from kaldi_compat.dump.local import manifests, run_local
@@ -27,7 +26,6 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 
 FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
-logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +83,7 @@ def dump(job: Job) -> int:
         DumpError: it cannot be started or cannot go on; archives that are complete stay.
     """
     check_inputs(job)
+    program_options(job)  # a configuration file that cannot be meant is refused before anything is touched
     if job.options.engine == "local":
         devices_of(job.options.device)
     job = with_speeds(job)
@@ -130,7 +129,8 @@ def with_speeds(job: Job) -> Job:
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = dataclasses.replace(job, layout=Layout.of(target, layout.feature, log, archives))
-    if not (job.options.resume and changed.layout.plan.exists()):
+    goes_on = job.options.resume or job.options.shard
+    if not (goes_on and changed.layout.plan.exists()):
         make_speed_directory(source, target, job.options.speed_factors)
     return changed
 
@@ -171,6 +171,3 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         lines.append(f"  and {len(outcome.failures) - 5} more: see {job.layout.failures}")
     for line in lines:
         _say(line, 0)
-
-
-__all__ = ["DumpError", "dump", "main", "make_parser"]

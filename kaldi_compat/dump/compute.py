@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -13,12 +13,12 @@ import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from kaldi_compat.config import load_options
-from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.job import PITCH, Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.options import require
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions, require
 from kaldi_compat.programs.compute import Extractor, VtlnOptions, feature_options
 from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.objects import Matrix, duration_of
@@ -124,13 +124,10 @@ class SpectralComputer:
     """Computes fbank, MFCC, PLP or spectrogram features utterance by utterance, as the programs do."""
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
-        name = job.spectral
-        program = import_module(f"kaldi_compat.programs.compute_{name}_feats")
-        module: Any = getattr(import_module(f"kaldi_compat.{name}"), name.capitalize())
-        options = load_options(program.Options, job.confs()[f"{name}.conf"], device=device)
+        module: Any = getattr(import_module(f"kaldi_compat.{job.spectral}"), job.spectral.capitalize())
+        options = replace(program_options(job)[job.spectral], device=device)
         self.seed = plan.seed
         self.extractor = Extractor(module(feature_options(module.Options, options)), options)
-        require(options.output_format == "kaldi", "the bulk dump writes Kaldi's format only: not --output-format=htk")
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
@@ -148,6 +145,29 @@ class SpectralComputer:
             return computed(utterance, self.extractor(utterance.key, utterance.wave, self.warps))
         except (Skip, KaldiCompatError, ArkError) as reason:
             return failure(utterance, reason)
+
+
+def program_options(job: Job) -> dict[str, Any]:
+    """What the configuration files say, as options of the programs that Kaldi's scripts would run.
+
+    Returns:
+        by feature; "pitch_postprocess" for what is made of the pitch.
+
+    Raises:
+        OptionError: a file that cannot be meant.
+    """
+    confs = job.confs()
+    found: dict[str, Any] = {}
+    if job.spectral:
+        program = import_module(f"kaldi_compat.programs.compute_{job.spectral}_feats")
+        found[job.spectral] = load_options(program.Options, confs[f"{job.spectral}.conf"])
+        holds = found[job.spectral].output_format == "kaldi"
+        require(holds, "the bulk dump writes Kaldi's format only: not --output-format=htk")
+    if job.with_pitch:
+        found[PITCH] = load_options(PitchOptions, confs["pitch.conf"])
+        conf = confs.get("pitch_postprocess.conf")
+        found["pitch_postprocess"] = load_options(ProcessPitchOptions, conf) if conf else ProcessPitchOptions()
+    return found
 
 
 def vtln_warps(job: Job, options: VtlnOptions) -> Any:

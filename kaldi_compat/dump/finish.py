@@ -60,7 +60,7 @@ def start_over(layout: Layout, plan: Plan) -> None:
         backup = layout.in_data(".backup")
         backup.mkdir(exist_ok=True)
         features.replace(backup / "feats.scp")
-    stem = layout.plan.name.removesuffix(".plan.jsonl")
+    stem = layout.log_stem
     for pattern in (f"{stem}.*.json", f"{stem}.*.stats", f"{stem}.*.log", f"{stem}.failures"):
         for old in layout.log.glob(pattern):
             old.unlink()

@@ -162,27 +162,36 @@ class Layout:
         return self.archives / f"{self.stem}.{shard}.scp"
 
     @property
+    def log_stem(self) -> str:
+        """What the names of plan, manifests and logs start with."""
+        return f"dump_{self.feature}_{self.name}"
+
+    @property
     def plan(self) -> Path:
         """The plan."""
-        return self.log / f"dump_{self.feature}_{self.name}.plan.jsonl"
+        return self.log / f"{self.log_stem}.plan.jsonl"
 
     @property
     def lock(self) -> Path:
         """The file that says a dump is under way."""
-        return self.log / f"dump_{self.feature}_{self.name}.lock"
+        return self.log / f"{self.log_stem}.lock"
 
     @property
     def failures(self) -> Path:
         """Utterances without features, and why."""
-        return self.log / f"dump_{self.feature}_{self.name}.failures"
+        return self.log / f"{self.log_stem}.failures"
 
     def manifest(self, shard: int) -> Path:
         """What is in an archive; it is there once the archive is complete."""
-        return self.log / f"dump_{self.feature}_{self.name}.{shard}.json"
+        return self.log / f"{self.log_stem}.{shard}.json"
+
+    def messages(self, shard: int) -> Path:
+        """What was said while an archive was made."""
+        return self.log / f"{self.log_stem}.{shard}.log"
 
     def stats(self, shard: int) -> Path:
         """The mean and variance statistics of an archive's features."""
-        return self.log / f"dump_{self.feature}_{self.name}.{shard}.stats"
+        return self.log / f"{self.log_stem}.{shard}.stats"
 
     def in_data(self, name: str) -> Path:
         """A file of the data directory."""

@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from typing import Any
 
+from io_ark.errors import ArkError
 from kaldi_compat.dump.devices import devices_of, prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
 from kaldi_compat.dump.job import Job
@@ -20,6 +21,7 @@ from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import Manifest, clear_unfinished, read_manifest
+from kaldi_compat.errors import KaldiCompatError
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -66,12 +68,12 @@ def _run_workers(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor
                     _give(worker, waiting.popleft())
             handles = {worker.tasks: worker for worker in workers} | {w.process.sentinel: w for w in workers}
             for worker in {id(handles[ready]): handles[ready] for ready in connection.wait(list(handles))}.values():
-                try:
-                    while worker.tasks.poll():
-                        _hear(worker, worker.tasks.recv(), job, monitor)
-                except (EOFError, OSError):
-                    workers[workers.index(worker)] = _start(job, plan, worker.device)
-                    _bury(worker, waiting, tries, monitor)
+                for message in _messages(worker):
+                    if message is not None:
+                        _hear(worker, message, job, monitor)
+                    else:
+                        workers[workers.index(worker)] = _start(job, plan, worker.device)
+                        _bury(worker, waiting, tries, monitor)
     finally:
         for worker in workers:
             worker.process.kill()
@@ -93,6 +95,15 @@ def _start(job: Job, plan: Plan, device: str) -> _Worker:
     theirs.close()
     listening.close()
     return _Worker(process, ours, lifeline, device)
+
+
+def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
+    """What a worker has to say; at last None if it is dead."""
+    try:
+        while worker.tasks.poll():
+            yield worker.tasks.recv()
+    except (EOFError, OSError):
+        yield None
 
 
 def _give(worker: _Worker, shard: Shard) -> None:
@@ -153,10 +164,18 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
             tasks.send(("done", shard.number))
     except EOFError:
         return
-    except DumpError as error:
-        tasks.send(("stop", error))
     except Exception as error:
-        tasks.send(("stop", WorkerError(f"internal error, please report it: {type(error).__name__}: {error}")))
+        with contextlib.suppress(OSError):  # the parent is gone, and this process will be
+            tasks.send(("stop", told(error)))
+
+
+def told(error: Exception) -> DumpError:
+    """What ended a worker, as its parent is to say it."""
+    if isinstance(error, DumpError):
+        return error
+    if isinstance(error, (KaldiCompatError, ArkError, OSError)):
+        return DumpError(" ".join(str(error).split()))
+    return WorkerError(f"internal error, please report it: {type(error).__name__}: {error}")
 
 
 def _end_with_parent(lifeline: Any) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kaldi_compat.config import load_options
-from kaldi_compat.dump.compute import Result, computed
+from kaldi_compat.dump.compute import Result, computed, program_options
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
-from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import process_pitch
 from kaldi_compat.pitch_tracker import track_pitches
 from kaldi_compat.programs.objects import Matrix
@@ -22,13 +20,10 @@ class PitchComputer:
     """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
 
     def __init__(self, job: Job, plan: Plan) -> None:
-        confs = job.confs()
+        options = program_options(job)
         self.seed = plan.seed
-        self.options = load_options(PitchOptions, confs["pitch.conf"])
-        name = "pitch_postprocess.conf"
-        self.process_options = (
-            load_options(ProcessPitchOptions, confs[name]) if name in confs else ProcessPitchOptions()
-        )
+        self.options = options["pitch"]
+        self.process_options = options["pitch_postprocess"]
 
     def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
         """The pitch features of each utterance, or why there are none."""

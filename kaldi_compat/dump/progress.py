@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any, TextIO
@@ -110,7 +111,8 @@ class Monitor:
 
     def _line(self) -> None:
         self._shown = time.monotonic()
-        print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
 
 
 def _counts_of(manifest: Manifest) -> tuple[int, float, int]:

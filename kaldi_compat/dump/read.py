@@ -17,7 +17,7 @@ import io_ark
 from io_ark.errors import ArkError
 from io_ark.script import Script, split_line
 from kaldi_compat.dump.job import Job
-from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, Plan, Shard, lines_of
+from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
 from kaldi_compat.dump.speed import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.programs import extract_segments
@@ -82,15 +82,19 @@ class Task:
         return [self.whole] if self.whole else [(index, segment.key) for index, segment in self.segments]
 
 
-def tasks_of(job: Job, plan: Plan, shard: Shard) -> Iterator[Task | Failure]:
-    """What has to be read for an archive, in order; a failure for each line that cannot be meant."""
+def tasks_of(job: Job, plan: Plan, shard: Shard, recordings: Script | None) -> Iterator[Task | Failure]:
+    """What has to be read for an archive, in order; a failure for each line that cannot be meant.
+
+    Args:
+        job, plan, shard: whose list of utterances is read.
+        recordings: wav.scp, where the list is segments.
+    """
     lines = lines_of(plan, shard, job.layout.data)
-    if plan.listing != SEGMENTS:
+    if recordings is None:
         for index, line in enumerate(lines):
             key, rxfilename = split_line(line.encode("utf-8", "surrogateescape"), SCRIPT, index + 1)
             yield Task(rxfilename, whole=(index, key))
         return
-    recordings = Script.open(str(job.layout.in_data(SCRIPT)))
     for recording, group in itertools.groupby(map(_segment, itertools.count(), lines), _recording):
         found = None if recording is None else recordings.get(recording)
         segments = []

@@ -9,15 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import io_ark
+from io_ark.script import Script
 from kaldi_compat.dump.compute import Computed, Computer, Pending, Result
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
-from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, Plan, Shard
 from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
 from kaldi_compat.programs.pipeline import WriteBehind
@@ -41,7 +39,8 @@ class ShardRunner:
         self.compute = Computer(job, plan, device)
         self.wants_stats = bool(job.options.cmvn_levels or job.options.report)
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
-        self.speakers = speakers_of(job) if "speaker" in job.options.cmvn_levels else None
+        self.speakers = opened(job, "utt2spk") if "speaker" in job.options.cmvn_levels else None
+        self.recordings = opened(job, SCRIPT) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
         """Make an archive.
@@ -49,19 +48,13 @@ class ShardRunner:
         Raises:
             OutputError: it cannot be written, or does not read back as it was written.
         """
-        with log_file(
-            self.job.layout.log / f"{self.job.layout.plan.name.removesuffix('.plan.jsonl')}.{shard.number}.log"
-        ):
+        with log_file(self.job.layout.messages(shard.number)):
+            writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
             try:
-                writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
-                try:
-                    return self._make(shard, writer, report)
-                except BaseException:
-                    writer.abandon()
-                    raise
-            except OSError as error:
-                archive = self.job.layout.archive(shard.number)
-                raise OutputError(f"cannot write {archive}: {error.strerror or error}") from error
+                return self._make(shard, writer, report)
+            except BaseException:
+                writer.abandon()
+                raise
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
         reading, computing, writing = Clock(), Clock(), Clock()
@@ -108,7 +101,11 @@ class ShardRunner:
         options = self.job.options
         read = partial(read_task, pipes=options.pipes, native_speed=bool(options.speeds))
         entries = read_ahead(
-            tasks_of(self.job, self.plan, shard), read, options.readers, options.window_utterances, reading
+            tasks_of(self.job, self.plan, shard, self.recordings),
+            read,
+            options.readers,
+            options.window_utterances,
+            reading,
         )
         with contextlib.closing(entries):
             seconds = BATCHES_IN_WINDOW * options.seconds_in_batch
@@ -134,14 +131,18 @@ class _Encoding:
             self.writer.add(self.encode(entry) if isinstance(entry, Computed) else entry)
 
 
-def speakers_of(job: Job) -> Any:
-    """The speaker of each utterance, where the data directory says so."""
-    path = job.layout.in_data("utt2spk")
-    return io_ark.script.Script.open(str(path)) if path.is_file() else None
+def opened(job: Job, name: str) -> Script | None:
+    """A file of the data directory as a mapping; None if it is not there."""
+    path = job.layout.in_data(name)
+    return Script.open(str(path)) if path.is_file() else None
 
 
 class _QuietHandler(logging.FileHandler):
     """A log file that cannot be written must not stop the work."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

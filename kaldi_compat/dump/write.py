@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,12 @@ class ArchiveWriter:
         self.offsets: list[int] = []
         self._size = 0
         self._checksum = 0
-        clear_unfinished(layout, shard)
-        # An archive that is made again is incomplete from here on.
-        layout.manifest(shard).unlink(missing_ok=True)
-        self.temporary = temporary_name(layout.archive(shard))
-        self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in finish or abandon
+        with writing(layout.archive(shard)):
+            clear_unfinished(layout, shard)
+            # An archive that is made again is incomplete from here on.
+            layout.manifest(shard).unlink(missing_ok=True)
+            self.temporary = temporary_name(layout.archive(shard))
+            self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in finish or abandon
 
     def add(self, entry: Encoded | Failure) -> None:
         """Write the next utterance, or note that there is none."""
@@ -102,7 +103,8 @@ class ArchiveWriter:
             self.stats[speaker] = entry.stats if before is None else before + entry.stats
 
     def _write(self, data: bytes) -> None:
-        self._file.write(data)
+        with writing(self.layout.archive(self.shard)):
+            self._file.write(data)
         self._size += len(data)
         self._checksum = zlib.crc32(data, self._checksum)
 
@@ -110,8 +112,12 @@ class ArchiveWriter:
         """Check what was written, and give the archive, its script and at last its manifest their names.
 
         Raises:
-            OutputError: the archive does not read back as it was written.
+            OutputError: the archive cannot be written, or does not read back as it was written.
         """
+        with writing(self.layout.archive(self.shard)):
+            return self._finish(work)
+
+    def _finish(self, work: dict[str, float]) -> Manifest:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -131,6 +137,15 @@ class ArchiveWriter:
         with contextlib.suppress(OSError):  # what could not be written is not wanted any more
             self._file.close()
         self.temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(archive: Path) -> Iterator[None]:
+    """What the operating system has against it is said as an :class:`OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {archive}: {error.strerror or error}") from error
 
 
 def clear_unfinished(layout: Layout, shard: int) -> None:
