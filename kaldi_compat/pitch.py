@@ -22,7 +22,7 @@ from kaldi_compat.pitch_features import process_pitch
 from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_online import first_pass_pitch
 from kaldi_compat.pitch_schedule import Schedule
-from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.pitch_tracker import Analysis, track_pitches
 from kaldi_compat.pitch_viterbi import cheapest_paths
 from kaldi_compat.sinc import num_resampled
 
@@ -146,7 +146,9 @@ class Pitch(_WithOptions):
             return [track_batch(each[None], [len(each)], self.options)[0][0] for each in utterances]
         arrays = [each.detach().cpu().numpy() for each in utterances]
         if self.options.simulate_first_pass_online:
-            tracks: list[np.ndarray[Any, Any]] = [first_pass_pitch(each, self.options) for each in arrays]
+            tracks: list[np.ndarray[Any, Any]] = [
+                first_pass_pitch(Analysis.of(each, self.options), self.options) for each in arrays
+            ]
         else:
             tracks = [track for _, track in track_pitches(enumerate(arrays), self.options)]
         return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]

@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import standard_normal, undelayed_features
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator
 
 
-def first_pass_pitch(samples: npt.NDArray[Any], options: PitchOptions) -> Floats:
-    """Normalized correlation and pitch of each frame when it was ready: ``(samples,)`` audio -> ``(frames, 2)``."""
-    analysis = Analysis.of(samples, options)
+def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
+    """Normalized correlation and pitch of each frame of an utterance when it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
     for path, now, _ in online_paths(analysis, options):
@@ -33,16 +31,15 @@ def first_pass_pitch(samples: npt.NDArray[Any], options: PitchOptions) -> Floats
 
 
 def first_pass_features(
-    samples: npt.NDArray[Any],
+    analysis: Analysis,
     pitch_options: PitchOptions,
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Processed pitch features of each frame when it was ready: ``(samples,)`` audio -> ``(frames, dim)``.
+    """Processed pitch features of each frame of an utterance when it was ready: ``(frames, dim)``.
 
     Until the end is known, a frame waits for ``normalization_right_context`` more.
     """
-    analysis = Analysis.of(samples, pitch_options)
     total = analysis.schedule.frames
     noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)

@@ -133,7 +133,12 @@ def track_pitches(
     Searching many at a time costs little more than searching one: when one is done, another one takes its place. What
     waits meanwhile is bounded. What was read before an error of ``utterances`` still comes out before the error does.
     """
-    entries = _entries(utterances, options)
+    return search_pitches(((key, Analysis.of(samples, options)) for key, samples in utterances), options)
+
+
+def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[tuple[Key, Floats]]:
+    """The second half of :func:`track_pitches`: what there is to know of each utterance gives its features."""
+    entries = _entries(analyses, options)
     search = Search(len(Lags.of(options).seconds), step_factor(options), _ROWS)
     costs = np.zeros((0, search.states), np.float32)
     rows: list[_Entry[Key]] = []
@@ -165,10 +170,9 @@ def track_pitches(
         raise failure
 
 
-def _entries(utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions) -> Iterator[_Entry[Key]]:
+def _entries(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[_Entry[Key]]:
     states = len(Lags.of(options).seconds)
-    for key, samples in utterances:
-        analysis = Analysis.of(samples, options)
+    for key, analysis in analyses:
         frames = analysis.schedule.frames
         entry = _Entry(key, analysis, frames, Lattice(frames, states))
         if frames == 0:

@@ -20,7 +20,7 @@ from kaldi_compat import AudioError, OptionError, Pitch, PitchOptions, track_pit
 from kaldi_compat.pitch_nccf import Lags
 from kaldi_compat.pitch_online import first_pass_pitch
 from kaldi_compat.pitch_schedule import Schedule
-from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.pitch_tracker import Analysis, track_pitches
 from kaldi_compat.pitch_viterbi import PredecessorSearch, Search, cheapest_paths
 
 TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
@@ -48,7 +48,7 @@ def test_kaldis_pitch_to_the_last_frame(case: dict[str, Any]) -> None:
     expected = kaldis(case)
     for key, _, samples in audio(arguments[0]):
         track = (
-            first_pass_pitch(samples[0], options)
+            first_pass_pitch(Analysis.of(samples[0], options), options)
             if options.frames_per_chunk and (options.simulate_first_pass_online)
             else track_pitch(samples[0], options)
         )
@@ -215,9 +215,8 @@ def test_a_factor_on_the_audio_does_not_matter() -> None:
 def test_one_chunk_is_no_chunks() -> None:
     whole = track_pitch(speech())
     np.testing.assert_array_equal(track_pitch(speech(), PitchOptions(frames_per_chunk=1000)), whole)
-    np.testing.assert_array_equal(
-        first_pass_pitch(speech(), PitchOptions(frames_per_chunk=1000, simulate_first_pass_online=True)), whole
-    )
+    first_pass = PitchOptions(frames_per_chunk=1000, simulate_first_pass_online=True)
+    np.testing.assert_array_equal(first_pass_pitch(Analysis.of(speech(), first_pass), first_pass), whole)
 
 
 @settings(max_examples=20, deadline=None)

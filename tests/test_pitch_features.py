@@ -19,7 +19,7 @@ from kaldi_compat.pitch_features import probability_of_voicing
 from kaldi_compat.pitch_interpolate import InterpolationCounts, interpolate_linearly, interpolate_smoothly
 from kaldi_compat.pitch_online import first_pass_features
 from kaldi_compat.pitch_smooth import smooth_pitch
-from kaldi_compat.pitch_tracker import track_pitch
+from kaldi_compat.pitch_tracker import Analysis, track_pitch
 from kaldi_compat.programs.interpolate_pitch import main as interpolate_pitch
 from kaldi_compat.programs.process_kaldi_pitch_feats import main as process_kaldi_pitch_feats
 from kaldi_compat.programs.process_pitch_feats import main as process_pitch_feats
@@ -65,7 +65,7 @@ def test_kaldis_features_of_the_first_pass() -> None:
     )
     processing = ProcessPitchOptions(delay=3, normalization_right_context=5, add_raw_log_pitch=True)
     samples = kaldiio.load_mat(str(ROOT / "inputs" / "wav" / "speech16k_b.wav"))[1].astype(np.float32)
-    features = first_pass_features(samples, tracking, processing, KaldiRandom())
+    features = first_pass_features(Analysis.of(samples, tracking), tracking, processing, KaldiRandom())
     assert features.shape == (121, 4)
     np.testing.assert_allclose(features[::17], expected, atol=2e-5)
 
@@ -74,7 +74,7 @@ def test_the_first_pass_over_one_chunk_is_the_last() -> None:
     samples = kaldiio.load_mat(str(ROOT / "inputs" / "wav" / "speech16k_b.wav"))[1].astype(np.float32)
     tracking = PitchOptions(frames_per_chunk=10000, simulate_first_pass_online=True)
     expected = process_pitch(track_pitch(samples), generator=KaldiRandom())
-    ours = first_pass_features(samples, tracking, ProcessPitchOptions(), KaldiRandom())
+    ours = first_pass_features(Analysis.of(samples, tracking), tracking, ProcessPitchOptions(), KaldiRandom())
     np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 

@@ -9,10 +9,10 @@ from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import process_pitch
 from kaldi_compat.pitch_online import first_pass_features
-from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.pitch_tracker import search_pitches
 from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.pipeline import behind, has_second_core
-from kaldi_compat.programs.pitch import first_channels, write_pitch
+from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
+from kaldi_compat.programs.pitch import analyses, write_pitch
 from kaldi_compat.programs.program import program
 from kaldi_compat.random import KaldiRandom
 
@@ -41,16 +41,16 @@ class Options(ProcessPitchOptions, PitchOptions):
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Compute the pitch features of a table of audio."""
+    random = KaldiRandom()
     with (
         io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
         behind(writer) as writing,
+        ahead(analyses(reader, options)) as analysed,
     ):
-        audio = first_channels(reader, options.sample_frequency)
-        random = KaldiRandom()
         if options.simulate_first_pass_online:
-            features = ((key, first_pass_features(samples, options, options, random)) for key, samples in audio)
+            features = ((key, first_pass_features(each, options, options, random)) for key, each in analysed)
         else:
-            tracks = track_pitches(audio, options)
+            tracks = search_pitches(analysed, options)
             features = ((key, process_pitch(track, options, generator=random)) for key, track in tracks)
         return write_pitch(features, writing).status

@@ -8,10 +8,10 @@ import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions
 from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.pitch_tracker import search_pitches
 from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.pipeline import behind, has_second_core
-from kaldi_compat.programs.pitch import first_channels, write_pitch
+from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
+from kaldi_compat.programs.pitch import analyses, write_pitch
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -32,10 +32,10 @@ def main(options: PitchOptions, source: str, target: str) -> int:
         io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
         behind(writer) as writing,
+        ahead(analyses(reader, options)) as analysed,
     ):
-        audio = first_channels(reader, options.sample_frequency)
         if options.simulate_first_pass_online:
-            tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(samples, options)) for key, samples in audio)
+            tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(each, options)) for key, each in analysed)
         else:
-            tracks = track_pitches(audio, options)
+            tracks = search_pitches(analysed, options)
         return write_pitch(tracks, writing).status

@@ -1,4 +1,4 @@
-"""Writing in a thread of its own, so that it overlaps with computing where there is a second core.
+"""Threads of their own for writing and for what comes before, where there is a second core.
 
 What waits between the threads is bounded, so memory does not grow with the length of a table.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kaldi_compat.programs.loop import Sink
 
+Entry = TypeVar("Entry")
 WAITING = 8
 
 
@@ -25,6 +27,50 @@ def has_second_core() -> bool:
 def behind(writer: Sink) -> AbstractContextManager[Sink]:
     """The same writer, writing in a thread while the next entries are worked on, if there is a second core."""
     return WriteBehind(writer) if has_second_core() else nullcontext(writer)
+
+
+def ahead(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
+    """The same entries, computed in a thread while earlier ones are worked on, if there is a second core."""
+    return ComputeAhead(entries) if has_second_core() else nullcontext(entries)
+
+
+class ComputeAhead(Generic[Entry]):
+    """Computes entries in a thread, in order; an error of theirs is raised where the entry would have come."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(WAITING)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="compute ahead", daemon=True)
+
+    def _work(self) -> None:
+        end: BaseException | None = None
+        try:
+            for entry in self._entries:
+                self._queue.put((entry,))
+                if self._stopped.is_set():
+                    break
+        except BaseException as error:
+            end = error
+        self._queue.put(end)
+
+    def __iter__(self) -> Iterator[Entry]:
+        while isinstance(item := self._queue.get(), tuple):
+            yield item[0]
+        self._stopped.set()
+        if item is not None:
+            raise item
+
+    def __enter__(self) -> ComputeAhead[Entry]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if not self._stopped.is_set():
+            self._stopped.set()
+            while isinstance(self._queue.get(), tuple):
+                pass
+        self._thread.join()
 
 
 class WriteBehind:

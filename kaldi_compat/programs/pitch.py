@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from io_ark.codecs.wave import Wave
 from kaldi_compat.errors import AudioError
+from kaldi_compat.options import PitchOptions
+from kaldi_compat.pitch_tracker import Analysis
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Counts, Sink
 from kaldi_compat.programs.objects import Matrix
@@ -17,8 +18,8 @@ from kaldi_compat.programs.objects import Matrix
 LOG_EVERY = 50
 
 
-def first_channels(reader: Iterable[tuple[str, Wave]], rate: float) -> Iterator[tuple[str, npt.NDArray[np.int16]]]:
-    """The first channel of each utterance.
+def analyses(reader: Iterable[tuple[str, Wave]], options: PitchOptions) -> Iterator[tuple[str, Analysis]]:
+    """What the search needs to know of the first channel of each utterance.
 
     Raises:
         AudioError: an utterance of another sampling rate.
@@ -30,11 +31,12 @@ def first_channels(reader: Iterable[tuple[str, Wave]], rate: float) -> Iterator[
                 len(wave.samples),
                 key,
             )
+        rate = options.sample_frequency
         if wave.sample_frequency != rate:
             raise AudioError(
                 f"{key}: it has {wave.sample_frequency:g} Hz, but --sample-frequency={rate:g}; say the audio's rate"
             )
-        yield key, wave.samples[0]
+        yield key, Analysis.of(wave.samples[0], options)
 
 
 def write_pitch(tracks: Iterable[tuple[str, Matrix]], writer: Sink) -> Counts:
