@@ -164,7 +164,6 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
     assert sorted(path.name for path in (data / "conf").iterdir()) == [
         "mfcc.conf",
         "pitch.conf",
-        "pitch_postprocess.conf",
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
-from kaldi_compat.dump.job import CPU, Job, Layout
+from kaldi_compat.dump.job import CPU, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.local import told
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -71,7 +71,7 @@ def everywhere(job: Job) -> Job:
         options,
         conf=confs.get(f"{job.spectral}.conf", options.conf),
         pitch_conf=confs.get("pitch.conf", options.pitch_conf),
-        pitch_postprocess_conf=confs.get("pitch_postprocess.conf", options.pitch_postprocess_conf),
+        pitch_postprocess_conf=confs.get(PROCESS_CONF, options.pitch_postprocess_conf),
     )
     return Job(Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives), changed)
 

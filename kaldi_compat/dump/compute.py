@@ -13,7 +13,7 @@ import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from kaldi_compat.config import load_options
-from kaldi_compat.dump.job import PITCH, Job
+from kaldi_compat.dump.job import PITCH, PROCESS_CONF, Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
@@ -165,7 +165,7 @@ def program_options(job: Job) -> dict[str, Any]:
         require(holds, "the bulk dump writes Kaldi's format only: not --output-format=htk")
     if job.with_pitch:
         found[PITCH] = load_options(PitchOptions, confs["pitch.conf"])
-        conf = confs.get("pitch_postprocess.conf")
+        conf = confs.get(PROCESS_CONF)
         found["pitch_postprocess"] = load_options(ProcessPitchOptions, conf) if conf else ProcessPitchOptions()
     return found
 

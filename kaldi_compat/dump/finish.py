@@ -14,7 +14,7 @@ import numpy as np
 import io_ark
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import put_in_place, temporary_name, whole_file, write_whole
-from kaldi_compat.dump.job import Job, Layout
+from kaldi_compat.dump.job import PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest
 
@@ -100,7 +100,8 @@ def finish(job: Job, plan: Plan) -> Outcome:
     confs = job.confs()
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
     layout.in_data("conf").mkdir(exist_ok=True)
-    for name, path in confs.items():
+    # The script keeps no copy of how pitch is processed.
+    for name, path in [(name, path) for name, path in confs.items() if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name
         if not (target.exists() and target.samefile(path)):
             shutil.copyfile(path, target)

@@ -13,6 +13,7 @@ SPECTRAL = ("fbank", "mfcc", "plp", "spectrogram")
 PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))
 ENGINES = ("local", "ray")
+PROCESS_CONF = "pitch_postprocess.conf"
 CMVN_LEVELS = ("speaker", "global")
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
@@ -228,5 +229,5 @@ class Job:
         if self.with_pitch:
             found["pitch.conf"] = self.options.pitch_conf or "conf/pitch.conf"
         if self.with_pitch and self.options.pitch_postprocess_conf:
-            found["pitch_postprocess.conf"] = self.options.pitch_postprocess_conf
+            found[PROCESS_CONF] = self.options.pitch_postprocess_conf
         return {name: Path(path) for name, path in found.items()}

@@ -36,7 +36,8 @@ class Lane:
         if self._in is None:
             return tensor
         with torch.cuda.stream(self._in):
-            there = tensor.to(self.device, non_blocking=True)
+            # From memory that is not pinned, the copy would wait for all that is being computed.
+            there = (tensor if tensor.is_pinned() else tensor.pin_memory()).to(self.device, non_blocking=True)
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
         there.record_stream(current)

@@ -22,6 +22,9 @@ from kaldi_compat.random import KaldiRandom
 
 Samples = npt.NDArray[np.int16]
 
+# Rows come in multiples of so many frames: cuFFT makes and keeps a plan for each number of frames that it meets.
+FRAMES_AT_ONCE = 1024
+
 
 @dataclass(frozen=True)
 class Row:
@@ -45,7 +48,7 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
 
     >>> row = pack([np.zeros(1000, np.int16), np.zeros(500, np.int16)], FrameOptions())
     >>> row.first_frames, row.counts, len(row.samples)
-    ((0, 7), (4, 1), 2160)
+    ((0, 7), (4, 1), 164080)
     """
     size, shift = options.window_size, options.window_shift
     counts = [num_frames(len(each), size, shift, options.snip_edges) for each in utterances]
@@ -55,12 +58,13 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
         # Where edges are not cut off, an utterance takes as many samples as its frames span.
         span = len(each) if options.snip_edges else (count - 1) * shift + size if count else 0
         at += -(-span // shift)
-    samples = torch.zeros(at * shift + size, dtype=torch.int16, pin_memory=pinned)
+    frames = -(-max(at, 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
+    samples = torch.zeros((frames - 1) * shift + size, dtype=torch.int16, pin_memory=pinned)
     place = samples.numpy()
     for each, first, count in zip(utterances, first_frames, counts, strict=True):
         audio = each if options.snip_edges else _with_reflections(each, count, options)
         place[first * shift : first * shift + len(audio)] = audio
-    return Row(samples, tuple(first_frames), tuple(counts), num_frames(len(samples), size, shift))
+    return Row(samples, tuple(first_frames), tuple(counts), frames)
 
 
 def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Samples:
@@ -87,13 +91,10 @@ class RowNoise(KaldiRandom):
         return self._seeds[:count]
 
 
-def padded(features: Tensor, row: Row, which: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Some utterances of a row's features as a padded batch (B, T, dim), and their numbers of frames (B,).
+def padded(features: Tensor, first_frames: Tensor, longest: int) -> Tensor:
+    """Utterances of a row's features, which start at these frames, as a padded batch (B, longest, dim).
 
-    What stands past an utterance's frames is of no meaning.
+    What stands past an utterance's own frames is of no meaning.
     """
-    first = torch.tensor([row.first_frames[i] for i in which], device=features.device)
-    counts = torch.tensor([row.counts[i] for i in which], device=features.device)
-    longest = max(row.counts[i] for i in which)
-    index = first.unsqueeze(1) + torch.arange(longest, device=features.device)
-    return features[index.clamp(max=len(features) - 1)], counts
+    index = first_frames.unsqueeze(1) + torch.arange(longest, device=features.device)
+    return features[index.clamp(max=len(features) - 1)]
