@@ -192,3 +192,6 @@ def test_the_place_of_what_is_wrong_is_told() -> None:
         from_bytes("matrix", b"[ 1 2\n 3 four ]\n")
     assert caught.value.offset == 9
     assert "'four'" in str(caught.value)
+    with pytest.raises(FormatError) as caught:
+        from_bytes("matrix", b"[ " + b"1 2\n" * 50000 + b"3 four ]\n")
+    assert caught.value.offset == 2 + 200000 + 2

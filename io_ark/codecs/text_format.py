@@ -46,8 +46,8 @@ _FOUR = np.pad((_PLACES + ord("0")).astype(np.uint8), ((0, 0), (0, 4))).view("<u
 _THREE = np.pad((_PLACES[:1000, 1:] + ord("0")).astype(np.uint8), ((0, 0), (4, 1))).view("<u8")[:, 0]
 _FOUR_ZEROS = (np.cumsum(_PLACES[:, ::-1], axis=1) == 0).sum(axis=1)
 _THREE_ZEROS = np.minimum(_FOUR_ZEROS[:1000], 3)
-# How many bits of the characters of eight digits are zeros that lead, if the first four are these; or if they are 0, and
-# the last four are these.
+# How many bits of the characters of eight digits are zeros that lead, if the first four are these; or if they are 0
+# and the last four are these.
 _LEADING_BITS = 8 * (np.cumsum(_PLACES, axis=1) == 0).sum(axis=1).astype(np.uint64)
 _LEADING_BITS_OF_LAST = 32 + np.minimum(_LEADING_BITS, 24)
 # What stands before the digits, for each exponent, without and with a sign.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +27,6 @@ Mask = npt.NDArray[np.bool_]
 
 _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"\S+")
-_ROW_END = re.compile(rb"[\n;]")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
 # The array code costs some 0.2 ms a call, so that shorter texts are done sooner by calling float() for each number.
@@ -119,31 +119,34 @@ def _word(text: bytes, at: int) -> str:
 def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
     """All numbers in ``text`` (see :func:`scan`) and how many each of its rows has."""
     single = np.dtype(dtype) == np.float32
-    parts = _parse_plain(text, single) if not text.translate(None, _PLAIN_CHARACTERS) else None
-    if parts is None:
-        rows = scan(text, single, fail)
-        return np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
+    parts = []
+    at = 0
+    while at < len(text):
+        # Whole rows, as far as rows end with newlines.
+        end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
+        part = _parse_plain(text[at:end], single)
+        if part is None:
+            rows = scan(text[at:end], single, partial(_fail_within, fail, at))
+            part = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
+        parts.append(part)
+        at = end
     numbers = [part[0] for part in parts]
     return np.concatenate(numbers) if numbers else np.empty(0, dtype), [count for part in parts for count in part[1]]
 
 
-def _parse_plain(text: bytes, single: bool) -> list[tuple[Floats, list[int]]] | None:
-    """:func:`parse` for plain numbers, some rows at a time; None where something in them needs :func:`scan`."""
-    parts = []
-    at = 0
-    while at < len(text):
-        end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
-        piece = text[at:end]
-        part = _parse_few(piece, single) if len(piece) < _FEW_BYTES else _parse_many(piece, single)
-        if part is None:
-            return None
-        parts.append(part)
-        at = end
-    return parts
+def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
+    fail(message, start + place)
+
+
+def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
+    """:func:`parse` for rows of plain numbers; None where something in them needs :func:`scan`."""
+    if text.translate(None, _PLAIN_CHARACTERS):
+        return None
+    return _parse_few(text, single) if len(text) < _FEW_BYTES else _parse_many(text, single)
 
 
 def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """:func:`parse` for a short text of plain numbers; None where something in it needs :func:`scan`."""
+    """:func:`_parse_plain`, calling ``float`` for each number."""
     rows = [line.split() for line in text.replace(b";", b"\n").split(b"\n")]
     tokens = [token for row in rows for token in row]
     spaced = b" ".join([b"", *tokens])
@@ -160,7 +163,7 @@ def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 
 def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """:func:`_parse_few` for a long text."""
+    """:func:`_parse_plain`, converting all numbers at once."""
     # A space first and last makes every token start and end; the rest lets windows reach over the text's start.
     padding = b" " * _WINDOW
     characters = np.frombuffer(padding + text + b" ", np.uint8)

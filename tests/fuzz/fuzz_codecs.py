@@ -1,9 +1,8 @@
-"""Fuzzing of all codecs led by coverage: ``python tests/fuzz/fuzz_codecs.py -max_total_time=600 [CORPUS]``; needs atheris.
+"""Fuzzing of all codecs led by coverage: ``python tests/fuzz/fuzz_codecs.py -max_total_time=600 [CORPUS]``.
 
 The first byte of an input chooses the kind (or that it is to be guessed) and where the bytes come from; the rest is
 what is read. A failure is any exception but an :class:`io_ark.ArkError`, or memory beyond a small multiple of the
-input.
-The valid objects of the tests are the corpus to start from.
+input. The valid objects of the tests are the corpus to start from. Needs atheris.
 """
 
 from __future__ import annotations
