@@ -17,7 +17,7 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """The rows and columns of a matrix, or the elements of a vector, that a range names; a copy.
 
     Parameters:
-        value: a float matrix or vector.
+        value: a float matrix or vector, which may be compressed or sparse.
         part: the range; it may go up to three rows beyond the last, which a warning tells.
         name: where the object came from, for messages.
 
@@ -29,6 +29,8 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     array([[0.],
            [0.]])
     """
+    if hasattr(value, "to_array"):  # compressed or sparse, of which Kaldi takes a part in full, too
+        value = value.to_array()
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (1, 2):
         raise RangeError(f"a range [{part.text}] can be taken of a matrix or vector of floats only", file=name)
     rows, columns = slices(part, value.shape[0], value.shape[1] if value.ndim == 2 else None, name)

@@ -10,12 +10,14 @@ from codec_samples import BINARY_ONLY, VALUES, chain_example, nnet_example, samp
 from codec_tools import from_bytes, to_bytes
 
 from io_ark.codecs import KINDS, codec, guess
-from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.compressed import CompressedMatrix, compress
 from io_ark.codecs.fst import Acceptor
 from io_ark.codecs.packed import PackedMatrixCodec
 from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.errors import FormatError, TruncatedError
+from io_ark.ranges import extract_range
 from io_ark.source import BytesSource
+from io_ark.specifier import parse_range
 
 SAMPLES = samples()
 
@@ -203,3 +205,18 @@ def test_clipped_audio_is_told(caplog: pytest.LogCaptureFixture) -> None:
     data = to_bytes("wave", (16000, [40000.0, -1.9, 1.9]))
     assert from_bytes("wave", data).samples.tolist() == [[32767, -1, 1]]
     assert "1 of 3 samples" in caplog.text
+
+
+def test_scaling_without_decompressing() -> None:
+    matrix = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
+    for method in 2, 3, 5:
+        packed = compress(matrix, method)
+        scaled = packed.scaled(-2.0)
+        assert np.array_equal(scaled.codes, packed.codes)
+        assert np.allclose(np.asarray(scaled), -2 * np.asarray(packed), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [compress(np.eye(4, dtype=np.float32), 3), SparseMatrix.of(np.eye(4))])
+def test_ranges_of_matrices_kept_as_stored(value: Any) -> None:
+    part = extract_range(value, parse_range("1:2,0:1"))
+    assert np.allclose(part, [[0, 1], [0, 0]], atol=1e-4)
