@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import kaldi_compat.postprocessing as post
 from kaldi_compat.fbank import Fbank
 from kaldi_compat.mfcc import Mfcc
+from kaldi_compat.pitch import Pitch, ProcessPitch
 from kaldi_compat.plp import Plp
 from kaldi_compat.spectrogram import Spectrogram
 
@@ -28,18 +29,20 @@ class Case:
         make: makes a module.
         small: makes a module that computes little, for gradients by differences.
         of_features: whether it takes features (frames, dim) instead of audio.
+        shaped: makes what the feature is meant for of normal noise.
     """
 
     name: str
     make: Callable[[], nn.Module]
     small: Callable[[], nn.Module]
     of_features: bool = False
+    shaped: Callable[[Tensor], Tensor] = lambda noise: 1000 * noise
 
     def input(self, length: int, batch: int | None = None, seed: int = 0) -> Tensor:
         """Audio of so many samples, or features of that audio's number of frames."""
         shape = (length // 160, DIM) if self.of_features else (length,)
         random = torch.Generator().manual_seed(seed)
-        return torch.randn(shape if batch is None else (batch, *shape), generator=random) * 1000
+        return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
 
     def length(self, samples: int) -> int:
         """How long the input of so many samples is along its time axis."""
@@ -73,6 +76,35 @@ POST = [
 ]
 
 
+def _voiced(noise: Tensor) -> Tensor:
+    """Audio of a pitch that is not in doubt."""
+    return 5000 * torch.sin(torch.arange(noise.shape[-1]) * (2 * torch.pi * 180 / 16000)) + 100 * noise
+
+
+def _track(noise: Tensor) -> Tensor:
+    """Correlations and pitches."""
+    return torch.stack((0.9 * noise[..., 0].sigmoid(), 100 + 50 * noise[..., 1].sigmoid()), -1)
+
+
+class Correlation(Pitch):
+    """The part of the pitch tracker's result that is differentiable."""
+
+    def forward(self, samples: Any, lengths: Any = None) -> Any:
+        """The first column."""
+        return super().forward(samples, lengths)[..., :1]
+
+
+def _process() -> ProcessPitch:
+    return ProcessPitch(delta_pitch_noise_stddev=0.0)
+
+
+PITCH = [
+    Case("Pitch", Pitch, Correlation, shaped=_voiced),
+    Case("ProcessPitch", _process, _process, of_features=True, shaped=_track),
+]
+ALL = SPECTRAL + PITCH + POST
+
+
 def cases(
     property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None
 ) -> Callable[[Any], Any]:
@@ -84,7 +116,7 @@ def cases(
             id=case.name,
             marks=[pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else [],
         )
-        for case in (SPECTRAL + POST if of is None else of)
+        for case in (ALL if of is None else of)
     ]
 
     def decorate(test: Any) -> Any:
