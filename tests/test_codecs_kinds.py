@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -220,3 +221,16 @@ def test_scaling_without_decompressing() -> None:
 def test_ranges_of_matrices_kept_as_stored(value: Any) -> None:
     part = extract_range(value, parse_range("1:2,0:1"))
     assert np.allclose(part, [[0, 1], [0, 0]], atol=1e-4)
+
+
+def test_many_columns_take_little_memory() -> None:
+    matrix = np.random.default_rng(0).standard_normal((10, 20000)).astype(np.float32)
+    data = to_bytes("compressed-matrix", matrix, method=2)
+    tracemalloc.start()
+    back = from_bytes("matrix", data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * len(data) + (8 << 20)
+    assert np.abs(back - matrix).max() < 0.1
+    parts = [np.asarray(compress(matrix[:, i : i + 100], 2)) for i in range(0, 20000, 100)]
+    assert np.abs(np.concatenate(parts, axis=1) - back).max() < 0.1

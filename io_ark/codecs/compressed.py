@@ -31,6 +31,8 @@ _PER_STEP = np.float32(1.52590218966964e-05)
 # Elements worked on at a time: so few that the arrays in between stay in the processor's cache, and below the size from
 # which the C library takes each of them afresh from the operating system.
 _BLOCK = 1 << 13
+# Columns decompressed at a time: each has a table of 256 values.
+_COLUMNS = 1 << 12
 # A range that leaves a 65535th of it, and a 64th of that, far above the smallest normal float32.
 _TINY_RANGE = 1e-30
 
@@ -109,11 +111,12 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """The matrix as an array of shape (rows, columns); its values are float32 whatever the type."""
-        if self.format == b"CM":
-            values = _from_percentiles(self)
-        else:
-            values = np.multiply(self.codes, _step(self), dtype=np.float32)
-            values += np.float32(self.minimum)
+        with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
+            if self.format == b"CM":
+                values = _from_percentiles(self)
+            else:
+                values = np.multiply(self.codes, _step(self), dtype=np.float32)
+                values += np.float32(self.minimum)
         return values.astype(dtype, copy=False)
 
     def scaled(self, factor: float) -> CompressedMatrix:
@@ -138,27 +141,43 @@ def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array
 
 
 def _from_percentiles(matrix: CompressedMatrix) -> Array:
-    rows, columns = matrix.shape
-    p0, p25, p75, p100 = _percentile_values(np.float32(matrix.minimum), np.float32(matrix.range), matrix.percentiles)
-    # What each of the 256 integers stands for in each column. Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63
-    # in float64; the first two are powers of two, for which float32 gives the same unless the numbers are tiny.
-    wide = np.float32 if abs(matrix.range) > _TINY_RANGE else np.float64
-    meaning = np.empty((columns, 256), np.float32)
+    minimum, span = np.float32(matrix.minimum), np.float32(matrix.range)
+    values = np.empty(matrix.shape, np.float32)
+    for first in range(0, matrix.shape[1], _COLUMNS):
+        block = slice(first, first + _COLUMNS)
+        limits = _percentile_values(minimum, span, matrix.percentiles[block])
+        _look_up(matrix.codes[block], _meanings(limits, abs(span) > _TINY_RANGE), values[:, block])
+    return values
+
+
+def _meanings(limits: Array, exact: bool) -> Array:
+    """What each of the 256 integers stands for in each column: an array of shape (columns, 256).
+
+    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so that float32
+    is ``exact``, unless the numbers are tiny.
+    """
+    p0, p25, p75, p100 = limits
+    wide = np.float32 if exact else np.float64
     counts = np.arange(129, dtype=np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        meaning[:, :65] = p0 + ((p25 - p0) * counts[:65]).astype(wide) * wide(1 / 64)
-        meaning[:, 65:193] = p25 + ((p75 - p25) * counts[1:]).astype(wide) * wide(1 / 128)
-        meaning[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
-    values = np.empty((rows, columns), np.float32)
+    meanings = np.empty((len(p0), 256), np.float32)
+    meanings[:, :65] = p0 + ((p25 - p0) * counts[:65]).astype(wide) * wide(1 / 64)
+    meanings[:, 65:193] = p25 + ((p75 - p25) * counts[1:]).astype(wide) * wide(1 / 128)
+    meanings[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
+    return meanings
+
+
+def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
+    """Put what codes of shape (columns, rows) stand for into ``values`` of shape (rows, columns)."""
+    rows, columns = values.shape
     offsets = np.arange(0, 256 * columns, 256)
-    step = max(1, _BLOCK // max(1, columns))
+    step = max(1, _BLOCK // columns)
     places = np.empty((min(step, rows), columns), np.intp)
     for first in range(0, rows, step):
-        codes = matrix.codes[:, first : first + step].T
-        block = np.add(codes, offsets, out=places[: len(codes)])
+        block = codes[:, first : first + step].T
         # mode="wrap" (no place is beyond the end) lets take() write to values without a copy.
-        np.take(meaning, block, out=values[first : first + step], mode="wrap")
-    return values
+        np.take(
+            meanings, np.add(block, offsets, out=places[: len(block)]), out=values[first : first + step], mode="wrap"
+        )
 
 
 def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
