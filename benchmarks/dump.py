@@ -4,8 +4,8 @@ python benchmarks/dump.py [--hours 4] [--jobs N] [--runs 3] [--work DIR]        
 python benchmarks/dump.py --gpu [--hours 100] [--jobs 16] [--work DIR]            with a GPU
 
 All contestants compute 80 mel bins without dithering from WAV files in the page cache, on as many processes as --jobs
-says, and write compressed archives; they run in turn, --runs times. Printed are the median wall clock, hours of audio a
-minute (also for each core), and the stage that bounds the dump.
+says, and write compressed archives; they run in turn, --runs times. Printed are medians: wall clock, hours of audio a
+minute, the same for a minute of processor time, which a busy machine changes less; and the stage that bounds the dump.
 
 With --gpu: a batch that lies on the device (int16 in, float32 out), as times real time and as the share of the card's
 measured copy bandwidth that its memory traffic is; torchaudio's and lhotse's fbank the same way; and the dump from disk
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -24,10 +25,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpus import RATE, SECONDS, make, repeat
+from corpus import RATE, SECONDS, make
 
 PEERS = Path(__file__).parent / "peers"
 CONF = "--num-mel-bins=80\n--dither=0\n"
@@ -41,11 +43,12 @@ def prepare(work: Path, hours: int, jobs: int) -> Path:
     data = work / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
-    lines = sorted(repeat(make(work / "corpus"), hours).read_text().splitlines(keepends=True))
+    once = make(work / "corpus").read_text().splitlines(keepends=True)
+    lines = [f"{copy:04d}-{line}" for copy in range(hours) for line in once]
     (data / "wav.scp").write_text("".join(lines))
     (work / "fbank.conf").write_text(CONF)
     for job in range(jobs):
-        (work / f"part{job}.scp").write_text("".join(lines[job::jobs]))
+        (work / f"part{job}.scp").write_text("".join(lines[len(lines) * job // jobs : len(lines) * (job + 1) // jobs]))
     return data
 
 
@@ -72,6 +75,21 @@ def together(commands: list[str]) -> float:
     return time.perf_counter() - start
 
 
+def core_seconds() -> float:
+    """Processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run took: wall clock, processor time of all its processes, and the stage that bounds it."""
+
+    seconds: float
+    core_seconds: float
+    bound: str
+
+
 def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
     """Print a table of the contestants."""
     data = prepare(work, hours, jobs)
@@ -84,21 +102,26 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
         program = f"{sys.executable} {PEERS / 'native_fbank.py'}"
         return together([f"{program} {work}/part{job}.scp {work}/native{job}.ark 0" for job in range(jobs)]), ""
 
+    def measured(contest: Callable[[], tuple[float, str]]) -> Run:
+        before = core_seconds()
+        seconds, bound = contest()
+        return Run(seconds, core_seconds() - before, bound)
+
     contestants: dict[str, Callable[[], tuple[float, str]]] = {
         "kaldi-native-fbank + kaldiio, uncompressed": native,
         "our programs in a pipe": pipes,
         "kaldi-compat dump": lambda: ours(data, work, jobs),
     }
-    rounds = [{name: contest() for name, contest in contestants.items()} for _ in range(runs)]
+    rounds = [{name: measured(contest) for name, contest in contestants.items()} for _ in range(runs)]
     audio = SECONDS * hours
     print(f"{audio / 3600:.2f} hours of audio, {jobs} processes, {os.cpu_count()} cores, {runs} rounds")
-    print("| who | seconds | times real time | hours a minute | a minute and process | bound by |")
+    print("| who | seconds | times real time | hours a minute | hours a minute of one core | bound by |")
     print("|---|---|---|---|---|---|")
     for name in contestants:
-        seconds = statistics.median(each[name][0] for each in rounds)
-        hourly = audio / 60 / seconds
-        bound = rounds[-1][name][1]
-        print(f"| {name} | {seconds:.2f} | {audio / seconds:.0f} | {hourly:.1f} | {hourly / jobs:.1f} | {bound} |")
+        seconds = statistics.median(each[name].seconds for each in rounds)
+        cores = statistics.median(each[name].core_seconds for each in rounds)
+        figures = f"{seconds:.2f} | {audio / seconds:.0f} | {audio / 60 / seconds:.1f} | {audio / 60 / cores:.1f}"
+        print(f"| {name} | {figures} | {rounds[-1][name].bound} |")
 
 
 def seconds_on_device(run: Callable[[], object], repeats: int = 20) -> float:

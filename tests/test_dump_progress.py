@@ -1,0 +1,74 @@
+"""What a dump shows while it runs, and the counts behind it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kaldi_compat.dump.errors import TooManyFailuresError
+from kaldi_compat.dump.progress import Monitor
+from kaldi_compat.dump.report import png
+from kaldi_compat.dump.write import Manifest
+
+
+class Terminal(io.StringIO):
+    """What looks like a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_counts_of_archives_add_up_and_are_taken_back() -> None:
+    before = Manifest(1, utterances=[("a", 10, 1800.0), ("b", 10, 1800.0)], failures=[("c", "broken")])
+    monitor = Monitor(10, done=[before], stream=io.StringIO())
+    monitor.progress(2, 3, 7200.0, 1)
+    assert (monitor.utterances, monitor.seconds, monitor.failures) == (6, 10800.0, 2)
+    monitor.lost(2)
+    assert (monitor.utterances, monitor.seconds, monitor.failures) == (3, 3600.0, 1)
+    assert monitor.speed == 0  # what was there before is not this run's
+
+
+def test_more_failures_than_allowed_stop_the_job() -> None:
+    monitor = Monitor(10, max_failures=2, stream=io.StringIO())
+    monitor.progress(1, 5, 1.0, 2)
+    with pytest.raises(TooManyFailuresError, match="3 utterances failed"):
+        monitor.progress(2, 1, 1.0, 1)
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    monitor = Monitor(4, stream=stream)
+    monitor.progress(1, 4, 7200.0, 1)
+    monitor.close()
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("4 of 4 utterances, 2.00 h, ") and line.endswith("1 failed")
+
+
+def test_a_bar_on_a_terminal() -> None:
+    pytest.importorskip("tqdm")
+    stream = Terminal()
+    monitor = Monitor(4, stream=stream)
+    monitor.progress(1, 1, 3600.0, 0)
+    monitor.close()
+    assert "1/4" in stream.getvalue() and "1.00 h" in stream.getvalue() and "real time" in stream.getvalue()
+
+
+def test_a_closed_standard_error_stops_nothing() -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monitor = Monitor(1, stream=Broken())
+    monitor.progress(1, 1, 1.0, 0)
+    monitor.close()
+    assert monitor.utterances == 1
+
+
+def test_pictures_are_png_files() -> None:
+    matplotlib = pytest.importorskip("matplotlib.image")
+    import numpy as np
+
+    levels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+    read = matplotlib.imread(io.BytesIO(png(levels)), format="png")
+    np.testing.assert_array_equal(np.round(read * 255).astype(np.uint8), levels)
