@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from codec_tools import archive_bytes, archive_entries, from_bytes, to_bytes
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -70,6 +70,8 @@ def plain(value: Any) -> Any:
 
 @FILES
 @given(matrix=matrices(), method=st.integers(1, 7))
+@example(matrix=np.float32([[1, -0.0], [1, 0]]), method=1)
+@example(matrix=np.float32([[1, 0], [1, -0.0]]), method=5)
 def test_compressed_bytes_are_kaldis(tmp_path: Path, matrix: npt.NDArray[np.float32], method: int) -> None:
     theirs = native_write(tmp_path, native.CompressedMatrixWriter, matrix, METHODS[method - 1])
     assert archive_bytes([(b"key", matrix)], "compressed-matrix", method=method) == theirs

@@ -153,8 +153,8 @@ def _from_percentiles(matrix: CompressedMatrix) -> Array:
 def _meanings(limits: Array, exact: bool) -> Array:
     """What each of the 256 integers stands for in each column: an array of shape (columns, 256).
 
-    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so that float32
-    is ``exact``, unless the numbers are tiny.
+    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so that
+    float32 is ``exact``, unless the numbers are tiny.
     """
     p0, p25, p75, p100 = limits
     wide = np.float32 if exact else np.float64
@@ -174,10 +174,9 @@ def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
     places = np.empty((min(step, rows), columns), np.intp)
     for first in range(0, rows, step):
         block = codes[:, first : first + step].T
+        np.add(block, offsets, out=places[: len(block)])
         # mode="wrap" (no place is beyond the end) lets take() write to values without a copy.
-        np.take(
-            meanings, np.add(block, offsets, out=places[: len(block)]), out=values[first : first + step], mode="wrap"
-        )
+        np.take(meanings, places[: len(block)], out=values[first : first + step], mode="wrap")
 
 
 def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
@@ -220,6 +219,9 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     if method in _FIXED_RANGES:
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
+    if least == 0:
+        # Of zeros of both signs, Kaldi's least is the first.
+        least = values.flat[np.flatnonzero(values == 0)[0]]
     if least == greatest:
         # A constant matrix has to have some range; the sum is float64 in Kaldi, then float32.
         greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))

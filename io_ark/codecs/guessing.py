@@ -8,6 +8,7 @@ alike, the more usual one is meant: a line of one integer is an integer (not a v
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,11 @@ _TOKENS = {
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
 }  # fmt: skip
 # In this order: where the bytes allow for several, the first is taken.
+_VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
+
+
+_codec = cache(codec)
 
 
 def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
@@ -40,8 +45,6 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
         return "wave", {}
     if head[:2] != b"\0B":
         return _text_kind(source), {}
-    if not head.startswith(b"\0B"):
-        source.fail("no kind of object starts like this")
     body = head[2:]
     token = body.split(b" ", 1)[0]
     if token in _TOKENS:
@@ -57,7 +60,9 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
 
 def _integer_kind(source: Source) -> str:
     """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
-    for size in _WINDOWS:
+    count = int.from_bytes(source.peek(7)[3:7], "little")
+    as_integers = 2 + 5 * (1 + count) + len(_VECTOR)  # a look that suffices if it is a vector of so many integers
+    for size in (min(as_integers, _WINDOWS[0]), *_WINDOWS):
         window = source.peek(size)
         kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
@@ -71,14 +76,14 @@ def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
     for kind in _INTEGER_KINDS:
         trial = BytesSource(window)
         try:
-            codec(kind).read(trial)
+            _codec(kind).read(trial)
         except TruncatedError:
             if cut:
                 return kind if last else None
         except FormatError:
             pass
         else:
-            if not trial.peek(4).startswith((b"\x04", b"FV \x04")):
+            if not trial.peek(len(_VECTOR)).startswith((b"\x04", _VECTOR)):
                 return kind
     return None
 
