@@ -56,15 +56,11 @@ def equal_loudness(centers: FloatArray) -> FloatArray:
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """Linear prediction from autocorrelation, by Durbin's recursion.
 
-    Parameters
-    ----------
-    autocorrelation
-        lags 0 to n, shape (..., n + 1).
+    Args:
+        autocorrelation: lags 0 to n, shape (..., n + 1).
 
-    Returns
-    -------
-    tuple[Tensor, Tensor]
-        the coefficients (..., n) in Kaldi's sign, the predictor being their negative, and the residual energy (...).
+    Returns:
+        The coefficients (..., n) in Kaldi's sign, the predictor being their negative, and the residual energy (...).
     """
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1

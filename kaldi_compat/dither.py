@@ -49,22 +49,14 @@ def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
 def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -> Tensor:
     """Kaldi's standard normal noise for frames.
 
-    Parameters
-    ----------
-    seeds
-        ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.random.KaldiRandom.frame_seeds`.
-    num_samples
-        samples in a frame.
-    kaldi_order
-        round where Kaldi rounds, in float64 between; otherwise the noise is within 2e-6 of that.
+    Args:
+        seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.random.KaldiRandom.frame_seeds`.
+        num_samples: samples in a frame.
+        kaldi_order: round where Kaldi rounds, in float64 between; otherwise the noise is within 2e-6 of that.
 
-    Returns
-    -------
-    Tensor
-        float32 of shape (..., num_samples).
+    Returns:
+        Float32 of shape (..., num_samples).
 
-    Examples
-    --------
     >>> from kaldi_compat.random import KaldiRandom
     >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])

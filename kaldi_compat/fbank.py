@@ -18,8 +18,6 @@ class Fbank(MelFeature):
     ``htk_compat``) if ``use_energy``. Options: :class:`~kaldi_compat.options.FbankOptions`; call:
     :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
 
-    Examples
-    --------
     >>> fbank = Fbank(num_mel_bins=80, dither=0.0)
     >>> fbank(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 80])

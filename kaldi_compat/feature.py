@@ -34,17 +34,12 @@ BLOCK = 512
 class SpectralFeature(nn.Module):
     """Base of the features computed from a frame's spectrum. Use a subclass: Fbank, Mfcc, Plp or Spectrogram.
 
-    Parameters
-    ----------
-    options
-        the options; Kaldi's defaults where none are given.
-    changes
-        single options by name, which replace those in ``options``.
+    Args:
+        options: the options; Kaldi's defaults where none are given.
+        changes: single options by name, which replace those in ``options``.
 
-    Raises
-    ------
-    OptionError
-        where Kaldi's program would refuse the options.
+    Raises:
+        OptionError: where Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]
@@ -115,31 +110,21 @@ class SpectralFeature(nn.Module):
     ) -> Any:
         """Compute the features of audio.
 
-        Parameters
-        ----------
-        samples
-            audio at ``options.sample_frequency`` in Kaldi's scale (16-bit integers): (T,), (B, T), or a list of 1-D
-            tensors of any lengths. float64 is computed in float64, everything else in float32.
-        lengths
-            how many samples count in each row of (B, T); what lies past them is ignored.
-        vtln_warp
-            VTLN factor, or one per utterance, shape (B,). The spectrogram ignores it, as Kaldi's.
-        generator
-            where the noise of dithering comes from: torch's global generator, a ``torch.Generator``, or a
-            :class:`~kaldi_compat.random.KaldiRandom`, which gives Kaldi's own noise.
+        Args:
+            samples: audio at ``options.sample_frequency`` in Kaldi's scale (16-bit integers): (T,), (B, T), or a list
+                of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
+            lengths: how many samples count in each row of (B, T); what lies past them is ignored.
+            vtln_warp: VTLN factor, or one per utterance, shape (B,). The spectrogram ignores it, as Kaldi's.
+            generator: where the noise of dithering comes from: torch's global generator, a ``torch.Generator``, or a
+                :class:`~kaldi_compat.random.KaldiRandom`, which gives Kaldi's own noise.
 
-        Returns
-        -------
-        Tensor | tuple[Tensor, Tensor] | list[Tensor]
+        Returns:
             (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, shape (B,)
             (rows past it are zero); for a list, a list.
 
-        Raises
-        ------
-        AudioError
-            samples of a wrong shape or type.
-        OptionError
-            a VTLN factor that the mel bins' range has no room for.
+        Raises:
+            AudioError: samples of a wrong shape or type.
+            OptionError: a VTLN factor that the mel bins' range has no room for.
         """
         if not isinstance(samples, Tensor):
             return self._forward_list(samples, vtln_warp, generator)
@@ -169,21 +154,14 @@ class SpectralFeature(nn.Module):
     ) -> Tensor:
         """Features of frames of audio: each row depends on its frame alone.
 
-        Parameters
-        ----------
-        frames
-            (..., window_size).
-        noise
-            standard normal noise of the same shape, which ``options.dither`` scales.
-        mel
-            mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
-        kaldi_order
-            whether everything up to the spectrum is computed in Kaldi's order of operations, so that it rounds as
-            Kaldi's (float32, on a CPU, without gradients): slow, and of use where rounding decides.
+        Args:
+            frames: (..., window_size).
+            noise: standard normal noise of the same shape, which ``options.dither`` scales.
+            mel: mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
+            kaldi_order: whether everything up to the spectrum is computed in Kaldi's order of operations, so that it
+                rounds as Kaldi's (float32, on a CPU, without gradients): slow, and of use where rounding decides.
 
-        Returns
-        -------
-        Tensor
+        Returns:
             (..., dim).
         """
         return self.features_of_energies(*self._energies_of_frames(frames, noise, mel, kaldi_order))

@@ -17,17 +17,11 @@ IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
 def num_frames(num_samples: IntOrTensor, size: int, shift: int, snip_edges: bool = True) -> IntOrTensor:
     """How many frames there are in so many samples (Kaldi: NumFrames, with flush).
 
-    Parameters
-    ----------
-    num_samples
-        an int, or an integer tensor of any shape.
-    size, shift
-        samples in a frame, and from one frame's start to the next one's.
-    snip_edges
-        count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
+    Args:
+        num_samples: an int, or an integer tensor of any shape.
+        size, shift: samples in a frame, and from one frame's start to the next one's.
+        snip_edges: count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
 
-    Examples
-    --------
     >>> num_frames(16000, 400, 160), num_frames(16000, 400, 160, snip_edges=False), num_frames(399, 400, 160)
     (98, 100, 0)
     """
@@ -52,19 +46,14 @@ def reflected(index: Tensor, length: Tensor | int) -> Tensor:
 def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None) -> Tensor:
     """Overlapping frames of audio; without reflection a view of it (Kaldi: ExtractWindow).
 
-    Parameters
-    ----------
-    samples
-        audio of shape (..., T).
-    size, shift, snip_edges
-        as for :func:`num_frames`.
-    lengths
-        samples that count in each row of ``samples`` (then of shape (B, T)); the audio is reflected there and not at T.
+    Args:
+        samples: audio of shape (..., T).
+        size, shift, snip_edges: as for :func:`num_frames`.
+        lengths: samples that count in each row of ``samples`` (then of shape (B, T)); the audio is reflected there and
+            not at T.
 
-    Returns
-    -------
-    Tensor
-        frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning.
+    Returns:
+        Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning.
     """
     total = samples.shape[-1]
     count = num_frames(total, size, shift, snip_edges)

@@ -105,13 +105,10 @@ def _log_bins(weights: FloatArray) -> None:
 def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """The filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
-    Raises
-    ------
-    OptionError
-        where Kaldi fails: a range beyond the Nyquist, a mel bin without any FFT bin, VTLN points out of order.
+    Raises:
+        OptionError: where Kaldi fails: a range beyond the Nyquist, a mel bin without any FFT bin, VTLN points out of
+            order.
 
-    Examples
-    --------
     >>> from kaldi_compat.options import FbankOptions
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
     (257, 80)

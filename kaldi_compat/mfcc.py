@@ -20,8 +20,6 @@ class Mfcc(MelFeature):
     Options: :class:`~kaldi_compat.options.MfccOptions`; call:
     :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
 
-    Examples
-    --------
     >>> import torch
     >>> mfcc = Mfcc(num_ceps=13, dither=0.0)
     >>> mfcc(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape

@@ -23,8 +23,6 @@ class Plp(MelFeature):
     Options: :class:`~kaldi_compat.options.PlpOptions`; call:
     :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
 
-    Examples
-    --------
     >>> plp = Plp(dither=0.0)
     >>> plp(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 13])

@@ -37,13 +37,9 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
 class KaldiRandom:
     """glibc's ``rand()`` as Kaldi uses it; the state carries on from call to call.
 
-    Parameters
-    ----------
-    seed
-        as given to ``srand()``. A program that never seeds, as Kaldi's do, has seed 1.
+    Args:
+        seed: as given to ``srand()``. A program that never seeds, as Kaldi's do, has seed 1.
 
-    Examples
-    --------
     >>> KaldiRandom().draws(3)
     array([1804289383,  846930886, 1681692777], dtype=int32)
     """

@@ -15,26 +15,17 @@ from kaldi_compat.sinc import num_resampled, period_filters
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
     """Audio at another sampling rate (Kaldi: LinearResample, flushed).
 
-    Parameters
-    ----------
-    samples
-        floating point, shape (..., T); beyond its ends there is silence.
-    rate_in, rate_out
-        sampling rates in Hz.
-    cutoff
-        of the low-pass filter in Hz: at most half of either rate.
-    num_zeros
-        width of the filter; more is sharper and slower.
+    Args:
+        samples: floating point, shape (..., T); beyond its ends there is silence.
+        rate_in, rate_out: sampling rates in Hz.
+        cutoff: of the low-pass filter in Hz: at most half of either rate.
+        num_zeros: width of the filter; more is sharper and slower.
 
-    Returns
-    -------
-    Tensor
-        shape (..., num_resampled(T, rate_in, rate_out)), of the type of ``samples``.
+    Returns:
+        Shape (..., num_resampled(T, rate_in, rate_out)), of the type of ``samples``.
 
-    Raises
-    ------
-    OptionError
-        rates, cutoff or width that make no filter.
+    Raises:
+        OptionError: rates, cutoff or width that make no filter.
     """
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
@@ -64,20 +55,13 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
 def resample(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
     """Audio at another sampling rate, as Kaldi's programs do it (ResampleWaveform).
 
-    Parameters
-    ----------
-    samples
-        shape (..., T); integers are taken as float32.
-    rate_in, rate_out
-        sampling rates in Hz.
+    Args:
+        samples: shape (..., T); integers are taken as float32.
+        rate_in, rate_out: sampling rates in Hz.
 
-    Returns
-    -------
-    Tensor
-        shape (..., ceil(T * rate_out / rate_in)).
+    Returns:
+        Shape (..., ceil(T * rate_out / rate_in)).
 
-    Examples
-    --------
     >>> resample(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """

@@ -32,12 +32,9 @@ def period_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -
 
     Output sample ``i`` of a period stands at time ``i / rate_out``; its taps are input samples within the window.
 
-    Returns
-    -------
-    first
-        The first input sample that they reach back to, counted from the period's start: not positive.
-    weights
-        ``(phases, taps)``, a row for each output sample of the period.
+    Returns:
+        first: The first input sample that they reach back to, counted from the period's start: not positive.
+        weights: ``(phases, taps)``, a row for each output sample of the period.
     """
     phases = rate_out // math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)

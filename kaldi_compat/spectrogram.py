@@ -21,8 +21,6 @@ class Spectrogram(SpectralFeature):
     real and imaginary part of each frequency between. Options: :class:`~kaldi_compat.options.SpectrogramOptions`; call:
     :meth:`~kaldi_compat.feature.SpectralFeature.forward`.
 
-    Examples
-    --------
     >>> spectrogram = Spectrogram(dither=0.0)
     >>> spectrogram(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 257])
