@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import io_ark
-from kaldi_compat import Fbank
+from kaldi_compat import Fbank, SlidingCmvn
 from kaldi_compat.data import FeaturesOnDevice, WaveDataset
 from kaldi_compat.options import SlidingCmvnOptions
-from kaldi_compat.postprocessing import SlidingCmvn
 from kaldi_compat.ragged import ALIGNMENT_PADDING, BucketBatchSampler, collate
 from kaldi_compat.streaming import FeatureStream, SlidingCmvnStream, StreamChain
 
