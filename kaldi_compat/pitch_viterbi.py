@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ States = npt.NDArray[np.int16]
 # decide on the speed alone: what is left is compared with its neighbours until nothing more falls out.
 _FAR = (1, 4, 16, 64)
 _NEAR = ((2, 4, 8, 16), (2, 4))
+_REACH = np.arange(-16, 17)  # around points that fell out, where more may fall out
 
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
 _MORE_THAN_COSTS = 16.0
@@ -93,10 +93,14 @@ class PredecessorSearch:
         height = costs.ravel().take(self.index.take(points)).astype(np.float64)
         height *= self.scale
         height += self.parabola.take(points)
-        for distances in chain(_NEAR, repeat(())):
-            slopes, kept = _sieve(place, height, distances)
+        for distances in _NEAR:
+            _, kept = _sieve(place, height, distances)
+            points, place, height = points.take(kept), place.take(kept), height.take(kept)
+        while True:
+            slopes, kept = _sieve(place, height, ())
             if len(kept) == len(points):
                 break
+            kept = _sieved_around(kept, place, height)
             points, place, height = points.take(kept), place.take(kept), height.take(kept)
         # The first state after each edge's slope, as an index into its utterance's part of the flat costs.
         cut = np.floor(slopes)
@@ -146,6 +150,23 @@ def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[D
     np.floor(before, out=before)
     np.floor(after, out=after)
     return slopes, np.flatnonzero(before < after)
+
+
+def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
+    """Points left when those near the few that are not kept are sieved alone, as they fall out one after the other."""
+    fallen = np.ones(len(place), bool)
+    fallen[kept] = False
+    around = np.unique(np.clip(np.flatnonzero(fallen)[:, None] + _REACH, 0, len(place) - 1))
+    left = around
+    while True:
+        _, kept = _sieve(place.take(left), height.take(left), _NEAR[-1])
+        if len(kept) == len(left):
+            break
+        left = left.take(kept)
+    stays = np.ones(len(place), bool)
+    stays[around] = False
+    stays[left] = True
+    return np.flatnonzero(stays)
 
 
 class Search:
