@@ -61,8 +61,8 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
 def _integer_kind(source: Source) -> str:
     """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
     count = int.from_bytes(source.peek(7)[3:7], "little")
-    as_integers = 2 + 5 * (1 + count) + len(_VECTOR)  # a look that suffices if it is a vector of so many integers
-    for size in (min(as_integers, _WINDOWS[0]), *_WINDOWS):
+    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # suffices for a vector of so many integers
+    for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
