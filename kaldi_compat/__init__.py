@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kaldi_compat.postprocessing import SlidingCmvn as SlidingCmvn
     from kaldi_compat.postprocessing import Splice as Splice
     from kaldi_compat.random import KaldiRandom as KaldiRandom
+    from kaldi_compat.resample import resample_waveform as resample_waveform
     from kaldi_compat.spectrogram import Spectrogram as Spectrogram
 
 _NAMES_OF = {
@@ -56,6 +57,7 @@ _NAMES_OF = {
     "plp": ("Plp",),
     "postprocessing": ("Cmvn", "Deltas", "ShiftedDeltas", "SlidingCmvn", "Splice"),
     "random": ("KaldiRandom",),
+    "resample": ("resample_waveform",),
     "spectrogram": ("Spectrogram",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

@@ -52,7 +52,7 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     return total.to(samples.dtype).flatten(-2)[..., :count]
 
 
-def resample(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
+def resample_waveform(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
     """Audio at another sampling rate, as Kaldi's programs do it (ResampleWaveform).
 
     Args:
@@ -62,7 +62,7 @@ def resample(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
     Returns:
         Shape (..., ceil(T * rate_out / rate_in)).
 
-    >>> resample(torch.ones(16000), 16000, 8000).shape
+    >>> resample_waveform(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """
     samples = samples if samples.dtype == torch.float64 else samples.float()

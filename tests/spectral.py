@@ -9,7 +9,7 @@ import pytest
 import torch
 from reference import audio, errors, expected, flags_of, options_of
 
-from kaldi_compat import KaldiRandom, OptionError, resample
+from kaldi_compat import KaldiRandom, OptionError, resample_waveform
 from kaldi_compat.feature import SpectralFeature
 
 
@@ -24,7 +24,7 @@ def compute(
     for key, rate, samples in audio(arguments[0]):
         x = torch.from_numpy(samples[0].copy())
         x = x if dtype is None else x.to(dtype)
-        x = x if rate == rate_out else resample(x, rate, rate_out)
+        x = x if rate == rate_out else resample_waveform(x, rate, rate_out)
         y = module(x, vtln_warp=float(flags.get("vtln-warp", "1")), generator=generator).numpy()
         if flags.get("subtract-mean") == "true" and len(y):
             y = y - y.mean(0)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pkgutil
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat import OptionError, resample
+import kaldi_compat
+from kaldi_compat import OptionError, resample_waveform
 from kaldi_compat.resample import linear_resample
 from kaldi_compat.sinc import num_resampled
 
@@ -21,13 +24,15 @@ def test_samples_that_begin_within_the_audio(length: int, rate_in: int, rate_out
     count = num_resampled(length, rate_in, rate_out)
     assert count * rate_in >= length * rate_out
     assert count == 0 or (count - 1) * rate_in < length * rate_out
-    assert resample(torch.zeros(2, length), rate_in, rate_out).shape == (2, count)
+    assert resample_waveform(torch.zeros(2, length), rate_in, rate_out).shape == (2, count)
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from(RATES), st.sampled_from(RATES), st.floats(100, 2500))
 def test_a_sine_stays_a_sine(rate_in: int, rate_out: int, frequency: float) -> None:
-    ours = resample(torch.sin(torch.arange(rate_in // 10) / rate_in * 2 * np.pi * frequency), rate_in, rate_out).numpy()
+    ours = resample_waveform(
+        torch.sin(torch.arange(rate_in // 10) / rate_in * 2 * np.pi * frequency), rate_in, rate_out
+    ).numpy()
     exact = np.sin(np.arange(len(ours)) / rate_out * 2 * np.pi * frequency)
     inside = slice(len(ours) // 10, -len(ours) // 10)
     assert np.abs(ours - exact)[inside].max() < 0.02
@@ -47,7 +52,9 @@ def test_against_the_sum_written_out(rate_in: int, rate_out: int) -> None:
 
 def test_a_batch_is_its_rows() -> None:
     x = torch.randn(3, 500, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(resample(x, 16000, 11025), torch.stack([resample(row, 16000, 11025) for row in x]))
+    torch.testing.assert_close(
+        resample_waveform(x, 16000, 11025), torch.stack([resample_waveform(row, 16000, 11025) for row in x])
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,3 +63,9 @@ def test_a_batch_is_its_rows() -> None:
 def test_filters_that_cannot_be(rate_in: int, rate_out: int, cutoff: float, zeros: int) -> None:
     with pytest.raises(OptionError, match="cannot resample"):
         linear_resample(torch.zeros(10), rate_in, rate_out, cutoff, zeros)
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    """A module, once imported, would take the name's place in the package."""
+    modules = {module.name for module in pkgutil.iter_modules(kaldi_compat.__path__)}
+    assert not modules & set(kaldi_compat.__all__)

@@ -62,14 +62,14 @@ def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """The audio played faster (factor above 1) or slower, at the same sampling rate; its pitch changes too."""
     import torch
 
-    from kaldi_compat.resample import resample
+    from kaldi_compat.resample import resample_waveform
 
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
         return wave
     with torch.inference_mode():
-        changed = resample(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
+        changed = resample_waveform(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
         samples = changed.round().clamp(-32768, 32767).to(torch.int16).numpy()
     return io_ark.Wave(wave.sample_frequency, samples)
 

@@ -215,7 +215,7 @@ class Extractor:
         Raises:
             AudioError: it has another one, and no option allows to resample it.
         """
-        from kaldi_compat.resample import resample
+        from kaldi_compat.resample import resample_waveform
 
         wanted = self.options.sample_frequency
         if rate == wanted:
@@ -223,4 +223,4 @@ class Extractor:
         if not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
             flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
             raise AudioError(f"it has {rate:g} Hz, not --sample-frequency={wanted:g}; {flag} would resample it")
-        return resample(audio, int(rate), int(wanted))
+        return resample_waveform(audio, int(rate), int(wanted))
