@@ -19,6 +19,7 @@ import numpy as np
 
 from kaldi_compat.errors import OptionError
 
+MAX_PITCHES = 32000  # candidates the pitch tracker tells apart
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 
 
@@ -331,9 +332,17 @@ class PitchOptions:
             f"resample_frequency={self.resample_frequency:g}",
         )
         require(0 < self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must lie between 0 and max_f0={self.max_f0:g}")
-        require(self.delta_pitch > 1e-6, f"delta_pitch must be positive, not {self.delta_pitch:g}")
+        require(
+            self.delta_pitch > 0 and math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
+            f"delta_pitch={self.delta_pitch:g} must be positive, and give less than {MAX_PITCHES} candidates",
+        )
         require(self.lowpass_filter_width > 0, f"lowpass_filter_width must be positive: {self.lowpass_filter_width}")
         require(self.upsample_filter_width > 0, f"upsample_filter_width must be positive: {self.upsample_filter_width}")
+        require(
+            self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
+            f"max_f0={self.max_f0:g} is too high for resample_frequency={self.resample_frequency:g} and "
+            f"upsample_filter_width={self.upsample_filter_width}: its filter would reach lags before 0",
+        )
         require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one resampled sample")
         require(self.window_size >= 1, f"frame_length={self.frame_length:g} ms is less than one resampled sample")
         require(self.frames_per_chunk >= 0, f"frames_per_chunk must not be negative, but is {self.frames_per_chunk}")

@@ -9,7 +9,6 @@ which the last frames come that reach past it.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -49,7 +48,6 @@ class Schedule:
         return int(self.frames_ready[-1])
 
     @classmethod
-    @functools.lru_cache(maxsize=1024)
     def of(cls, samples: int, options: PitchOptions) -> Schedule:
         """The schedule for audio of so many samples."""
         chunk = samples_per_chunk(options) or max(samples, 1)

@@ -58,6 +58,8 @@ class Analysis:
             none = np.zeros((0, len(Lags.of(options).weights)), np.float32)
             return cls(schedule, none, none, none)
         signal = downsampled(astype(samples, np.float64 if samples.dtype == np.float64 else np.float32), options)
+        if not np.isfinite(signal).all():
+            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
         inner, norm = correlate(signal, schedule.frames, options)
         energy = mean_square(signal, schedule.samples)
         better = mean_square(signal, np.array([schedule.recompute_samples]))
@@ -143,9 +145,10 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
     costs = np.zeros((0, search.states), np.float32)
     rows: list[_Entry[Key]] = []
     in_order: deque[_Entry[Key]] = deque()
+    waiting = 0
     more, failure = True, None
     while more or rows:
-        while more and len(rows) < _ROWS and _has_room(rows, in_order):
+        while more and len(rows) < _ROWS and _has_room(rows, waiting):
             try:
                 entry = next(entries)
             except StopIteration:
@@ -154,6 +157,7 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
                 more, failure = False, error
             else:
                 in_order.append(entry)
+                waiting += entry.frames
                 if entry.features is None:
                     rows.append(entry)
         if rows:
@@ -165,6 +169,7 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
                     entry.finish(options)
             rows, costs = [entry for entry in rows if entry.features is None], costs[going_on]
         while in_order and (features := in_order[0].features) is not None:
+            waiting -= len(features)
             yield in_order.popleft().key, features
     if failure is not None:
         raise failure
@@ -180,9 +185,9 @@ def _entries(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) ->
         yield entry
 
 
-def _has_room(rows: list[_Entry[Key]], in_order: deque[_Entry[Key]]) -> bool:
+def _has_room(rows: list[_Entry[Key]], waiting: int) -> bool:
     at_once = sum(entry.frames for entry in rows[1:])
-    return at_once < _FRAMES_AT_ONCE and sum(entry.frames for entry in in_order) - at_once < _FRAMES_WAITING
+    return at_once < _FRAMES_AT_ONCE and waiting - at_once < _FRAMES_WAITING
 
 
 def _search_block(rows: list[_Entry[Key]], search: Search, costs: Floats, options: PitchOptions) -> Floats:

@@ -59,7 +59,7 @@ class PredecessorSearch:
         self.states = states
         self.scale = 0.5 / factor
         far = [k for k in _FAR if k < states]
-        width = states + far[-1]  # points at infinity part the utterances from each other
+        width = states + max(far, default=0)  # points at infinity part the utterances from each other
         row, column = np.divmod(np.arange(utterances * width), width)
         gap = states + math.ceil(math.sqrt(states**2 + _MORE_THAN_COSTS / factor))
         self.place = row * float(gap) + column

@@ -310,6 +310,8 @@ def test_a_module_has_options_and_no_state() -> None:
         {"simulate_first_pass_online": True},
         {"frames_per_chunk": -1},
         {"upsample_filter_width": 0},
+        {"max_f0": 2700.0},
+        {"delta_pitch": 1e-5},
     ],
 )
 def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
@@ -321,6 +323,17 @@ def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
 def test_samples_of_a_wrong_shape_or_type(samples: Any) -> None:
     with pytest.raises(AudioError):
         Pitch()(samples)
+
+
+def test_samples_must_be_numbers() -> None:
+    with pytest.raises(AudioError, match="infinity"):
+        track_pitch(np.full(4000, np.nan, np.float32))
+
+
+def test_a_single_candidate_needs_no_search() -> None:
+    track = track_pitch(speech(), PitchOptions(min_f0=200, max_f0=200.5))
+    assert len(track) == 118
+    np.testing.assert_allclose(track[:, 1], 200.5)
 
 
 def test_lengths_must_fit() -> None:
