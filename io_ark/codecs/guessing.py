@@ -92,7 +92,7 @@ def _text_kind(source: Source) -> str:
     for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
-        if b"]" in start if start.startswith(b"[") else b"\n" in start or len(text) < size:
+        if b"\n" in start or b"]" in start or len(text) < size:
             break
     if start.startswith(b"["):
         return _bracket_kind(start)
@@ -124,9 +124,9 @@ def _bracket_kind(text: bytes) -> str:
     """What a text that starts with ``[`` is."""
     inside, _, after = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
-        counts = [len(row.split()) for row in re.split(rb"[\n;]", inside) if row.strip()]
-        triangle = len(counts) > 1 and counts == list(range(1, len(counts) + 1))
-        return "packed-matrix" if triangle else "matrix"
+        # A triangle starts with rows of 1 and 2 numbers, which no matrix has.
+        counts = [len(row.split()) for row in re.split(rb"[\n;]", inside, maxsplit=4) if row.strip()]
+        return "packed-matrix" if counts[:2] == [1, 2] else "matrix"
     # Each frame of a posterior ends with "] ", be it the last one.
     if after.startswith(b" "):
         return "posterior"
