@@ -16,7 +16,7 @@ from kaldi_compat.arrays import is_followed
 from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
-from kaldi_compat.mel import matmul, mel_banks, power_spectrum
+from kaldi_compat.mel import band_groups, matmul, mel_banks, mel_sums, power_spectrum
 from kaldi_compat.options import FrameOptions, MelFeatureOptions
 from kaldi_compat.random import KaldiRandom
 
@@ -130,7 +130,8 @@ class SpectralFeature(nn.Module):
             return self._forward_list(samples, vtln_warp, generator)
         options = self.options
         samples = self._checked(samples, lengths)
-        if lengths is not None:
+        if lengths is not None and is_followed(samples):
+            # what lies past a length is no part of any result, but its gradient would be NaN where it is NaN itself
             inside = torch.arange(samples.shape[-1], device=samples.device) < lengths.unsqueeze(-1)
             samples = torch.where(inside, samples, 0.0)
         frames = steps.frames_of(samples, self.size, self.shift, options.snip_edges, lengths)
@@ -272,7 +273,8 @@ class SpectralFeature(nn.Module):
         if frames.device.type != "cpu" or is_followed(frames):
             return self.features_of_frames(frames, noise(everything), mel)
         _keep_freed_memory()
-        block = max(1, BLOCK * torch.get_num_threads() // max(1, rows))
+        at_once = BLOCK if self.options.dither else 2 * BLOCK  # noise takes as much room as all the rest
+        block = max(1, at_once * torch.get_num_threads() // max(1, rows))
         parts = [(slice(None), slice(start, start + block)) for start in range(0, count, block)]
         blocks = [self._energies_of_frames(frames[part], noise(part), mel) for part in parts]
         energies = torch.cat([of_bands for of_bands, _ in blocks], 1)
@@ -323,6 +325,7 @@ class MelFeature(SpectralFeature):
     def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
         super().__init__(options, **changes)
         self.constant("mel", self._mel_constant(1.0))
+        self._groups = band_groups(self.mel.numpy())
         self.constant("relative", 1.0 / self.mel.sum(0))
 
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
@@ -330,7 +333,9 @@ class MelFeature(SpectralFeature):
         return self._mel_sums(power_spectrum(spectrum), mel)
 
     def _mel_sums(self, power: Tensor, mel: Tensor | None) -> Tensor:
-        return matmul(power, self.mel.to(power.dtype) if mel is None else mel)
+        if mel is not None:
+            return matmul(power, mel)
+        return mel_sums(power, self.mel.to(power.dtype), self._groups)
 
     def is_delicate(self, energies: Tensor) -> Tensor:
         """Whether one band's mean power is too far below another's."""
