@@ -19,14 +19,11 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
 from io_ark.codecs.wave import Wave
+from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
 from io_ark.objects import Loader
 from io_ark.script import Script
 from kaldi_compat.errors import AudioError, KaldiCompatError
-from kaldi_compat.programs.extract_segments import Options as SegmentOptions
-from kaldi_compat.programs.extract_segments import cut
-from kaldi_compat.programs.loop import Skip
-from kaldi_compat.programs.segments import Segment, parse_segment
 from kaldi_compat.ragged import Batch, Utterance, rank_and_world_size
 
 Path = str | os.PathLike[str]
@@ -213,8 +210,8 @@ class WaveDataset(_KeyedDataset):
     Items are :class:`~kaldi_compat.ragged.Utterance` with 16-bit audio of shape ``(samples,)``.
 
     Raises:
-        ArkError: a file cannot be read.
-        AudioError: audio of another rate, several channels and none chosen, or a segment that cannot be cut.
+        ArkError: a file cannot be read, or a segment not be cut.
+        AudioError: audio of another rate, or of several channels of which none is chosen.
     """
 
     def __init__(
@@ -241,7 +238,7 @@ class WaveDataset(_KeyedDataset):
         self._loader = InEachProcess(Loader, "wave", pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
-        segment = None if self._recordings is None else self._segment(key, rest)
+        segment = None if self._recordings is None else parse_segment(f"{key} {rest}")
         recording = key if segment is None else segment.recording
         where = rest if self._recordings is None else self._recordings[recording]
         wave: Wave = _named(self._loader(), recording, where)
@@ -251,23 +248,10 @@ class WaveDataset(_KeyedDataset):
             )
         if segment is not None:
             chosen = segment if segment.channel is not None else replace(segment, channel=self._channel)
-            samples = self._cut(wave, chosen)
+            samples = chosen.cut(wave, min_length=0.0).samples[0]
         else:
             samples = self._channel_of(key, wave)
         return _tensor(samples)
-
-    def _segment(self, key: str, rest: str) -> Segment:
-        try:
-            return parse_segment(f"{key} {rest}")
-        except Skip as reason:
-            raise AudioError(str(reason)) from None
-
-    def _cut(self, wave: Wave, segment: Segment) -> np.ndarray[Any, Any]:
-        try:
-            samples: np.ndarray[Any, Any] = cut(wave, segment, SegmentOptions(min_segment_length=0.0)).samples[0]
-        except Skip as reason:
-            raise AudioError(str(reason)) from None
-        return samples
 
     def _channel_of(self, key: str, wave: Wave) -> np.ndarray[Any, Any]:
         channels = len(wave.samples)
