@@ -30,6 +30,9 @@ _REACH = np.arange(-16, 17)  # around points that fell out, where more may fall 
 
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
 _MORE_THAN_COSTS = 16.0
+_INFINITY = np.float32(1e37)
+# A step that costs less is free: a path of such steps costs nothing that float32 could tell.
+_FREE = 1e-26
 
 
 class PredecessorSearch:
@@ -58,23 +61,18 @@ class PredecessorSearch:
     def __init__(self, states: int, factor: float, utterances: int) -> None:
         self.states = states
         self.scale = 0.5 / factor
-        far = [k for k in _FAR if k < states]
-        width = states + max(far, default=0)  # points at infinity part the utterances from each other
+        self.far = [k for k in _FAR if k < states]
+        width = states + max(self.far, default=0)  # points at infinity part the utterances from each other
         row, column = np.divmod(np.arange(utterances * width), width)
-        gap = states + math.ceil(math.sqrt(states**2 + _MORE_THAN_COSTS / factor))
-        self.place = row * float(gap) + column
+        self.gap = float(states + math.ceil(math.sqrt(states**2 + _MORE_THAN_COSTS / factor)))
+        self.place = row * self.gap + column
         self.parabola = 0.5 * self.place**2
         self.index = row * states + column
-        self.row_start = row * float(states)
-        self.row_end = self.row_start + states
-        self.past_place = self.index - self.place + 1.0
-        self.far = [(k, 1.0 / k) for k in far]
-        self.local_parabola = 0.5 * np.arange(states) ** 2.0
         # A state lies in 0 to states - 1 whatever the slopes are; and nothing comes from a point at infinity.
-        self.at_least = np.where(column < states, -1.0, np.inf)
-        self.at_most = np.where(column < states, states - 1.0, -np.inf)
-        self.height = np.full((utterances, width), 1e100)
-        self.before, self.after, self.slope = (np.empty(utterances * width) for _ in range(3))
+        self.at_least = np.where(column < states, -1.0 - column, np.inf).astype(np.float32)
+        self.at_most = np.where(column < states, states - 1.0 - column, -np.inf).astype(np.float32)
+        self.scaled = np.full((utterances, width), _INFINITY)
+        self.before, self.after, self.rise = (np.empty(utterances * width, np.float32) for _ in range(3))
 
     def __call__(self, costs: Floats) -> Indices:
         """For each state, where in ``costs`` its best predecessor is; the earlier one of two as good.
@@ -102,31 +100,38 @@ class PredecessorSearch:
                 break
             kept = _sieved_around(kept, place, height)
             points, place, height = points.take(kept), place.take(kept), height.take(kept)
-        # The first state after each edge's slope, as an index into its utterance's part of the flat costs.
-        cut = np.floor(slopes)
-        cut += self.past_place.take(points[1:])
-        np.maximum(cut, self.row_start.take(points[1:]), out=cut)
-        np.minimum(cut, self.row_end.take(points[:-1]), out=cut)
+        # The first state after each edge's slope: its place becomes an index into the flat costs.
+        cut = np.floor(slopes, out=slopes)
+        row = np.floor(cut / self.gap)
+        cut -= row * self.gap - 1.0
+        np.minimum(cut, self.states, out=cut)
+        cut += row * self.states
         bounds = np.empty(len(points) + 1, np.int64)
         bounds[0], bounds[1:-1], bounds[-1] = 0, cut, costs.size
         return np.repeat(self.index.take(points), bounds[1:] - bounds[:-1])
 
     def _sieved_points(self, costs: Floats) -> Indices:
-        """Points that may be predecessors, by what they are compared with at a few distances."""
+        """Points that may be predecessors, by what they are compared with at a few distances.
+
+        In single precision: slopes are measured from each point's own place, so that they are small numbers, and a
+        margin keeps all that rounding leaves in doubt.
+        """
         utterances, states = costs.shape
-        heights = self.height[:utterances]
-        inside = heights[:, :states]
-        np.multiply(costs, self.scale, out=inside)
-        inside += self.local_parabola
-        height = heights.ravel()
-        before, after, slope = (each[: len(height)] for each in (self.before, self.after, self.slope))
-        np.copyto(before, self.at_least[: len(height)])
-        np.copyto(after, self.at_most[: len(height)])
-        for k, inverse in self.far:
-            rise = np.subtract(height[k:], height[:-k], out=slope[k:])
-            rise *= inverse
-            np.maximum(before[k:], rise, out=before[k:])
-            np.minimum(after[:-k], rise, out=after[:-k])
+        np.multiply(costs, np.float32(self.scale), out=self.scaled[:utterances, :states])
+        scaled = self.scaled[:utterances].ravel()
+        before, after, rise = (each[: len(scaled)] for each in (self.before, self.after, self.rise))
+        np.copyto(before, self.at_least[: len(scaled)])
+        np.copyto(after, self.at_most[: len(scaled)])
+        for k in self.far:
+            slope = np.subtract(scaled[k:], scaled[:-k], out=rise[k:])
+            slope *= np.float32(1 / k)
+            slope += np.float32(k / 2)  # the parabola's rise, seen from its start
+            np.minimum(after[:-k], slope, out=after[:-k])
+            slope -= np.float32(k)  # and from its end
+            np.maximum(before[k:], slope, out=before[k:])
+        margin = np.float32(2**-21 * float(costs.max()) * self.scale + 2**-20 * states)
+        before -= margin
+        after += margin
         np.floor(before, out=before)
         np.floor(after, out=after)
         return np.flatnonzero(before < after)
@@ -185,7 +190,7 @@ class Search:
     def __init__(self, states: int, factor: float, utterances: int) -> None:
         self.states = states
         self.factor = factor
-        self._predecessors = PredecessorSearch(states, factor, utterances) if factor > 0 else None
+        self._predecessors = PredecessorSearch(states, factor, utterances) if factor > _FREE else None
         self._flat = np.arange(utterances * states)
         self._state = np.tile(np.arange(states, dtype=np.int16), utterances)
 
