@@ -77,7 +77,7 @@ class Pitch(_WithOptions):
     Options = PitchOptions
     options: PitchOptions
 
-    @torch.compiler.disable(reason="the search for the pitch is not for compilers to follow")  # type: ignore[untyped-decorator, no-untyped-call]
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
 

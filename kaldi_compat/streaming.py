@@ -49,14 +49,24 @@ class Backlog:
         self._seam = self.end
         self.end = self.end + lengths
 
+    def beside_items(self, counts: Tensor) -> Tensor:
+        """Counts (slots,) as a column (slots, 1) on the items' device."""
+        assert self._items is not None
+        return counts[:, None].to(self._items.device, non_blocking=True)
+
+    def numbers(self, first: Tensor, count: int) -> Tensor:
+        """``count`` numbers from ``first`` (slots,) on, on the items' device: (slots, count)."""
+        first = self.beside_items(first)
+        return first + torch.arange(count, device=first.device)
+
     def at(self, numbers: Tensor) -> Tensor:
         """Items by number: (slots, n) to (slots, n, ...). Numbers that are not there give something of no meaning."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
-        old = numbers < self._seam[:, None]
-        column = torch.where(old, numbers - self.start[:, None], self._width + numbers - self._seam[:, None])
-        column = column.clamp(0, self._items.shape[1] - 1).to(self._items.device, non_blocking=True)
+        start, seam = self.beside_items(self.start), self.beside_items(self._seam)
+        column = torch.where(numbers < seam, numbers - start, self._width + numbers - seam)
+        column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)
 
@@ -65,7 +75,7 @@ class Backlog:
         start = torch.where(ended, 0, start)
         end = torch.where(ended, 0, self.end)
         width = max(int((end - start).max()), 0) if len(end) else 0
-        self._items = self.at(start[:, None] + torch.arange(width)) if width else None
+        self._items = self.at(self.numbers(start, width)) if width else None
         self.start, self.end = start, end
 
 
@@ -212,9 +222,9 @@ class FeatureStream(Stream):
 
     def _compute(self, first: Tensor, count: int) -> Tensor:
         samples = (count - 1) * self._shift + self._size if count else 0
-        numbers = (self._first + first * self._shift)[:, None] + torch.arange(samples)
+        numbers = self._past.numbers(self._first + first * self._shift, samples)
         if not self.options.snip_edges:
-            numbers = reflected(numbers, self._past.end.clamp(min=1)[:, None])
+            numbers = reflected(numbers, self._past.beside_items(self._past.end.clamp(min=1)))
         frames: Tensor = self._feature(self._past.at(numbers), **self._parameters)
         return frames
 
@@ -244,8 +254,8 @@ class ContextStream(Stream):
         return torch.minimum(done - self._left, end - 1).clamp(min=0)
 
     def _compute(self, first: Tensor, count: int) -> Tensor:
-        numbers = (first - self._left)[:, None] + torch.arange(self._left + count + self._right)
-        last = (self._past.end - 1).clamp(min=0)[:, None]
+        numbers = self._past.numbers(first - self._left, self._left + count + self._right)
+        last = self._past.beside_items((self._past.end - 1).clamp(min=0))
         return self._function(self._past.at(torch.minimum(numbers.clamp(min=0), last)))
 
 
@@ -317,16 +327,12 @@ class SlidingCmvnStream(Stream):
 
     def _compute(self, first: Tensor, count: int) -> Tensor:
         past = self._past
-        end = past.end.clamp(min=1)[:, None]
-        times = torch.minimum(first[:, None] + torch.arange(count), end - 1)
+        end, kept = past.beside_items(past.end.clamp(min=1)), past.beside_items(past.start)
+        times = torch.minimum(past.numbers(first, count), end - 1)
         window_start, window_end = sliding_windows(times, end, self.options)
-        kept = past.start[:, None]
-        frames = past.at(kept + torch.arange(int((end - kept).max())))
-        device = frames.device
-        now = torch.take_along_dim(frames, (times - kept).clamp(min=0).to(device)[..., None], 1)
-        mean, variance, size = window_mean_and_variance(
-            frames, (window_start - kept).to(device), (window_end - kept).to(device)
-        )
+        frames = past.at(past.numbers(past.start, int((past.end - past.start).clamp(min=1).max())))
+        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+        mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
 
 

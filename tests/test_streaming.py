@@ -233,3 +233,15 @@ def test_wrong_shapes_are_refused() -> None:
         stream(torch.zeros(2, 100), [50, 101])
     with pytest.raises(AudioError, match="same number of slots"):
         StreamChain(stream, DeltaStream())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
+def test_streams_on_a_gpu() -> None:
+    feature = Mfcc(dither=0.0, snip_edges=False)
+    samples = noise(9000)
+    whole = add_deltas(sliding_cmvn(feature(samples)))
+    chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvnStream(slots=3), DeltaStream(slots=3))
+    pieces = samples.cuda().expand(3, -1).split(1000, 1)
+    parts = [chain(piece, final=i == len(pieces) - 1)[0] for i, piece in enumerate(pieces)]
+    for row in torch.cat(parts, 1):
+        assert_same(row.cpu(), whole)
