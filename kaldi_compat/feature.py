@@ -17,7 +17,7 @@ from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
 from kaldi_compat.mel import band_groups, matmul, mel_banks, mel_sums, power_spectrum
-from kaldi_compat.options import FrameOptions, MelFeatureOptions
+from kaldi_compat.options import FrameOptions, MelFeatureOptions, as_float32
 from kaldi_compat.random import KaldiRandom
 
 Generator = torch.Generator | KaldiRandom | None
@@ -60,7 +60,7 @@ class SpectralFeature(nn.Module):
                 f"the FFT's {self.points} points (frame_length in samples) must be even: change frame_length"
             )
         self.constant(
-            "window", steps.window(self.options.window_type, self.options.window_size, self.options.blackman_coeff)
+            "window", steps.window(self.options.window_type, self.size, as_float32(self.options.blackman_coeff))
         )
         self._scale_is_known = False
 

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaldi_compat import Spectrogram
 from kaldi_compat.frames import frames_of, mean_in_kaldi_order, num_frames, preemphasize, reflected, window
 from kaldi_compat.options import WINDOW_TYPES
 
@@ -77,3 +78,11 @@ def test_a_frames_first_sample_precedes_itself() -> None:
 def test_the_mean_in_kaldis_order_is_a_mean(size: int) -> None:
     x = torch.randn(3, size, generator=torch.Generator().manual_seed(size))
     torch.testing.assert_close(mean_in_kaldi_order(x), x.mean(-1, keepdim=True), rtol=1e-5, atol=1e-6)
+
+
+def test_the_blackman_coefficient_is_rounded_to_single_precision_as_kaldis_option_is() -> None:
+    phase = 2 * np.pi / 399 * np.arange(400)
+    coefficient = float(np.float32(0.42))
+    kaldis = coefficient - 0.5 * np.cos(phase) + (0.5 - coefficient) * np.cos(2 * phase)
+    window = Spectrogram(window_type="blackman", dither=0.0).window
+    np.testing.assert_array_equal(window.numpy(), kaldis.astype(np.float32))
