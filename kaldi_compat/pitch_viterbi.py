@@ -100,12 +100,14 @@ class PredecessorSearch:
                 break
             kept = _sieved_around(kept, place, height)
             points, place, height = points.take(kept), place.take(kept), height.take(kept)
-        # The first state after each edge's slope: its place becomes an index into the flat costs.
+        # The first state after each edge's slope: its place becomes an index into the flat costs. Between utterances the
+        # slopes lie in the gap; before the first and after the last of them they may lie anywhere.
         cut = np.floor(slopes, out=slopes)
         row = np.floor(cut / self.gap)
         cut -= row * self.gap - 1.0
         np.minimum(cut, self.states, out=cut)
         cut += row * self.states
+        np.clip(cut, 0, costs.size, out=cut)
         bounds = np.empty(len(points) + 1, np.int64)
         bounds[0], bounds[1:-1], bounds[-1] = 0, cut, costs.size
         return np.repeat(self.index.take(points), bounds[1:] - bounds[:-1])
