@@ -100,8 +100,8 @@ class PredecessorSearch:
                 break
             kept = _sieved_around(kept, place, height)
             points, place, height = points.take(kept), place.take(kept), height.take(kept)
-        # The first state after each edge's slope: its place becomes an index into the flat costs. Between utterances the
-        # slopes lie in the gap; before the first and after the last of them they may lie anywhere.
+        # The first state after each edge's slope: its place becomes an index into the flat costs. Between utterances
+        # the slopes lie in the gap; before the first and after the last of them they may lie anywhere.
         cut = np.floor(slopes, out=slopes)
         row = np.floor(cut / self.gap)
         cut -= row * self.gap - 1.0
