@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import hypothesis
 import pytest
 import supported
+
+# How long an example takes says nothing on a loaded machine.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
 
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 
