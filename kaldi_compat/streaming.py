@@ -101,10 +101,13 @@ class Stream(abc.ABC):
         self.slots = slots
         self.reset()
 
+    @abc.abstractmethod
     def reset(self) -> None:
         """Forget all that came, in every slot."""
-        self._past = Backlog(self.slots)
-        self._done = torch.zeros(self.slots, dtype=torch.int64)  # frames that came out so far
+
+    @abc.abstractmethod
+    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+        """The frames that a piece (slots, T, ...) decides, and their counts (slots,)."""
 
     def __call__(
         self,
@@ -133,6 +136,15 @@ class Stream(abc.ABC):
 
     def _ended(self, final: bool | Tensor | Sequence[bool]) -> Tensor:
         return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots)
+
+
+class WindowStream(Stream):
+    """A stream of frames each of which looks at a window of items, and is decided once that is there."""
+
+    def reset(self) -> None:
+        """Forget all that came, in every slot."""
+        self._past = Backlog(self.slots)
+        self._done = torch.zeros(self.slots, dtype=torch.int64)  # frames that came out so far
 
     def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
         past = self._past
@@ -163,7 +175,7 @@ class Stream(abc.ABC):
         """``count`` frames for each slot from frame ``first`` (slots,) on: (slots, count, dim)."""
 
 
-class FeatureStream(Stream):
+class FeatureStream(WindowStream):
     """A spectral feature on audio in pieces: the frames that the feature gives for the whole utterance.
 
     With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach beyond the end of the
@@ -229,7 +241,7 @@ class FeatureStream(Stream):
         return frames
 
 
-class ContextStream(Stream):
+class ContextStream(WindowStream):
     """A function of frames and their neighbours, with the first and the last frame repeated beyond the edges.
 
     Args:
@@ -291,7 +303,7 @@ class SpliceStream(ContextStream):
         )
 
 
-class SlidingCmvnStream(Stream):
+class SlidingCmvnStream(WindowStream):
     """:func:`~kaldi_compat.cmvn.sliding_cmvn` on frames in pieces.
 
     With ``center=True`` a frame waits for the second half of its window. With ``center=False`` only the first frames

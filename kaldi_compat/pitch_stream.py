@@ -1,0 +1,252 @@
+"""The pitch tracker, and what is made of its track, on audio that arrives in pieces.
+
+The search for the pitch has no window: a frame is decided once all paths that are still possible agree on it, mostly
+some frames later, and the last ones with the end. What is held is what undecided frames need.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions, as_float32
+from kaldi_compat.pitch_costs import local_costs, path_features, search_nccf, step_factor
+from kaldi_compat.pitch_features import standard_normal, undelayed_features
+from kaldi_compat.pitch_nccf import Lags, correlate, downsampled, first_window_start, full_window, nccf
+from kaldi_compat.pitch_schedule import frames_available, samples_out
+from kaldi_compat.pitch_viterbi import Search, States
+from kaldi_compat.ragged import pad
+from kaldi_compat.sinc import period_filters
+from kaldi_compat.streaming import Stream, WindowStream
+
+Samples = npt.NDArray[Any]
+
+
+class PitchStream(Stream):
+    """:class:`~kaldi_compat.pitch.Pitch` on audio in pieces: the same numbers, for any cut of the audio.
+
+    Args:
+        options: ``nccf_ballast_online`` must be true: a frame's ballast is then taken from the audio up to its end. By
+            default the tracker takes it from the whole utterance, which a stream does not know.
+        slots: Number of streams.
+        max_latency: Frames after which a frame is decided along the best path so far, even if paths still differ. They
+            do in digital silence, which looks alike at every pitch, for as long as it lasts.
+
+    Raises:
+        OptionError: ``nccf_ballast_online`` is false, or online decoding is to be simulated.
+
+    Computes on the CPU, wherever the pieces lie.
+
+    >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
+    >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
+    >>> frames = [stream(piece, final=i == 9) for i, piece in enumerate(tone.split(1600))]
+    >>> torch.cat(frames).shape, round(float(torch.cat(frames)[50, 1]))
+    (torch.Size([98, 2]), 200)
+    """
+
+    def __init__(self, options: PitchOptions, slots: int = 1, *, max_latency: int = 3000) -> None:
+        if not options.nccf_ballast_online:
+            raise OptionError("a stream does not know the energy of the whole utterance: give nccf_ballast_online=True")
+        if options.simulate_first_pass_online or options.frames_per_chunk:
+            raise OptionError(
+                "simulate_first_pass_online and frames_per_chunk are for whole utterances, not for streams"
+            )
+        self.options = options
+        self._max_latency = max_latency
+        super().__init__(slots)
+
+    def reset(self) -> None:
+        """Forget all that came, in every slot."""
+        self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
+
+    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+        audio = piece.detach().cpu()
+        samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
+        rows = []
+        for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
+            rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))
+            if last:
+                self._trackers[slot] = Tracker(self.options, self._max_latency)
+        features, counts = pad(rows)
+        return features.to(piece.device), counts
+
+
+class ProcessPitchStream(WindowStream):
+    """:class:`~kaldi_compat.pitch.ProcessPitch` on frames in pieces, ``normalization_right_context`` frames late.
+
+    Args:
+        options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
+        slots: Number of streams.
+
+    The noise on the deltas comes from torch's global generator.
+
+    >>> stream = ProcessPitchStream()
+    >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
+    >>> stream(track).shape, stream(track, final=True).shape
+    (torch.Size([25, 3]), torch.Size([175, 3]))
+    """
+
+    item_axes = 1
+
+    def __init__(self, options: ProcessPitchOptions | None = None, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = options or ProcessPitchOptions()
+        delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
+        self._left = max(self.options.normalization_left_context, delta_window)
+        self._right = max(self.options.normalization_right_context, delta_window)
+
+    def _delayed(self, frames: Tensor) -> Tensor:
+        return torch.where(frames > 0, frames + self.options.delay, 0)
+
+    def _frames_in(self, end: Tensor) -> Tensor:
+        return self._delayed(end)
+
+    def _frames_decided_by(self, end: Tensor) -> Tensor:
+        return self._delayed((end - self._right).clamp(min=0))
+
+    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+        return torch.minimum(done - self.options.delay - self._left, end - 1).clamp(min=0)
+
+    def _compute(self, first: Tensor, count: int) -> Tensor:
+        past = self._past
+        there = past.end - past.start
+        track = past.at(past.numbers(past.start, int(there.max()) if count else 0))
+        lengths = there.to(track.device)
+        noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
+        features = undelayed_features(track, noise, self.options, lengths)
+        wanted = past.numbers(first - self.options.delay, count).clamp(min=0)
+        wanted = torch.minimum(wanted, past.beside_items((past.end - 1).clamp(min=0))) - past.beside_items(past.start)
+        return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
+
+
+class Tracker:
+    """The pitch tracker of one stream."""
+
+    def __init__(self, options: PitchOptions, max_latency: int) -> None:
+        self.options = options
+        self._max_latency = max_latency
+        # Frames laid on audio that starts where the first of them does.
+        self._laid = dataclasses.replace(options, snip_edges=True)
+        self._lags = Lags.of(options)
+        self._search = Search(len(self._lags.seconds), step_factor(options), 1)
+        self._resampler = Resampler(options)
+        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio from sample _start on
+        self._start = 0
+        self._sums = np.zeros((1, 2))  # of the audio before _start, and of its squares
+        self._frames = 0  # that were searched
+        self._costs = np.zeros((1, self._search.states), np.float32)
+        # of the frames that are not decided:
+        self._correlation: Samples = np.zeros((0, len(self._lags.weights)), np.float32)
+        self._predecessors: list[States] = []
+        self._best = 0
+
+    def advance(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take more audio, and give the frames that are decided by it: ``(frames, 2)``.
+
+        Raises:
+            AudioError: the audio holds an infinity or something that is not a number.
+        """
+        if not np.isfinite(samples).all():
+            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
+        self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
+        there = self._start + len(self._signal)
+        frames = max(frames_available(there, self.options, finished=finished), self._frames)
+        if frames > self._frames:
+            self._search_frames(frames)
+        self._let_go()
+        return self._decided(len(self._predecessors) if finished else self._agreed())
+
+    def _search_frames(self, frames: int) -> None:
+        """Search the frames up to this one."""
+        options = self.options
+        count, shift = frames - self._frames, options.window_shift
+        begin = first_window_start(options) + self._frames * shift
+        if begin < 0:  # before the audio are zeros: let the first frames be laid out from the start
+            inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, options))
+        else:
+            inner, norm = correlate(self._signal[begin - self._start :], count, self._laid)
+        ends = np.minimum(begin + shift * np.arange(count) + full_window(options), self._start + len(self._signal))
+        energy = self._mean_square(ends)
+        searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), options)
+        for local in local_costs(searched, options):
+            self._costs, predecessors, best = self._search.step(self._costs, local[None])
+            self._predecessors.append(predecessors[0])
+            self._best = int(best[0])
+        self._correlation = np.concatenate((self._correlation, nccf(inner, norm, 0.0)))
+        self._frames = frames
+
+    def _mean_square(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Variance of all audio before each of these samples."""
+        wide = self._signal.astype(np.float64)
+        sums = np.concatenate((self._sums, self._sums + np.cumsum(np.stack((wide, wide * wide), 1), 0)))
+        mean, square = (sums[ends - self._start] / ends[:, None]).T
+        variance: npt.NDArray[np.float64] = square - mean**2
+        return variance
+
+    def _let_go(self) -> None:
+        """Let go of audio that no coming frame looks at."""
+        start = max(first_window_start(self.options) + self._frames * self.options.window_shift, self._start)
+        gone = self._signal[: start - self._start].astype(np.float64)
+        self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
+        self._signal = self._signal[len(gone) :]
+        self._start += len(gone)
+
+    def _agreed(self) -> int:
+        """How many undecided frames all paths agree on: paths do not cross, so the outermost two decide."""
+        lowest, highest = 0, self._search.states - 1
+        earliest = max(0, len(self._predecessors) - self._max_latency)
+        for frame in range(len(self._predecessors) - 1, earliest, -1):
+            before = self._predecessors[frame]
+            lowest, highest = int(before[lowest]), int(before[highest])
+            if lowest == highest:
+                return frame
+        return earliest
+
+    def _decided(self, count: int) -> Samples:
+        """The first undecided frames, along the best path; they are decided from now on."""
+        state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int64)
+        for frame in range(len(path) - 1, -1, -1):
+            path[frame] = state
+            state = int(self._predecessors[frame][state])
+        features: Samples = path_features(self._correlation[:count], path[:count], self.options)
+        self._correlation, self._predecessors = self._correlation[count:], self._predecessors[count:]
+        return features
+
+
+class Resampler:
+    """:func:`~kaldi_compat.pitch_nccf.downsampled` on audio in pieces."""
+
+    def __init__(self, options: PitchOptions) -> None:
+        self.options = options
+        rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
+        first, weights = period_filters(
+            rate_in, rate_out, as_float32(options.lowpass_cutoff), options.lowpass_filter_width
+        )
+        self._period, self._phases = rate_in // math.gcd(rate_in, rate_out), len(weights)
+        # whole periods that the filters reach back over
+        self._reach = -(first // self._period)
+        self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
+        self._from = 0
+        self._came = self._given = 0  # samples in, samples out
+
+    def take(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take more audio, and give the resampled audio that it decides."""
+        self._kept = np.concatenate((self._kept, samples))
+        self._came += len(samples)
+        until = samples_out(self._came, self.options, finished=finished)
+        if until <= self._given:
+            return self._kept[:0]
+        offset = self._from * self._phases
+        resampled = downsampled(self._kept, self.options)[self._given - offset : until - offset]
+        self._given = until
+        keep_from = max(until // self._phases - self._reach, self._from)
+        self._kept = self._kept[(keep_from - self._from) * self._period :]
+        self._from = keep_from
+        return resampled
