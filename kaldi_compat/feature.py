@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
 from kaldi_compat.mel import band_groups, matmul, mel_banks, mel_sums, power_spectrum
+from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import FrameOptions, MelFeatureOptions, as_float32
 from kaldi_compat.random import KaldiRandom
 
@@ -31,7 +31,7 @@ DELICATE = 1e-8
 BLOCK = 512
 
 
-class SpectralFeature(nn.Module):
+class SpectralFeature(OptionedModule):
     """Base of the features computed from a frame's spectrum. Use a subclass: Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
@@ -48,10 +48,7 @@ class SpectralFeature(nn.Module):
     window: Tensor
 
     def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__()
-        if options is not None and not isinstance(options, self.Options):
-            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
-        self.options = dataclasses.replace(options or self.Options(), **changes)
+        super().__init__(options, **changes)
         # Plain numbers: what they are computed by is not for compilers to follow.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
@@ -94,11 +91,6 @@ class SpectralFeature(nn.Module):
             if moved.dtype in (torch.float16, torch.bfloat16):
                 setattr(self, name, value.to(moved.device))
         return self
-
-    def extra_repr(self) -> str:
-        """The options that differ from Kaldi's defaults."""
-        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
-        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
     def forward(
         self,

@@ -6,16 +6,16 @@ runs in torch, batched: the same formulas, and a search that compares every pair
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from kaldi_compat.arrays import zero_past
-from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf, step_factor
 from kaldi_compat.pitch_features import process_pitch
@@ -30,25 +30,7 @@ if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator
 
 
-class _WithOptions(nn.Module):
-    """A module made from a dataclass of options, or single options by name."""
-
-    Options: ClassVar[type[Any]]
-    options: Any
-
-    def __init__(self, options: Any = None, **changes: Any) -> None:
-        super().__init__()
-        if options is not None and not isinstance(options, self.Options):
-            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
-        self.options = dataclasses.replace(options or self.Options(), **changes)
-
-    def extra_repr(self) -> str:
-        """The options that differ from Kaldi's defaults."""
-        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
-        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
-
-
-class Pitch(_WithOptions):
+class Pitch(OptionedModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
     The correlation is differentiable with respect to the audio; the pitch is one of a grid of values and is not. A
@@ -185,9 +167,7 @@ def track_batch(samples: Tensor, lengths: Sequence[int], options: PitchOptions) 
         return samples.new_zeros((len(schedules), 0, 2)), frames
     rates = int(options.sample_frequency), int(options.resample_frequency)
     resampled = [max(1, num_resampled(length, *rates)) for length in lengths]
-    signal = zero_past(downsampled(zero_past(samples[..., None], lengths)[..., 0], options)[..., None], resampled)[
-        ..., 0
-    ]
+    signal = silent_past(downsampled(silent_past(samples, lengths), options), resampled)
 
     ballast_samples = np.ones((len(schedules), most), np.int64)
     recomputed = np.zeros((len(schedules), most), bool)
@@ -205,7 +185,7 @@ def track_batch(samples: Tensor, lengths: Sequence[int], options: PitchOptions) 
     return zero_past(path_features(nccf(inner, norm, 0.0), path, options), frames), frames
 
 
-class ProcessPitch(_WithOptions):
+class ProcessPitch(OptionedModule):
     """Makes features for speech recognition of a pitch track (Kaldi: process-kaldi-pitch-feats).
 
     Parameters

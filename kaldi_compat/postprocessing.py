@@ -6,18 +6,18 @@ can be moved, copied, compiled and exported.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from kaldi_compat import deltas
 from kaldi_compat.arrays import check_features, with_context, zero_past
 from kaldi_compat.cmvn import apply_normalization, check_stats, fake_stats, normalize_utterances, sliding_cmvn
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import (
     CmvnOptions,
     DeltaOptions,
@@ -28,7 +28,7 @@ from kaldi_compat.options import (
 from kaldi_compat.splice import splice
 
 
-class PostProcessing(nn.Module):
+class PostProcessing(OptionedModule):
     """Base of the modules that turn features into features. Use a subclass.
 
     Args:
@@ -38,15 +38,6 @@ class PostProcessing(nn.Module):
     Raises:
         OptionError: where Kaldi's program would refuse the options.
     """
-
-    Options: ClassVar[type[Any]]
-    options: Any
-
-    def __init__(self, options: Any = None, **changes: Any) -> None:
-        super().__init__()
-        if options is not None and not isinstance(options, self.Options):
-            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
-        self.options = dataclasses.replace(options or self.Options(), **changes)
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """A subclass's own step, on ``(..., frames, dim)``."""
@@ -70,11 +61,6 @@ class PostProcessing(nn.Module):
         check_features(features)
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, lengths)
-
-    def extra_repr(self) -> str:
-        """The options that differ from Kaldi's defaults."""
-        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
-        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
 
 class Deltas(PostProcessing):
