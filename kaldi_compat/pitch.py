@@ -36,20 +36,13 @@ class Pitch(OptionedModule):
     The correlation is differentiable with respect to the audio; the pitch is one of a grid of values and is not. A
     factor on the audio changes nothing, so that its scale does not matter here.
 
-    Parameters
-    ----------
-    options
-        a :class:`PitchOptions`; Kaldi's defaults if none.
-    changes
-        single options by name, which replace those in ``options``.
+    Args:
+        options: a :class:`PitchOptions`; Kaldi's defaults if none.
+        changes: single options by name, which replace those in ``options``.
 
-    Raises
-    ------
-    OptionError
-        options that Kaldi's program would refuse.
+    Raises:
+        OptionError: options that Kaldi's program would refuse.
 
-    Examples
-    --------
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> track = Pitch()(tone)
     >>> track.shape, round(float(track[50, 1]))
@@ -63,26 +56,19 @@ class Pitch(OptionedModule):
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
 
-        Parameters
-        ----------
-        samples
-            audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths. float64 is
-            computed in float64, everything else in float32.
-        lengths
-            how many samples count in each row of (B, T).
+        Args:
+            samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
+                float64 is computed in float64, everything else in float32.
+            lengths: how many samples count in each row of (B, T).
 
-        Returns
-        -------
-        Tensor | tuple[Tensor, Tensor] | list[Tensor]
-            (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,)
-            (rows past it are zero); for a list, a list.
+        Returns:
+            (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,) (rows
+            past it are zero); for a list, a list.
 
-        Raises
-        ------
-        AudioError
-            samples of a wrong shape or type.
-        KaldiCompatError
-            a tracer or exporter records the operations: one utterance's path would be a constant of what it records.
+        Raises:
+            AudioError: samples of a wrong shape or type.
+            KaldiCompatError: a tracer or exporter records the operations: one utterance's path would be a constant of
+                what it records.
         """
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise KaldiCompatError("Pitch cannot be traced or exported: its search depends on the values of the audio")
@@ -144,21 +130,14 @@ def silent_past(samples: Tensor, lengths: Sequence[int]) -> Tensor:
 def track_batch(samples: Tensor, lengths: Sequence[int], options: PitchOptions) -> tuple[Tensor, list[int]]:
     """Track pitch in a padded batch, in torch throughout.
 
-    Parameters
-    ----------
-    samples
-        (B, T), float32 or float64, on any device.
-    lengths
-        samples that count in each row.
-    options
-        of the tracker.
+    Args:
+        samples: (B, T), float32 or float64, on any device.
+        lengths: samples that count in each row.
+        options: of the tracker.
 
-    Returns
-    -------
-    features
-        (B, frames, 2): correlation and pitch, zeros past a row's frames.
-    frames
-        frames of each row.
+    Returns:
+        features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
+        frames: frames of each row.
     """
     schedules = [Schedule.of(length, options) for length in lengths]
     frames = [schedule.frames for schedule in schedules]
@@ -188,20 +167,13 @@ def track_batch(samples: Tensor, lengths: Sequence[int], options: PitchOptions) 
 class ProcessPitch(OptionedModule):
     """Makes features for speech recognition of a pitch track (Kaldi: process-kaldi-pitch-feats).
 
-    Parameters
-    ----------
-    options
-        a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
-    changes
-        single options by name, which replace those in ``options``.
+    Args:
+        options: a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
+        changes: single options by name, which replace those in ``options``.
 
-    Raises
-    ------
-    OptionError
-        options that Kaldi's program would refuse.
+    Raises:
+        OptionError: options that Kaldi's program would refuse.
 
-    Examples
-    --------
     >>> track = torch.tensor([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]])
     >>> ProcessPitch()(track).shape
     torch.Size([3, 3])
@@ -219,26 +191,18 @@ class ProcessPitch(OptionedModule):
     ) -> Any:
         """Process the output of :class:`Pitch`.
 
-        Parameters
-        ----------
-        features
-            (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-        lengths
-            how many frames count in each row of (B, frames, 2).
-        generator
-            where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a ``torch.Generator``,
-            or a :class:`~kaldi_compat.random.KaldiRandom` for Kaldi's own.
+        Args:
+            features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
+            lengths: how many frames count in each row of (B, frames, 2).
+            generator: where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a
+                ``torch.Generator``, or a :class:`~kaldi_compat.random.KaldiRandom` for Kaldi's own.
 
-        Returns
-        -------
-        Tensor | tuple[Tensor, Tensor] | list[Tensor]
+        Returns:
             (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, that and the number of frames of each
             row (rows past it are zero); for a list, a list.
 
-        Raises
-        ------
-        FeatureError
-            features of a wrong shape, or a pitch that is not positive.
+        Raises:
+            FeatureError: features of a wrong shape, or a pitch that is not positive.
         """
         if not isinstance(features, Tensor):
             return [self(each, generator=generator) for each in features]

@@ -44,20 +44,14 @@ def search_nccf(
 ) -> Array:
     """The correlation that the path is searched in: with ballast, and scaled where the energy was revised.
 
-    Parameters
-    ----------
-    inner, norm
-        ``(..., frames, lags)`` as :func:`correlations` gives them.
-    energy
-        ``(..., frames)`` mean square that each frame's ballast is taken from.
-    better_energy
-        ``(..., 1)`` mean square known when some frames are searched again.
-    recomputed
-        ``(..., frames)`` which these are.
+    Args:
+        inner, norm: ``(..., frames, lags)`` as :func:`correlations` gives them.
+        energy: ``(..., frames)`` mean square that each frame's ballast is taken from.
+        better_energy: ``(..., 1)`` mean square known when some frames are searched again.
+        recomputed: ``(..., frames)`` which these are.
 
-    Returns
-    -------
-    ``(..., frames, lags)``
+    Returns:
+        ``(..., frames, lags)``
     """
     xp = namespace(inner)
     ballast = _ballast(energy, options)

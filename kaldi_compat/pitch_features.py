@@ -47,18 +47,13 @@ def log_pitch(pitch: Array) -> Array:
 def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
     """Log pitch less its mean over neighbours, weighted by their probability of voicing.
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, 2)``: correlation and pitch.
-    left, right
-        Frames before and after each frame that the mean is taken over.
-    lengths
-        ``(...,)`` frames that count; all if none.
+    Args:
+        features: ``(..., frames, 2)``: correlation and pitch.
+        left, right: frames before and after each frame that the mean is taken over.
+        lengths: ``(...,)`` frames that count; all if none.
 
-    Returns
-    -------
-    ``(..., frames)``
+    Returns:
+        ``(..., frames)``
     """
     xp = namespace(features)
     frames = features.shape[-2]
@@ -114,27 +109,19 @@ def process_pitch(
 ) -> Array:
     """Correlation and pitch made into features for speech recognition (Kaldi: ProcessPitch).
 
-    Parameters
-    ----------
-    features
-        ``(..., frames, 2)``: the normalized correlation and the pitch in Hz, as the pitch tracker gives them.
-    options
-        Kaldi's defaults if none.
-    lengths
-        ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
-    generator
-        Where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy or
-        torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
+    Args:
+        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz, as the pitch tracker gives them.
+        options: Kaldi's defaults if none.
+        lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
+        generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
+            NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
 
-    Returns
-    -------
-    ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order: probability-of-voicing
-    feature, normalized log pitch, delta of the log pitch, log pitch.
+    Returns:
+        ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
+        probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
-    Raises
-    ------
-    FeatureError
-        The features do not have two columns, or a pitch is not positive.
+    Raises:
+        FeatureError: the features do not have two columns, or a pitch is not positive.
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
     >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)

@@ -22,14 +22,10 @@ _NOISE = np.float32(0.01)  # on the log probabilities, so that the grid of pitch
 class InterpolationCounts:
     """What became of the frames.
 
-    Attributes
-    ----------
-    frames
-        All frames.
-    gaps
-        Those whose pitch was 0, or the lowest on the grid.
-    changed
-        Those whose pitch was another, and was changed.
+    Attributes:
+        frames: all frames.
+        gaps: those whose pitch was 0, or the lowest on the grid.
+        changed: those whose pitch was another, and was changed.
     """
 
     frames: int = 0
@@ -74,26 +70,18 @@ def interpolate_smoothly(
     The most probable path through a grid of pitches: a step has a Gaussian probability, a measured pitch has the
     probability of voicing, and any other pitch the rest.
 
-    Parameters
-    ----------
-    features
-        ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
-    options
-        Kaldi's defaults if none.
-    random
-        The grid is shifted at random on each frame, and noise is added, as Kaldi does; its numbers run on from
-        utterance to utterance. A fresh one if none.
-    counts
-        Added to.
+    Args:
+        features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
+        options: Kaldi's defaults if none.
+        random: the grid is shifted at random on each frame, and noise is added, as Kaldi does; its numbers run on from
+            utterance to utterance. A fresh one if none.
+        counts: added to.
 
-    Returns
-    -------
-    ``(frames, 2)``
+    Returns:
+        ``(frames, 2)``
 
-    Raises
-    ------
-    FeatureError
-        The features do not have two columns, or hold a negative or no number.
+    Raises:
+        FeatureError: the features do not have two columns, or hold a negative or no number.
     """
     _check(features)
     options = options or InterpolatePitchOptions()

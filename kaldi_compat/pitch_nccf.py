@@ -46,14 +46,11 @@ def downsampled(samples: Array, options: PitchOptions) -> Array:
 class Lags:
     """The lags at which audio is compared with itself.
 
-    Attributes
-    ----------
-    first, last
-        Whole lags in resampled samples at which correlations are measured.
-    seconds
-        ``(states,)``: the lags that are the states of the search, evenly spaced in log pitch, from the shortest.
-    weights
-        ``(last - first + 1, states)``: interpolates from the former to the latter (Kaldi: ArbitraryResample).
+    Attributes:
+        first, last: whole lags in resampled samples at which correlations are measured.
+        seconds: ``(states,)``: the lags that are the states of the search, evenly spaced in log pitch, from the
+            shortest.
+        weights: ``(last - first + 1, states)``: interpolates from the former to the latter (Kaldi: ArbitraryResample).
     """
 
     first: int
@@ -129,18 +126,13 @@ def full_window(options: PitchOptions) -> int:
 def frame_windows(signal: Array, frames: int, options: PitchOptions, lengths: Any = None) -> Array:
     """What each frame looks at, with zeros past the ends.
 
-    Parameters
-    ----------
-    signal
-        ``(..., samples)`` resampled.
-    frames
-        How many are wanted.
-    lengths
-        ``(...,)`` samples that count of each signal, which is zero past them; all if none.
+    Args:
+        signal: ``(..., samples)`` resampled.
+        frames: how many are wanted.
+        lengths: ``(...,)`` samples that count of each signal, which is zero past them; all if none.
 
-    Returns
-    -------
-    ``(..., frames, full_window)``
+    Returns:
+        ``(..., frames, full_window)``
     """
     size, shift, start = full_window(options), options.window_shift, first_window_start(options)
     before = max(0, -start)
@@ -162,12 +154,9 @@ def frame_windows(signal: Array, frames: int, options: PitchOptions, lengths: An
 def correlations(windows: Array, size: int, first_lag: int, last_lag: int) -> tuple[Array, Array]:
     """Products of a window with later ones: ``(..., full_window)`` -> two ``(..., lags)``.
 
-    Returns
-    -------
-    inner
-        The dot product of the first ``size`` samples with the ``size`` samples from each lag on.
-    norm
-        The product of the two's energies. The mean of the first window is taken from all samples before.
+    Returns:
+        inner: the dot product of the first ``size`` samples with the ``size`` samples from each lag on.
+        norm: the product of the two's energies. The mean of the first window is taken from all samples before.
     """
     xp = namespace(windows)
     mean = astype(float64(windows[..., :size]).sum(-1) / size, windows.dtype)

@@ -25,16 +25,11 @@ Ints = npt.NDArray[np.int64]
 class Schedule:
     """Which frames are computed when, and from which samples their ballast is.
 
-    Attributes
-    ----------
-    frames_ready
-        ``(chunks + 1,)`` frames computed after each chunk, and after the end was known.
-    samples
-        ``(frames,)`` resampled samples whose energy gives each frame's ballast.
-    recomputed
-        Frames whose search is done again when the energy is known better: the first so many.
-    recompute_samples
-        Resampled samples that this better energy is of.
+    Attributes:
+        frames_ready: ``(chunks + 1,)`` frames computed after each chunk, and after the end was known.
+        samples: ``(frames,)`` resampled samples whose energy gives each frame's ballast.
+        recomputed: frames whose search is done again when the energy is known better: the first so many.
+        recompute_samples: resampled samples that this better energy is of.
     """
 
     frames_ready: Ints

@@ -48,22 +48,16 @@ def moving_average(values: Floats, size: int) -> Floats:
 def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None = None) -> npt.NDArray[Any]:
     """The log odds of voicing, and the log pitch less its moving mean, smoothed.
 
-    Parameters
-    ----------
-    features
-        ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (no gaps: see interpolate-pitch),
-        and whatever else, which is copied.
-    options
-        Kaldi's defaults if none.
+    Args:
+        features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (no gaps: see
+            interpolate-pitch), and whatever else, which is copied.
+        options: Kaldi's defaults if none.
 
-    Returns
-    -------
-    ``(frames, columns)``
+    Returns:
+        ``(frames, columns)``
 
-    Raises
-    ------
-    FeatureError
-        A probability outside 0 to 1, or a pitch that is not positive.
+    Raises:
+        FeatureError: a probability outside 0 to 1, or a pitch that is not positive.
 
     >>> smooth_pitch(np.array([[0.5, 100.0], [0.5, 121.0]], np.float32)).round(2)
     array([[ 0. , -0.1],

@@ -31,16 +31,11 @@ _BLOCK = 8  # frames of each utterance whose local costs are computed at once
 class Analysis:
     """What there is to know of an utterance before its path is searched.
 
-    Attributes
-    ----------
-    schedule
-        When which frames are computed.
-    searched
-        ``(frames, lags)``: the correlation with ballast that the path is searched in.
-    first_searched
-        The same before the energy was revised; only where the first pass is simulated.
-    correlation
-        ``(frames, lags)``: without ballast.
+    Attributes:
+        schedule: when which frames are computed.
+        searched: ``(frames, lags)``: the correlation with ballast that the path is searched in.
+        first_searched: the same before the energy was revised; only where the first pass is simulated.
+        correlation: ``(frames, lags)``: without ballast.
     """
 
     schedule: Schedule
@@ -77,21 +72,15 @@ class Analysis:
 def track_pitch(samples: npt.NDArray[Any], options: PitchOptions | None = None) -> Floats:
     """Normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
-    Parameters
-    ----------
-    samples
-        ``(samples,)`` at ``options.sample_frequency``, of Kaldi's scale (16-bit integers).
-    options
-        Kaldi's defaults if none.
+    Args:
+        samples: ``(samples,)`` at ``options.sample_frequency``, of Kaldi's scale (16-bit integers).
+        options: Kaldi's defaults if none.
 
-    Returns
-    -------
-    ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
+    Returns:
+        ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
 
-    Raises
-    ------
-    AudioError
-        ``samples`` has more than one axis.
+    Raises:
+        AudioError: ``samples`` has more than one axis.
 
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))

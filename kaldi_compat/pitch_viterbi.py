@@ -48,14 +48,10 @@ class PredecessorSearch:
     The utterances lie on one line, so far apart that no path could gain by going from one to another: one hull serves
     them all.
 
-    Parameters
-    ----------
-    states
-        Number of states of an utterance.
-    factor
-        The cost of a step of one state, positive; of ``n`` states it is ``n**2`` times that.
-    utterances
-        How many are searched at once, at most.
+    Args:
+        states: number of states of an utterance.
+        factor: the cost of a step of one state, positive; of ``n`` states it is ``n**2`` times that.
+        utterances: how many are searched at once, at most.
     """
 
     def __init__(self, states: int, factor: float, utterances: int) -> None:
@@ -77,14 +73,11 @@ class PredecessorSearch:
     def __call__(self, costs: Floats) -> Indices:
         """For each state, where in ``costs`` its best predecessor is; the earlier one of two as good.
 
-        Parameters
-        ----------
-        costs
-            ``(utterances, states)``.
+        Args:
+            costs: ``(utterances, states)``.
 
-        Returns
-        -------
-        ``(utterances * states,)`` indices into the flat ``costs``.
+        Returns:
+            ``(utterances * states,)`` indices into the flat ``costs``.
         """
         points = self._sieved_points(costs)
         place = self.place.take(points)
@@ -179,14 +172,10 @@ def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
 class Search:
     """Takes the costs of the cheapest paths of a batch of utterances from frame to frame.
 
-    Parameters
-    ----------
-    states
-        Number of states.
-    factor
-        The cost of a step of one state; of ``n`` states it is ``n**2`` times that.
-    utterances
-        How many are searched at once, at most.
+    Args:
+        states: number of states.
+        factor: the cost of a step of one state; of ``n`` states it is ``n**2`` times that.
+        utterances: how many are searched at once, at most.
     """
 
     def __init__(self, states: int, factor: float, utterances: int) -> None:
@@ -199,21 +188,15 @@ class Search:
     def step(self, costs: Floats, local: Floats) -> tuple[Floats, States, States]:
         """Go one frame on.
 
-        Parameters
-        ----------
-        costs
-            ``(utterances, states)``: the cheapest path to each state of the frame before; zeros before the first frame.
-        local
-            ``(utterances, states)``: local costs of this frame.
+        Args:
+            costs: ``(utterances, states)``: the cheapest path to each state of the frame before; zeros before the first
+                frame.
+            local: ``(utterances, states)``: local costs of this frame.
 
-        Returns
-        -------
-        costs
-            The same for this frame, less each utterance's lowest, which keeps float32 precise (as in Kaldi).
-        predecessors
-            ``(utterances, states)``: the state before on each of these paths.
-        best
-            ``(utterances,)``: the state that the cheapest path of all leads to.
+        Returns:
+            costs: the same for this frame, less each utterance's lowest, which keeps float32 precise (as in Kaldi).
+            predecessors: ``(utterances, states)``: the state before on each of these paths.
+            best: ``(utterances,)``: the state that the cheapest path of all leads to.
         """
         if self._predecessors is None:  # any step is free
             best = costs.argmin(1)
@@ -238,12 +221,9 @@ class Search:
 class Lattice:
     """What the search found for an utterance.
 
-    Attributes
-    ----------
-    predecessors
-        ``(frames, states)``: the state before on the cheapest path to each state.
-    best
-        ``(frames,)``: the state that the cheapest path up to each frame ends in.
+    Attributes:
+        predecessors: ``(frames, states)``: the state before on the cheapest path to each state.
+        best: ``(frames,)``: the state that the cheapest path up to each frame ends in.
     """
 
     def __init__(self, frames: int, states: int) -> None:
@@ -281,18 +261,13 @@ def cheapest_paths(local: torch.Tensor, factor: float, lengths: Any = None) -> t
 
     Every pair of states is compared, which a GPU does faster than it would find a hull.
 
-    Parameters
-    ----------
-    local
-        ``(utterances, frames, states)`` local costs.
-    factor
-        Cost of a step of one state.
-    lengths
-        ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
+    Args:
+        local: ``(utterances, frames, states)`` local costs.
+        factor: cost of a step of one state.
+        lengths: ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
 
-    Returns
-    -------
-    ``(utterances, frames)``
+    Returns:
+        ``(utterances, frames)``
     """
     import torch
 

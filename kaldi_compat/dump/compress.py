@@ -28,21 +28,14 @@ Array = npt.NDArray[Any]
 def compress_speech(features: Tensor, lengths: Tensor) -> list[Tensor]:
     """The features of a padded batch compressed by Kaldi's method 2 (kSpeechFeature), one byte an element.
 
-    Parameters
-    ----------
-    features
-        float32 of shape (B, T, dim); what lies past an utterance's length is ignored.
-    lengths
-        frames of each, shape (B,), at least 5, on the features' device.
+    Args:
+        features: float32 of shape (B, T, dim); what lies past an utterance's length is ignored.
+        lengths: frames of each, shape (B,), at least 5, on the features' device.
 
-    Returns
-    -------
-    list
+    Returns:
         what :func:`matrices` takes once it is on the host: least value (B,), range (B,), percentiles (B, dim, 4), codes
         (B, dim, T) in uint8, lengths.
 
-    Examples
-    --------
     >>> parts = compress_speech(torch.arange(40.0).reshape(1, 20, 2), torch.tensor([20]))
     >>> packed, = matrices([part.numpy() for part in parts])
     >>> packed.shape, packed.codes.nbytes
