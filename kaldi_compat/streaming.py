@@ -70,12 +70,23 @@ class Backlog:
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)
 
+    def run(self, first: Tensor, count: int) -> Tensor:
+        """``count`` items from number ``first`` (slots,) on: (slots, count, ...). A view where all slots are as far."""
+        assert self._items is not None
+        kept = self._seam - self.start
+        column = torch.where(kept == self._width, first - self.start, -1)
+        column = torch.where(first >= self._seam, self._width + first - self._seam, column)
+        begin, end = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        if begin == end and 0 <= begin <= self._items.shape[1] - count:
+            return self._items[:, begin : begin + count]
+        return self.at(self.numbers(first, count))
+
     def keep_from(self, start: Tensor, ended: Tensor) -> None:
         """Let go of all items before ``start``, and of all those of slots that have ended."""
         start = torch.where(ended, 0, start)
         end = torch.where(ended, 0, self.end)
         width = max(int((end - start).max()), 0) if len(end) else 0
-        self._items = self.at(self.numbers(start, width)) if width else None
+        self._items = self.run(start, width).clone() if width else None
         self.start, self.end = start, end
 
 
@@ -233,11 +244,14 @@ class FeatureStream(WindowStream):
         return start if self.options.snip_edges else torch.minimum(start, end - self._size).clamp(min=0)
 
     def _compute(self, first: Tensor, count: int) -> Tensor:
+        past = self._past
         samples = (count - 1) * self._shift + self._size if count else 0
-        numbers = self._past.numbers(self._first + first * self._shift, samples)
-        if not self.options.snip_edges:
-            numbers = reflected(numbers, self._past.beside_items(self._past.end.clamp(min=1)))
-        frames: Tensor = self._feature(self._past.at(numbers), **self._parameters)
+        start = self._first + first * self._shift
+        if self.options.snip_edges or bool(((start >= 0) & (start + samples <= past.end)).all()):
+            audio = past.run(start, samples)
+        else:
+            audio = past.at(reflected(past.numbers(start, samples), past.beside_items(past.end.clamp(min=1))))
+        frames: Tensor = self._feature(audio, **self._parameters)
         return frames
 
 
