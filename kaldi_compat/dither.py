@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.libm import cosf, logf
+from kaldi_compat.random import RAND_R_INCREMENT, RAND_R_MULTIPLIER
 
-_MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # of the congruence in a sample: two draws of three steps each
 
 
@@ -28,8 +28,8 @@ def _jump_table(num_samples: int) -> tuple[np.ndarray, np.ndarray]:
     tables left (by 4, 6 and 6) puts those bits in their place already, or at the top of the word.
     """
     count = _STEPS * num_samples
-    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
-    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    powers = np.cumprod(np.full(count, RAND_R_MULTIPLIER, np.uint32), dtype=np.uint32)
+    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(RAND_R_INCREMENT)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
     multipliers, increments = (
         np.ascontiguousarray((table.reshape(num_samples, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.libm import cosf, logf, sinf
 from kaldi_compat.options import InterpolatePitchOptions, as_float32
-from kaldi_compat.random import RAND_MAX, KaldiRandom
+from kaldi_compat.random import RAND_MAX, RAND_R_INCREMENT, RAND_R_MULTIPLIER, KaldiRandom
 
 Floats = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint32]
@@ -144,14 +145,13 @@ def _most_probable_path(observed: Floats, bottom: Floats, interval: np.float32, 
     return path
 
 
-def _rand_r(state: Words) -> tuple[npt.NDArray[np.float64], Words]:
+def _rand_r(state: Words) -> tuple[Floats, Words]:
     """A draw of glibc's ``rand_r()`` from each of many states, as Kaldi's RandUniform(), and the states after it."""
     drawn = np.zeros_like(state)
     for bits in (11, 10, 10):
-        state = state * np.uint32(1103515245) + np.uint32(12345)
+        state = state * np.uint32(RAND_R_MULTIPLIER) + np.uint32(RAND_R_INCREMENT)
         drawn = (drawn << np.uint32(10)) ^ ((state >> np.uint32(16)) & np.uint32(2**bits - 1))
-    uniform = ((drawn + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
-    return uniform.astype(np.float64), state
+    return ((drawn + 1.0) / (RAND_MAX + 2.0)).astype(np.float32), state
 
 
 def normal_vectors(seeds: npt.NDArray[np.int32], dim: int) -> Floats:
@@ -164,10 +164,10 @@ def normal_vectors(seeds: npt.NDArray[np.int32], dim: int) -> Floats:
     for column in range(0, dim, 2):
         first, state = _rand_r(state)
         second, state = _rand_r(state)
-        radius = np.sqrt(np.float32(-2) * np.log(first).astype(np.float32))
-        angle = (2 * np.pi * second).astype(np.float32).astype(np.float64)
-        noise[:, column] = radius * np.cos(angle).astype(np.float32)
-        noise[:, column + 1] = radius * np.sin(angle).astype(np.float32)
+        radius = np.sqrt(np.float32(-2) * logf(first))
+        angle = (2 * np.pi * second.astype(np.float64)).astype(np.float32)
+        noise[:, column] = radius * cosf(angle)
+        noise[:, column + 1] = radius * sinf(angle)
     return noise[:, :dim]
 
 

@@ -16,6 +16,8 @@ from kaldi_compat.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
+# rand_r()'s linear congruence modulo 2^32, three steps of which make a draw
+RAND_R_MULTIPLIER, RAND_R_INCREMENT = 1103515245, 12345
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # numbers computed at once: the cost per number is lowest around a thousand
 _DISCARDED = 310  # glibc throws away its first ten rounds
