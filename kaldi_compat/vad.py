@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kaldi_compat.arrays import (
     Array,
     arange,
@@ -49,6 +47,7 @@ def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
 
+    >>> import numpy as np
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
     [1.0, 1.0, 0.0, 1.0]
     """
@@ -75,11 +74,11 @@ def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: 
     return decision
 
 
-def select_voiced(features: np.ndarray[Any, Any], voiced: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def select_voiced(features: Array, voiced: Array) -> Array:
     """The frames that a decision of :func:`compute_vad` calls voiced (Kaldi: select-voiced-frames).
 
     Args:
-        features: ``(frames, dim)``.
+        features: ``(frames, dim)``, NumPy or torch.
         voiced: ``(frames,)``: 0 or 1.
 
     Returns:
@@ -88,6 +87,7 @@ def select_voiced(features: np.ndarray[Any, Any], voiced: np.ndarray[Any, Any]) 
     Raises:
         FeatureError: the lengths differ, a decision is neither 0 nor 1, or no frame is voiced.
 
+    >>> import numpy as np
     >>> select_voiced(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 0.0, 1.0])).tolist()
     [[1.0], [3.0]]
     """
@@ -97,5 +97,5 @@ def select_voiced(features: np.ndarray[Any, Any], voiced: np.ndarray[Any, Any]) 
         raise FeatureError("voice activity must be 0 or 1 for each frame")
     if not bool((voiced == 1).any()):
         raise FeatureError("no frames were judged voiced")
-    chosen: np.ndarray[Any, Any] = features[voiced == 1]
+    chosen: Array = features[voiced == 1]
     return chosen

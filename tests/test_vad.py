@@ -67,6 +67,8 @@ def test_the_mean_is_the_utterances_own() -> None:
 def test_selected_frames() -> None:
     features = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(select_voiced(features, np.array([1.0, 0.0, 1.0])), features[[0, 2]])
+    of_tensors = select_voiced(torch.from_numpy(features), torch.tensor([1.0, 0.0, 1.0]))
+    np.testing.assert_array_equal(of_tensors.numpy(), features[[0, 2]])
     for wrong in (np.ones(2), np.array([0.5, 1.0, 1.0]), np.zeros(3)):
         with pytest.raises(FeatureError):
             select_voiced(features, wrong)
