@@ -189,6 +189,13 @@ def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Pat
     np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
 
 
+def test_cmvn_by_speaker_may_be_asked_for_when_going_on(data: Path, tmp_path: Path) -> None:
+    assert dump(data, f"--report={tmp_path}/page.html") == 0
+    assert dump(data, "--cmvn=speaker", "--resume") == 0
+    speakers = {line.split()[1] for line in (data / "utt2spk").read_text().splitlines()}
+    assert {line.split()[0] for line in (data / "cmvn.scp").read_text().splitlines()} == speakers
+
+
 def test_other_formats_are_read_by_name(data: Path, tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(16000, 5)[0]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import io_ark
 
 TEMPORARY = ".unfinished-"
 
@@ -48,6 +50,28 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def write_whole_table(kind: str, path: Path, entries: Iterable[tuple[str, Any]], *, text: bool = False) -> None:
+    """Write a table, whole or not at all.
+
+    Args:
+        kind: what the objects are, as ``io_ark`` calls it.
+        path: the archive.
+        entries: keys and objects.
+        text: write text.
+    """
+    temporary = temporary_name(path)
+    try:
+        with io_ark.Writer[Any](kind, f"ark,t:{temporary}" if text else f"ark:{temporary}") as writer:
+            for key, value in entries:
+                writer[key] = value
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        put_in_place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def remove_unfinished(path: Path) -> None:

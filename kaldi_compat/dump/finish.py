@@ -7,16 +7,15 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import io_ark
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import put_in_place, temporary_name, whole_file, write_whole
+from kaldi_compat.dump.files import whole_file, write_whole, write_whole_table
 from kaldi_compat.dump.job import PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.write import Manifest, Stats, read_manifest
+from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
 
 FRAME_SHIFT = re.compile(r"^--frame-shift=(\S+)", re.M)
 DEFAULT_FRAME_SHIFT = "0.01"
@@ -94,9 +93,11 @@ def finish(job: Job, plan: Plan) -> Outcome:
     layout = job.layout
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
     if job.options.write_utt2num_frames:
-        _write_table("int", layout.in_data("utt2num_frames"), ((k, n) for k, n, _ in _utterances(layout, plan)))
+        frames = ((key, count) for key, count, _ in _utterances(layout, plan))
+        write_whole_table("int", layout.in_data("utt2num_frames"), frames, text=True)
     if job.options.write_utt2dur:
-        _write_table("double", layout.in_data("utt2dur"), ((k, d) for k, _, d in _utterances(layout, plan)))
+        durations = ((key, seconds) for key, _, seconds in _utterances(layout, plan))
+        write_whole_table("double", layout.in_data("utt2dur"), durations, text=True)
     confs = job.confs()
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
     layout.in_data("conf").mkdir(exist_ok=True)
@@ -169,22 +170,6 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 shutil.copyfileobj(file, out)
 
 
-def _write_table(kind: str, target: Path, entries: Iterator[tuple[str, Any]]) -> None:
-    _write_whole_table(kind, target, entries, "ark,t:{}")
-
-
-def _write_whole_table(kind: str, target: Path, entries: Iterator[tuple[str, Any]], wspecifier: str) -> None:
-    temporary = temporary_name(target)
-    try:
-        with io_ark.Writer[Any](kind, wspecifier.format(temporary)) as writer:
-            for key, value in entries:
-                writer[key] = value
-        put_in_place(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 def write_cmvn(job: Job, plan: Plan) -> None:
     """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
 
@@ -194,15 +179,13 @@ def write_cmvn(job: Job, plan: Plan) -> None:
     layout = job.layout
     by_speaker: dict[str, Stats] = {}
     total: Stats | None = None
-    for shard in plan.shards:
-        path = layout.stats(shard.number)
+    for path in (layout.stats(shard.number) for shard in plan.shards):
         if not path.is_file():
             raise DumpError(f"{path} is missing: the archive was made without --cmvn; start again without --resume")
-        with io_ark.SequentialReader[Stats]("double-matrix", f"ark:{path}") as reader:
-            for speaker, stats in reader:
-                total = stats if total is None else total + stats
-                if "speaker" in job.options.cmvn_levels:
-                    by_speaker[speaker] = by_speaker[speaker] + stats if speaker in by_speaker else stats
+    for speaker, stats in read_stats(layout, (shard.number for shard in plan.shards)):
+        total = stats if total is None else total + stats
+        if "speaker" in job.options.cmvn_levels:
+            by_speaker[speaker] = by_speaker[speaker] + stats if speaker in by_speaker else stats
     if "speaker" in job.options.cmvn_levels:
         archive = layout.archives / f"cmvn_{layout.name}.ark"
         script = archive.with_suffix(".scp")

@@ -21,7 +21,7 @@ from kaldi_compat.dump.finish import Outcome
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
-from kaldi_compat.dump.write import read_manifest
+from kaldi_compat.dump.write import read_manifest, read_stats
 
 Floats = npt.NDArray[Any]
 
@@ -109,12 +109,8 @@ def _frames_and_seconds(job: Job, plan: Plan) -> Iterable[tuple[int, float]]:
 def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
     """CMVN statistics over all archives that were made with them; None if none was."""
     total = None
-    for shard in plan.shards:
-        path = job.layout.stats(shard.number)
-        if path.is_file():
-            with io_ark.SequentialReader[npt.NDArray[np.float64]]("double-matrix", f"ark:{path}") as reader:
-                for _, stats in reader:
-                    total = stats if total is None else total + stats
+    for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)):
+        total = stats if total is None else total + stats
     return total
 
 

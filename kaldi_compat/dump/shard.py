@@ -39,7 +39,8 @@ class ShardRunner:
         self.compute = Computer(job, plan, device)
         self.wants_stats = bool(job.options.cmvn_levels or job.options.report)
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
-        self.speakers = opened(job, "utt2spk") if "speaker" in job.options.cmvn_levels else None
+        # By speaker whatever the level: a plan may be gone on with by a dump that asks for another one.
+        self.speakers = opened(job, "utt2spk") if self.wants_stats else None
         self.recordings = opened(job, SCRIPT) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:

@@ -17,7 +17,13 @@ import numpy.typing as npt
 import io_ark
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import put_in_place, remove_unfinished, temporary_name, write_whole
+from kaldi_compat.dump.files import (
+    put_in_place,
+    remove_unfinished,
+    temporary_name,
+    write_whole,
+    write_whole_table,
+)
 from kaldi_compat.dump.job import Layout
 from kaldi_compat.dump.read import Failure
 
@@ -127,7 +133,7 @@ class ArchiveWriter:
         keys = (key for key, _, _ in self.manifest.utterances)
         write_whole(layout.script(shard), script_text(keys, self.offsets, layout.archive(shard)))
         if self.stats is not None:
-            write_stats(layout.stats(shard), self.stats)
+            write_whole_table("double-matrix", layout.stats(shard), self.stats.items())
         manifest = Manifest(shard, self._size, self._checksum, self.manifest.utterances, self.manifest.failures, work)
         write_whole(layout.manifest(shard), json.dumps(asdict(manifest)) + "\n")
         return manifest
@@ -172,14 +178,10 @@ def verify(path: Path, size: int, checksum: int) -> None:
         )
 
 
-def write_stats(path: Path, stats: dict[str, Stats]) -> None:
-    """Write statistics by speaker as an archive."""
-    temporary = temporary_name(path)
-    try:
-        with io_ark.Writer[Stats]("double-matrix", f"ark:{temporary}") as writer:
-            for speaker, value in stats.items():
-                writer[speaker] = value
-        put_in_place(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:
+    """Speakers and their statistics in each of these archives, as far as it was made with statistics."""
+    for shard in shards:
+        path = layout.stats(shard)
+        if path.is_file():
+            with io_ark.SequentialReader[Stats]("double-matrix", f"ark:{path}") as reader:
+                yield from reader
