@@ -97,13 +97,20 @@ def deltas_inside(
     return filtered(features, filters, firsts, features.shape[-2] - 2 * context)
 
 
-def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
+def add_deltas(
+    features: Array,
+    options: DeltaOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    filters: Sequence[Filter] | None = None,
+) -> Array:
     """Append deltas, the deltas of the deltas, and so on (Kaldi: ComputeDeltas, add-deltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         options: order and window; Kaldi's defaults if none.
         lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        filters: what :func:`delta_filters` gives for the options, if it is known already.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
@@ -117,7 +124,7 @@ def add_deltas(features: Array, options: DeltaOptions | None = None, *, lengths:
     check_features(features)
     options = options or DeltaOptions()
     context = delta_context(options)
-    return zero_past(deltas_inside(with_context(features, context, context, lengths), options), lengths)
+    return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.arrays import zero_past
+from kaldi_compat.deltas import delta_filters
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf, step_factor
-from kaldi_compat.pitch_features import process_pitch
+from kaldi_compat.pitch_features import pitch_deltas, process_pitch
 from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_online import first_pass_pitch
 from kaldi_compat.pitch_schedule import Schedule
@@ -182,6 +183,10 @@ class ProcessPitch(OptionedModule):
     Options = ProcessPitchOptions
     options: ProcessPitchOptions
 
+    def __init__(self, options: ProcessPitchOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
+
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -206,7 +211,8 @@ class ProcessPitch(OptionedModule):
         """
         if not isinstance(features, Tensor):
             return [self(each, generator=generator) for each in features]
-        processed = process_pitch(features, self.options, lengths, generator=generator)
+        filters = self._filters[features.dtype is torch.float64]
+        processed = process_pitch(features, self.options, lengths, generator=generator, filters=filters)
         if lengths is None:
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, is_followed, namespace
-from kaldi_compat.deltas import add_deltas
+from kaldi_compat.deltas import Filter, add_deltas
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options import DeltaOptions, ProcessPitchOptions
 from kaldi_compat.random import KaldiRandom
@@ -106,6 +107,7 @@ def process_pitch(
     lengths: Any = None,
     *,
     generator: Generator | None = None,
+    filters: Sequence[Filter] | None = None,
 ) -> Array:
     """Correlation and pitch made into features for speech recognition (Kaldi: ProcessPitch).
 
@@ -115,6 +117,7 @@ def process_pitch(
         lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
         generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
             NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
+        filters: what :func:`~kaldi_compat.deltas.delta_filters` gives for :func:`pitch_deltas`, if it is known already.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
@@ -136,7 +139,7 @@ def process_pitch(
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
-    return delayed(undelayed_features(features, noise, options, lengths), options.delay)
+    return delayed(undelayed_features(features, noise, options, lengths, filters), options.delay)
 
 
 def _check(features: Array, lengths: Any) -> None:
@@ -153,8 +156,17 @@ def _check(features: Array, lengths: Any) -> None:
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
 
+def pitch_deltas(options: ProcessPitchOptions) -> DeltaOptions:
+    """How the deltas of the log pitch are taken."""
+    return DeltaOptions(delta_order=1, delta_window=options.delta_window)
+
+
 def undelayed_features(
-    features: Array, noise: Array | None, options: ProcessPitchOptions, lengths: Any = None
+    features: Array,
+    noise: Array | None,
+    options: ProcessPitchOptions,
+    lengths: Any = None,
+    filters: Sequence[Filter] | None = None,
 ) -> Array:
     """:func:`process_pitch` without the delay, with the noise given: ``(..., frames)`` or none."""
     xp = namespace(features)
@@ -169,8 +181,8 @@ def undelayed_features(
         left, right = options.normalization_left_context, options.normalization_right_context
         columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
     if options.add_delta_pitch:
-        deltas_of = DeltaOptions(delta_order=1, delta_window=options.delta_window)
-        deltas = add_deltas(log_pitch(pitch)[..., None], deltas_of, lengths=lengths)[..., 1]
+        logs = log_pitch(pitch)[..., None]
+        deltas = add_deltas(logs, pitch_deltas(options), lengths=lengths, filters=filters)[..., 1]
         if noise is not None:
             deltas = deltas + noise * options.delta_pitch_noise_stddev
         columns.append(deltas * options.delta_pitch_scale)

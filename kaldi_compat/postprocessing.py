@@ -79,10 +79,8 @@ class Deltas(PostProcessing):
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
-        context = deltas.delta_context(self.options)
-        extended = with_context(features, context, context, lengths)
         filters = self._filters[features.dtype is torch.float64]
-        return zero_past(deltas.deltas_inside(extended, self.options, filters), lengths)
+        return deltas.add_deltas(features, self.options, lengths=lengths, filters=filters)
 
 
 class ShiftedDeltas(PostProcessing):

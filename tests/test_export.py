@@ -33,10 +33,9 @@ def assert_same_for_any_length(other: Any, module: nn.Module, case: Case) -> Non
 
 
 NO_SEARCH = "the search for the pitch runs in NumPy, or depends on the values of the audio; take it out of the model"
-NO_FILTER = "the filter of its deltas is computed in NumPy when it is called; torch.compile without fullgraph works"
 
 
-@cases("torch.compile(fullgraph=True), time dynamic", but={"Pitch": NO_SEARCH, "ProcessPitch": NO_FILTER})
+@cases("torch.compile(fullgraph=True), time dynamic", but={"Pitch": NO_SEARCH})
 def test_compile(case: Case) -> None:
     torch._dynamo.reset()
     module = case.make()
