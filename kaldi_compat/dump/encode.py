@@ -22,7 +22,6 @@ class Encoded:
     """An utterance as it will stand in the archive.
 
     Attributes:
-        index: its place in the archive's list.
         key: its name.
         data: the matrix's bytes.
         frames: its rows.
@@ -30,7 +29,6 @@ class Encoded:
         stats: CMVN statistics of what the bytes read back as, shape (2, dim + 1); None if nobody wants them.
     """
 
-    index: int
     key: str
     data: bytes
     frames: int
@@ -62,4 +60,4 @@ class Encoder:
         if self.with_stats and frames:
             # Later steps of a recipe read the features back from the archive, so that is what is counted.
             stats = cmvn_stats(np.asarray(self.reader.read(BytesSource(data))))
-        return Encoded(computed.index, computed.key, data, frames, computed.duration, stats)
+        return Encoded(computed.key, data, frames, computed.duration, stats)
