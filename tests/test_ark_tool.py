@@ -55,6 +55,19 @@ def test_show_of_a_key_that_is_not_there(table: Path, capsys: pytest.CaptureFixt
     assert "feats.scp: nobody: the table has no such key" in capsys.readouterr().err
 
 
+def test_show_reads_only_what_is_asked_for(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + (table / "feats.scp").read_text().split("\n")[1])
+    assert main(["show", "piped.scp", "utt1"]) == 0
+    assert "utt1: matrix 6 x 4" in capsys.readouterr().out
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("where", ["feats.scp", "scp:feats.scp", "feats.ark"])
+def test_show_of_a_table_asks_for_the_key(where: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", where]) == 2
+    assert "`ark show TABLE KEY`" in capsys.readouterr().err
+
+
 def test_check_of_a_sound_set(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "feats.scp", "feats.ark"]) == 0
     assert capsys.readouterr().out.count("3 entries read, no problem found") == 2
@@ -123,7 +136,7 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
     assert main(["check", "feats.scp"]) == 1
     out = capsys.readouterr().out
     assert "nowhere.ark: utt1: cannot be opened" in out
-    assert "feats.scp: 3 entries read, 1 problems" in out
+    assert "feats.scp: 3 entries read, 1 problem\n" in out
 
 
 def test_pipes_can_be_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from io_ark.errors import ArkError, MissingKeyError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
 from io_ark.tool.check import check_table, compare_keys
-from io_ark.tool.entries import Entry, entries, table_of
+from io_ark.tool.entries import Entry, entries, find, table_of
 from io_ark.tool.statistics import Statistics, statistics
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -90,6 +90,11 @@ def kind_of(value: Any) -> str:
     return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
 
 
+def counted(count: int, one: str, more: str = "") -> str:
+    """So many of something: ``1 entry``, ``2 entries``."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
 def _size(entry: Entry) -> str:
     return " x ".join(map(str, entry.shape)) or "-"
 
@@ -105,18 +110,23 @@ def _ls(chosen: argparse.Namespace) -> int:
                 print(f"{entry.key}\tunreadable\t{entry.error}")
             else:
                 print(f"{entry.key}\t{kind_of(entry.value)}\t{_size(entry)}\t{entry.stored}\t{entry.where}")
-        print(f"{name}: {count} {'entry' if count == 1 else 'entries'}", file=sys.stderr)
+        print(f"{name}: {counted(count, 'entry', 'entries')}", file=sys.stderr)
     return status
 
 
 def _show(chosen: argparse.Namespace) -> int:
     pipes = not chosen.no_pipes
     if chosen.key is None:
-        value = io_ark.load(chosen.where, pipes=pipes)
+        if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
+            raise SpecifierError("is a table: say which key, as in `ark show TABLE KEY`", file=chosen.where)
+        try:
+            value = io_ark.load(chosen.where, pipes=pipes)
+        except FormatError as error:
+            error.message += "; of a table, `ark show TABLE KEY` shows an entry"
+            raise
         print(f"{chosen.where}: {_description(value)}")
     else:
-        table = table_of(chosen.where)
-        entry = next((each for each in entries(table, pipes=pipes) if each.key == chosen.key), None)
+        entry = find(table_of(chosen.where), chosen.key, pipes=pipes)
         if entry is None:
             raise MissingKeyError("the table has no such key; `ark ls` lists them", file=chosen.where, key=chosen.key)
         if entry.error is not None:
@@ -149,8 +159,8 @@ def _check(chosen: argparse.Namespace) -> int:
             print(problem)
         if len(found.problems) > MOST_PROBLEMS:
             print(f"... and {len(found.problems) - MOST_PROBLEMS} more problems of {found.name}")
-        verdict = f"{len(found.problems)} problems" if found.problems else "no problem found"
-        print(f"{found.name}: {found.count} entries read, {verdict}")
+        verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
+        print(f"{found.name}: {counted(found.count, 'entry', 'entries')} read, {verdict}")
     return int(any(found.problems for found in all_found))
 
 
@@ -182,7 +192,8 @@ def _stat(chosen: argparse.Namespace) -> int:
 
 
 def _print_statistics(name: str, found: Statistics) -> None:
-    print(f"{name}: {found.entries} entries" + (f", {found.failed} unreadable" if found.failed else ""))
+    unreadable = f", {found.failed} unreadable" if found.failed else ""
+    print(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}")
     for stored, count in found.stored.most_common():
         print(f"  stored as {stored}: {count}")
     if found.seconds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,10 +84,23 @@ def entries(table: Rspecifier, *, pipes: bool = True) -> Iterator[Entry]:
         ArkError: the table itself cannot be opened or read on.
     """
     with open_input(table.rxfilename, pipes=pipes) as opened:
-        yield from _of_archive(opened) if table.kind == "ark" else _of_script(opened, pipes)
+        yield from _of_archive(opened) if table.kind == "ark" else _objects(_lines(opened.source), pipes)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
+
+
+def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
+    """The entry of this key, or None. Of a script file only that object is read; an archive is read up to it.
+
+    Raises:
+        ArkError: the table itself cannot be opened or read on.
+    """
+    if table.kind == "ark":
+        return next((entry for entry in entries(table, pipes=pipes) if entry.key == key), None)
+    with open_input(table.rxfilename, pipes=pipes) as opened:
+        lines = _lines(opened.source)
+        return next(_objects((line for line in lines if line[0] == key), pipes), None)
 
 
 def _of_archive(opened: Input) -> Iterator[Entry]:
@@ -99,13 +112,16 @@ def _of_archive(opened: Input) -> Iterator[Entry]:
             return
 
 
-def _of_script(opened: Input, pipes: bool) -> Iterator[Entry]:
+def _lines(source: Source) -> Iterator[tuple[str, str]]:
+    """Key and rxfilename of each line of a script file."""
+    for number, line in enumerate(source.read_lines(), 1):
+        yield split_line(line, source.name, number)
+
+
+def _objects(lines: Iterable[tuple[str, str]], pipes: bool) -> Iterator[Entry]:
     codec = _NotingCodec()
     loader = Loader(codec, pipes=pipes)
-    number = 0
-    while not opened.source.at_end():
-        number += 1
-        key, where = split_line(opened.source.read_line(), opened.source.name, number)
+    for key, where in lines:
         try:
             value = loader.load(where)
             yield Entry(key, where, codec.stored, value)

@@ -21,7 +21,7 @@ class Statistics:
         stored: how many were stored in which way.
         lengths: rows of each matrix, elements of each vector, samples of each wave.
         seconds: audio, all together.
-        columns: the matrices' numbers of columns, and how many have so many.
+        moments: of the numbers, by how many columns they have.
     """
 
     entries: int = 0
@@ -29,7 +29,6 @@ class Statistics:
     stored: Counter[str] = field(default_factory=Counter)
     lengths: list[int] = field(default_factory=list)
     seconds: float = 0.0
-    columns: Counter[int] = field(default_factory=Counter)
     moments: dict[int, Moments] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> None:
@@ -47,8 +46,6 @@ class Statistics:
             return
         rows = numbers.T if hasattr(entry.value, "duration") else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
-        if numbers.ndim == 2:
-            self.columns[rows.shape[1]] += 1
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
 
 
