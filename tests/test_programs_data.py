@@ -188,6 +188,11 @@ def test_selection_of_ranges(ranges: list[tuple[int, int]]) -> None:
     assert select_feats.selected(",".join(f"{a}-{b}" for a, b in ranges), 10) == expected
 
 
+def test_one_comma_at_the_end_of_a_selection_is_overlooked() -> None:
+    # std::getline in select-feats.cc gives no empty last part
+    assert select_feats.selected("2,0-1,", 3) == [2, 0, 1]
+
+
 def test_selection_of_longer_starts_is_kaldis(caplog: pytest.LogCaptureFixture) -> None:
     # istringstream(token.substr(0, token.length() - p - 1)) in select-feats.cc
     assert select_feats.selected("10-8", 20) == list(range(1, 9))

@@ -50,7 +50,7 @@ def selected(selection: str, dim: int) -> list[int]:
     [0, 12, 11, 10, 3, 4, 5]
     """
     columns: list[int] = []
-    for part in selection.split(","):
+    for part in selection.removesuffix(",").split(","):  # Kaldi overlooks one comma at the end
         match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
         require(match is not None, f"selection {selection!r}: {part!r} is neither an index nor a range such as 3-12")
         assert match is not None
