@@ -24,7 +24,7 @@ from kaldi_compat.options import meaning
 Scalar = bool | int | float | str
 Options = TypeVar("Options")
 
-TRUE = ("true", "t", "1", "")
+TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
 REAL = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I)
@@ -68,7 +68,7 @@ class Flag:
             OptionError: the text is no such value.
         """
         if isinstance(self.default, bool):
-            if text is None or (text and text.lower() in TRUE):
+            if text is None or text.lower() in TRUE:
                 return True
             if text.lower() in FALSE:
                 return False
