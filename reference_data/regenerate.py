@@ -61,8 +61,10 @@ def run(case: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
             script.write_bytes(script.read_bytes().replace(str(out).encode(), b"{out}"))
         kept = ROOT / "expected" / case["group"] / case["id"]
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(out, kept)
-        return updated | {"files": sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file())}
+        files = sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file())
+        if files:
+            shutil.copytree(out, kept)
+        return updated | {"files": files}
 
 
 def check_programs(environment: dict[str, str]) -> None:
