@@ -18,7 +18,7 @@ JOIN_SECONDS = 5.0
 class ReadAhead(Iterator[Entry]):
     """The entries of a generator, which runs in a thread; its errors are raised where the entry would have come.
 
-    Parameters:
+    Args:
         entries: what to run ahead of the caller.
     """
 

@@ -34,7 +34,7 @@ from io_ark.tables import SequentialReader, Writer
 class AnyCodec(Codec[Any]):
     """Objects of any kind: what stands there is told from its first bytes, what is written from the value.
 
-    Parameters:
+    Args:
         compress: how float matrices are compressed: a method's number or name, such as "speech"; None: not at all.
     """
 
@@ -124,7 +124,7 @@ def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
 def load(rxfilename: str, *, pipes: bool = True) -> Any:
     """The object that an rxfilename names: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
-    Parameters:
+    Args:
         rxfilename: where it is; a range in brackets, ends included, takes a part.
         pipes: whether a command may be run.
 
@@ -140,7 +140,7 @@ def load(rxfilename: str, *, pipes: bool = True) -> Any:
 def read(rspecifier: str, *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
     """The entries of a table, in its order.
 
-    Parameters:
+    Args:
         rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name of an archive or (``*.scp``) script.
         pipes: whether commands may be run.
 
@@ -173,7 +173,7 @@ def load_scp(
     Ten million lines open in seconds, in about 20 bytes a line besides the file itself. The mapping can be shared by
     threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
 
-    Parameters:
+    Args:
         rxfilename: the script file.
         kind: what the objects are, such as "matrix"; None tells it from the bytes of each.
         mmap: map archives into memory, and return views of them (read-only) where the layout allows.
@@ -193,7 +193,7 @@ def writer(
 ) -> Writer[Any]:
     """A writer that tells from each value how it is to be written.
 
-    Parameters:
+    Args:
         wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name of an archive.
         compress: how float matrices are compressed: "speech" (the usual one), another method's name or number; None:
             not at all. Text is never compressed.

@@ -38,7 +38,7 @@ class Segment:
     def cut(self, wave: Wave, *, min_length: float = 0.1, max_overshoot: float = 0.5) -> Wave:
         """The segment's audio. Times are rounded to samples as Kaldi's extract-segments does (src/featbin).
 
-        Parameters:
+        Args:
             wave: the recording.
             min_length: the shortest segment that is cut, in seconds.
             max_overshoot: how far after the recording's end a segment may end, in seconds; it is cut there.
@@ -102,7 +102,7 @@ def _segment(key: str, rest: str) -> Segment:
 def load_segments(segments: str, wav_scp: str | None = None, *, pipes: bool = True) -> Mapping[str, Segment | Wave]:
     """A ``segments`` file as a mapping from segment to times, or to audio.
 
-    Parameters:
+    Args:
         segments: the file.
         wav_scp: a script file of recordings; if given, the mapping's values are the segments' audio.
         pipes: whether commands (in ``wav_scp``) may be run.

@@ -32,7 +32,7 @@ Stream = IO[bytes] | IO[str]
 def load_mat(ark_name: str, endian: str = "<", fd_dict: dict[str, Any] | None = None) -> Any:
     """One object, such as the one at ``feats.ark:123``, with or without a range in brackets.
 
-    Parameters:
+    Args:
         ark_name: an rxfilename.
         endian: "<"; nothing else is supported.
         fd_dict: taken and not needed: no file position is shared.
@@ -70,7 +70,7 @@ def load_scp(
 ) -> Mapping[str, Any]:
     """A script file as a mapping; an object is read when it is asked for.
 
-    Parameters:
+    Args:
         fname: the script file's name, or the open file.
         endian: "<"; nothing else is supported.
         separator: None (white space); nothing else is supported.
@@ -121,7 +121,7 @@ def save_ark(
 ) -> None:
     """Write an archive, and a script file into it if one is named.
 
-    Parameters:
+    Args:
         ark: the archive's name, or an open binary file.
         array_dict: what to write; audio is ``(rate, samples)``.
         scp: the script file's name, or an open file.
@@ -172,7 +172,7 @@ def save_mat(fname: str | Stream, array: Any, endian: str = "<", compression_met
 class WriteHelper:
     """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
 
-    Parameters:
+    Args:
         wspecifier: where to.
         compression_method: how matrices are compressed, from 1 to 7; None: not at all.
         write_function: None; nothing else is supported.
@@ -208,7 +208,7 @@ class WriteHelper:
 class ReadHelper:
     """Reads a table: ``for key, array in ReadHelper("scp:a.scp")``.
 
-    Parameters:
+    Args:
         wspecifier: the table (an rspecifier, in spite of the name).
         segments: a segments file, for a script file of recordings.
 

@@ -30,7 +30,7 @@ def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
 class Loader:
     """Loads objects of one kind by rxfilename, as the lines of a script file name them.
 
-    Parameters:
+    Args:
         kind: what they are (see :mod:`io_ark.codecs`), or a codec that reads them.
         pipes: whether commands may be run.
         files: where open files are kept between calls.
@@ -100,7 +100,7 @@ class Loader:
 def read_object(kind: str | Codec[Any], rxfilename: str, *, pipes: bool = True, **options: Any) -> Any:
     """Read one object.
 
-    Parameters:
+    Args:
         kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
         rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow.
         pipes: whether a command may be run.
@@ -119,7 +119,7 @@ def write_object(
 ) -> None:
     """Write one object to a file, standard output or a command.
 
-    Parameters:
+    Args:
         kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
         wxfilename: a file, ``-`` or a command that starts with ``|``.
         value: the object.

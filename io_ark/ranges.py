@@ -16,7 +16,7 @@ logger = logging.getLogger("io_ark")
 def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """The rows and columns of a matrix, or the elements of a vector, that a range names; a copy.
 
-    Parameters:
+    Args:
         value: a float matrix or vector, which may be compressed or sparse.
         part: the range; it may go up to three rows beyond the last, which a warning tells.
         name: where the object came from, for messages.

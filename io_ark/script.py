@@ -41,7 +41,7 @@ Value = TypeVar("Value")
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     """A script file's line as key and rest.
 
-    Parameters:
+    Args:
         line: the line, without its end.
         name: the script file, and
         number: the line's number from 1, for the message.
@@ -65,7 +65,7 @@ def _bad_line(number: int, line: bytes) -> str:
 class Script(Mapping[str, str]):
     """A script file as a read-only mapping from key to the rest of the line.
 
-    Parameters:
+    Args:
         data: the file's bytes.
         name: what to call it in an error.
         empty: whether a line may have nothing after its key, as in a file of transcripts.
@@ -344,7 +344,7 @@ class ScriptTable(Mapping[str, Value]):
 
     Safe to share among threads and processes, and to pickle if the function is.
 
-    Parameters:
+    Args:
         script: the lines; no key may be there twice.
         make: the value for a key and the rest of its line.
     """

@@ -316,7 +316,7 @@ class StreamSource(Source):
 class FileSource(StreamSource):
     """A part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
 
-    Parameters:
+    Args:
         descriptor: an open file descriptor.
         offset: the byte to start at.
         size: the size of the file in bytes.

@@ -75,7 +75,7 @@ class OpenFiles:
 
     Safe among threads without a lock: each step on the dictionary is atomic, and at worst a file is opened twice.
 
-    Parameters:
+    Args:
         limit: how many files stay open.
         mmap: read through memory maps, so that values are views where the layout allows (and read-only).
     """
@@ -144,7 +144,7 @@ class Input:
 def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenFiles | None = None) -> Input:
     """Open what an rxfilename names for reading.
 
-    Parameters:
+    Args:
         rxfilename: its text, or the parsed form.
         pipes: whether a command may be run.
         files: where open regular files are kept for the next call.

@@ -36,7 +36,7 @@ class SequentialReader(Generic[Value]):
     is noticed then. Errors are raised where they are met; with the option ``p``, objects that cannot be read are passed
     over with a warning (the rest of an archive too: where its next object starts is not known), and counted.
 
-    Parameters:
+    Args:
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``.
         pipes: whether commands may be run.
@@ -158,7 +158,7 @@ class RandomAccessReader(Generic[Value]):
     is read stays in memory unless the options promise that it is not needed again: ``o`` (a key is asked for once),
     ``s`` (the archive is sorted), ``s,cs`` (and so are the calls: then one object is held at a time).
 
-    Parameters:
+    Args:
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
         utt2spk: a table of tokens; if given, a key asked for is first looked up there, and the value is its speaker's.
@@ -219,7 +219,7 @@ class RandomAccessReader(Generic[Value]):
 class Writer(Generic[Value]):
     """Writes a table.
 
-    Parameters:
+    Args:
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``.
         pipes: whether commands may be run.

@@ -32,7 +32,7 @@ FileOrName = str | IO[bytes]
 def read_mat_ark(file_or_fd: FileOrName) -> Entries:
     """The float matrices of an archive: float32 tensors of shape (rows, columns).
 
-    Parameters:
+    Args:
         file_or_fd: the archive.
 
     Raises:
@@ -49,7 +49,7 @@ def read_mat_scp(file_or_fd: FileOrName) -> Entries:
 def read_vec_flt_ark(file_or_fd: FileOrName) -> Entries:
     """The float vectors of an archive: float32 tensors of shape (elements,).
 
-    Parameters:
+    Args:
         file_or_fd: the archive.
 
     Raises:
@@ -66,7 +66,7 @@ def read_vec_flt_scp(file_or_fd: FileOrName) -> Entries:
 def read_vec_int_ark(file_or_fd: FileOrName) -> Entries:
     """The integer vectors of an archive (alignments): int32 tensors of shape (elements,).
 
-    Parameters:
+    Args:
         file_or_fd: the archive.
 
     Raises:

@@ -55,7 +55,7 @@ KINDS = tuple(_CODECS)
 def codec(kind: str, **options: Any) -> Codec[Any]:
     """The codec for a kind of object.
 
-    Parameters:
+    Args:
         kind: one of :data:`KINDS`.
         options: what that codec takes, such as ``method`` for ``"compressed-matrix"``.
 

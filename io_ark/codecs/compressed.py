@@ -182,7 +182,7 @@ def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
 def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
     """Compress a matrix as Kaldi's ``CompressedMatrix::CopyFromMat`` does.
 
-    Parameters:
+    Args:
         matrix: array of shape (rows, columns); float64 is rounded to float32 first.
         method: a :class:`CompressionMethod`, by number or name. Those with a fixed range clip what lies outside of it.
 
@@ -351,7 +351,7 @@ class CompressedMatrixCodec(Codec[Any]):
 
     Dense matrices are compressed on reading, and in text the matrix is written in full, as in Kaldi.
 
-    Parameters:
+    Args:
         method: how to compress what is not compressed yet.
     """
 

@@ -105,7 +105,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 class IntVectorCodec(Codec[Array]):
     """Integers as a one-dimensional array.
 
-    Parameters:
+    Args:
         dtype: int32 or int8.
     """
 
@@ -164,7 +164,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 class PairVectorCodec(Codec[Array]):
     """Pairs of int32 or of floats, as an array of shape (pairs, 2).
 
-    Parameters:
+    Args:
         dtype: int32 or float32.
     """
 

@@ -24,7 +24,7 @@ class MatrixCodec(Codec[Array]):
 
     Source: ``Matrix::Read`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
 
-    Parameters:
+    Args:
         dtype: float32 or float64, the precision of what is read and written.
     """
 

@@ -28,7 +28,7 @@ class PackedMatrixCodec(Codec[Array]):
 
     Reads either precision into the one asked for.
 
-    Parameters:
+    Args:
         form: ``symmetric``, ``triangular`` (zero above the diagonal) or ``packed`` (the lower triangle alone).
         dtype: float32 or float64, the precision of what is read and written.
     """

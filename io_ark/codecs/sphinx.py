@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 class SphinxCodec(Codec[Array]):
     """Features of shape (frames, dimension). They have no text form and no binary marker.
 
-    Parameters:
+    Args:
         dim: the dimension, which the file does not say (writing takes any).
         big_endian: the byte order.
     """

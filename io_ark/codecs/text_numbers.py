@@ -74,7 +74,7 @@ def nearest_float32(text: bytes) -> float:
 def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
     """The rows of numbers in ``text``, one number at a time, exactly as Kaldi takes them.
 
-    Parameters:
+    Args:
         text: what stands between ``[`` and ``]``; a row ends at a newline or ``;``, and empty rows do not count.
         single: round to float32 (else float64).
         fail: called with a message and the place in ``text`` of what cannot be read.

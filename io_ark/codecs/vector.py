@@ -27,7 +27,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.d
 class VectorCodec(Codec[Array]):
     """A vector as an array of one dimension; reads either precision into the one asked for.
 
-    Parameters:
+    Args:
         dtype: float32 or float64, the precision of what is read and written.
     """
 

@@ -38,7 +38,7 @@ def check_table(
 ) -> Findings:
     """Look at every entry of a table.
 
-    Parameters:
+    Args:
         table: the table.
         pipes: whether commands may be run.
         watch: wraps the entries on their way, to show progress.
