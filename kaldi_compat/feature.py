@@ -293,7 +293,9 @@ class SpectralFeature(OptionedModule):
             warps = [vtln_warp] * len(utterances)
         for utterance in utterances:
             if not isinstance(utterance, Tensor) or utterance.dim() != 1:
-                raise AudioError("a list of audio holds 1-D tensors, one per utterance")
+                raise AudioError(
+                    "audio is a tensor, or a list of 1-D tensors, one per utterance; torch.from_numpy makes one of an array"
+                )
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
 
 
