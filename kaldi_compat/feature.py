@@ -294,7 +294,7 @@ class SpectralFeature(OptionedModule):
         for utterance in utterances:
             if not isinstance(utterance, Tensor) or utterance.dim() != 1:
                 raise AudioError(
-                    "audio is a tensor, or a list of 1-D tensors, one per utterance; torch.from_numpy makes one of an array"
+                    "audio is a tensor, or a list of 1-D tensors, one per utterance (torch.from_numpy makes them)"
                 )
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
 
