@@ -2,7 +2,7 @@
 
 A line is a key, white space, and the rest: an rxfilename, or for ``utt2spk``, ``text`` and their like whatever stands
 there. Nothing is kept per line but where it starts, how long its key is, and 8 bytes of an index that is built at the
-first look-up: no Python object.
+first look-up: no Python object (but for a dictionary of the keys, where there are few).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _BLANK[_NEWLINE] = False
 # How many lines are worked on at once: what that takes in memory stays small.
 _LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
+# Of so few lines a dictionary is held, which is quicker to look up in and takes some hundred bytes a line.
+_FEW_LINES = 1 << 16
 # An odd number with well spread bits (2^64 over the golden ratio), as multiplicative hashing wants it.
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
@@ -89,6 +91,7 @@ class Script(Mapping[str, str]):
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: npt.NDArray[np.uint64] | None = None
+        self._lines_of_few: dict[str, int] | None = None
         self._next_line = 0  # a guess at which line is asked for next
         self._stamp: tuple[str, int, int] | None = None
 
@@ -150,6 +153,8 @@ class Script(Mapping[str, str]):
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if a key is there twice."""
+        if len(self) <= _FEW_LINES and len(self._dictionary()) == len(self):
+            return
         index = self._index()
         hashes = index >> np.uint64(32)
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -266,6 +271,12 @@ class Script(Mapping[str, str]):
         result: npt.NDArray[np.uint64] = words & keep
         return result
 
+    def _dictionary(self) -> dict[str, int]:
+        """Key -> number of its line; for scripts of few lines."""
+        if self._lines_of_few is None:
+            self._lines_of_few = {key: line for line, key in enumerate(self)}
+        return self._lines_of_few
+
     def _index(self) -> npt.NDArray[np.uint64]:
         """Per line, 32 bits of its key's hash above 32 bits of its number, in order."""
         if self._sorted_hashes is None:
@@ -292,6 +303,8 @@ class Script(Mapping[str, str]):
 
     def _find(self, key: str) -> int | None:
         """The number of a key's line."""
+        if len(self) <= _FEW_LINES:
+            return self._dictionary().get(key)
         wanted = key.encode("utf-8", "surrogateescape")
         guess = self._next_line
         if guess < len(self._starts) and self._has_key(guess, wanted):

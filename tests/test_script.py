@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,15 @@ from hypothesis import strategies as st
 from io_ark import script
 from io_ark.errors import FormatError, MissingKeyError, OrderError, SpecifierError
 from io_ark.script import Script, ScriptTable, split_line
+
+
+@pytest.fixture(scope="module", params=[0, script._FEW_LINES], ids=["index", "dictionary"], autouse=True)
+def few_lines(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways to find a key: the index of long scripts, and the dictionary of short ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(script, "_FEW_LINES", request.param)
+        yield
+
 
 KEYS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_categories=("C", "Z")), min_size=1, max_size=40

@@ -115,7 +115,8 @@ class CompressedMatrix:
             if self.format == b"CM":
                 values = _from_percentiles(self)
             else:
-                values = np.multiply(self.codes, _step(self), dtype=np.float32)
+                values = self.codes.astype(np.float32)
+                values *= _step(self)
                 values += np.float32(self.minimum)
         return values.astype(dtype, copy=False)
 
@@ -317,10 +318,11 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 def read_compressed(source: Source) -> CompressedMatrix:
     """A compressed matrix in binary, after the marker."""
     at = source.tell()
-    kind = read_token(source, True)
+    kind, _, _ = source.peek(len(b"CM2 ")).partition(b" ")
     if kind not in _FORMATS:
+        kind = read_token(source, True)
         source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}", at)
-    minimum, span, rows, columns = _HEADER.unpack(source.read(_HEADER.size))
+    minimum, span, rows, columns = _HEADER.unpack(source.read(len(kind) + 1 + _HEADER.size)[len(kind) + 1 :])
     none = np.empty((0, 4), np.uint16)
     if columns == 0:
         # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
