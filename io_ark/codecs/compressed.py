@@ -223,10 +223,10 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     if least == 0:
         # Of zeros of both signs, Kaldi's least is the first.
         least = values.flat[np.flatnonzero(values == 0)[0]]
-    if least == greatest:
-        # A constant matrix has to have some range; the sum is float64 in Kaldi, then float32.
-        greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
     with np.errstate(over="ignore", invalid="ignore"):
+        if least == greatest:
+            # A constant matrix has to have some range; the sum is float64 in Kaldi, then float32.
+            greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
         raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed")
