@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from io_ark.script import Script
-from kaldi_compat.dump.compute import Computed, Computer, Pending, Result
+from kaldi_compat.dump.compute import Computed, Pending, Result
+from kaldi_compat.dump.computer import Computer
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
