@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -284,3 +285,12 @@ def test_usage_of_a_compute_program_does_not_import_torch() -> None:
         "assert main([]) == 1 and main(['--no-such=1', 'a', 'b']) == 255 and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
+
+
+def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    @program("needy", "Usage: needy")
+    def needy(options: object) -> int:
+        return importlib.import_module("no_such_package").answer
+
+    assert needy([]) == 255
+    assert "the Python package no_such_package is not installed: pip install no_such_package" in capsys.readouterr().err

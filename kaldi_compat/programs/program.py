@@ -107,9 +107,12 @@ class Program:
                 return BROKEN_PIPE_STATUS
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
-            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
-                told = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+            if isinstance(error, ModuleNotFoundError):
+                told = KaldiCompatError(f"the Python package {error.name} is not installed: pip install {error.name}")
                 error = told.with_traceback(error.__traceback__)
+            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
+                internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+                error = internal.with_traceback(error.__traceback__)
             log_error(error)
             return ERROR_STATUS
 
