@@ -230,7 +230,7 @@ class SpectralFeature(OptionedModule):
         if 0 < peak <= 1:
             warnings.warn(
                 f"the samples never leave -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
-                "integers: give waveform_scale=32768, or waveform_scale=1.0 and ignore this warning if it is meant",
+                "integers: give waveform_scale=32768, or ignore this warning if so quiet a signal is meant",
                 stacklevel=4,
             )
 
