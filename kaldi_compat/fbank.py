@@ -36,6 +36,10 @@ class Fbank(MelFeature):
         power = steps.power_spectrum(spectrum)
         return self._mel_sums(power if self.options.use_power else steps.power(power, 0.5), mel)
 
+    def is_delicate(self, energies: Tensor) -> Tensor:
+        """As for powers, of which sums of magnitudes are the square roots."""
+        return super().is_delicate(energies if self.options.use_power else energies.square())
+
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """The log of the mel energies, and the energy's column."""
         options = self.options

@@ -188,3 +188,12 @@ def test_samples_that_are_no_audio(samples: Any, lengths: Any) -> None:
 def test_options_of_another_feature() -> None:
     with pytest.raises(OptionError, match="FbankOptions"):
         Fbank(MfccOptions())
+
+
+@pytest.mark.parametrize(("ratio", "decided"), [(1e-9, True), (1e-7, False)])
+def test_rounding_decides_the_same_frames_of_magnitudes_as_of_powers(ratio: float, decided: bool) -> None:
+    powers = torch.ones(40)
+    powers[7] = ratio
+    for use_power, levels in ((True, powers), (False, powers.sqrt())):
+        fbank = Fbank(num_mel_bins=40, use_power=use_power, dither=0.0)
+        assert bool(fbank.is_delicate(levels / fbank.relative)) == decided
