@@ -48,7 +48,8 @@ def write(writer: Any, table: Mapping[str, Any]) -> None:
 
 
 def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
-    """The archives that are read: 500 matrices of 500 x 80 (80 MB), compressed, as text (a tenth), and int vectors."""
+    """The archives that are read: 500 matrices of 500 x 80 (80 MB), compressed (by methods 2, 3 and 5), as text (a
+    tenth), 10,000 small matrices, and int vectors."""
     rng = np.random.default_rng(0)
     matrices = {f"utt{i:05}": (rng.standard_normal((500, 80)) * 3 + 10).astype(np.float32) for i in range(count)}
     small = {f"utt{i:05}": rng.standard_normal((2, 4)).astype(np.float32) for i in range(20 * count)}
@@ -58,12 +59,15 @@ def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
         ("float", "matrix", matrices, {}, "b"),
         ("small", "matrix", small, {}, "b"),
         ("compressed", "compressed-matrix", matrices, {"method": 2}, "b"),
+        ("two-byte", "compressed-matrix", matrices, {"method": 3}, "b"),
+        ("one-byte", "compressed-matrix", matrices, {"method": 5}, "b"),
         ("ints", "int-vector", ints, {}, "b"),
         ("text", "matrix", few, {}, "t"),
     ):
         with io_ark.Writer(kind, f"ark,scp,{binary}:{folder}/{name}.ark,{folder}/{name}.scp", **options) as writer:
             write(writer, table)
-    return {"float": matrices, "small": small, "compressed": matrices, "ints": ints, "text": few}
+    compressed = dict.fromkeys(("compressed", "two-byte", "one-byte"), matrices)
+    return {"float": matrices, "small": small, **compressed, "ints": ints, "text": few}
 
 
 def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:

@@ -8,6 +8,7 @@ from io_ark.errors import KeyFormatError, TruncatedError
 from io_ark.source import Source
 
 _KEY = re.compile(r"[!-~\x80-\U0010ffff]+")
+_USUAL = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
@@ -28,6 +29,9 @@ def encode_key(key: str) -> bytes:
 
 def read_key(source: Source) -> str | None:
     """The next key of an archive, and the one white character after it; None at the archive's end."""
+    usual = source.match(_USUAL)
+    if usual:
+        return decode_key(usual[1])
     key = source.read_token()
     if not key:
         return None

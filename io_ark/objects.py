@@ -11,6 +11,7 @@ from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
 from io_ark.ranges import extract_range
+from io_ark.source import FileSource, Source
 from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
 from io_ark.streams import OpenFiles, describe_status, open_input, open_output
 
@@ -34,10 +35,18 @@ class Loader:
         kind: what they are (see :mod:`io_ark.codecs`), or a codec that reads them.
         pipes: whether commands may be run.
         files: where open files are kept between calls.
+        in_order: whether the objects are mostly asked for in the order in which they stand in their files, once each:
+            then a little is read ahead.
     """
 
     def __init__(
-        self, kind: str | Codec[Any], *, pipes: bool = True, files: OpenFiles | None = None, **options: Any
+        self,
+        kind: str | Codec[Any],
+        *,
+        pipes: bool = True,
+        files: OpenFiles | None = None,
+        in_order: bool = False,
+        **options: Any,
     ) -> None:
         self._codec = codec_of(kind, options)
         self._pipes = pipes
@@ -45,6 +54,8 @@ class Loader:
         # Regular files that were named with an offset: the same with another offset need not be understood again.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
+        self._in_order = in_order
+        self._sources: list[FileSource] = []  # one or none; whoever uses it takes it out
 
     def load(self, text: str) -> Any:
         """The object that an rxfilename, with or without a range, names.
@@ -54,7 +65,7 @@ class Loader:
         """
         path, _, offset = text.rpartition(":")
         if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
-            return self._codec.read(self._files.get(path).source(int(offset)))
+            return self._read_at(path, int(offset))
         name, part = split_range(text)
         target = parse_rxfilename(name)
         if part is None:
@@ -69,6 +80,21 @@ class Loader:
             return self.load(text)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
+
+    def _read_at(self, path: str, offset: int) -> Any:
+        if not self._in_order:
+            return self._codec.read(self._files.get(path).source(offset))
+        source: Source | None
+        try:
+            source = self._sources.pop()
+        except IndexError:
+            source = None
+        if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
+            source = self._files.get(path).source(offset)
+        value = self._codec.read(source)
+        if isinstance(source, FileSource):
+            self._sources.append(source)
+        return value
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
         """What a command gives, of which ranges are wanted: the next line often names another range of it."""
@@ -94,6 +120,7 @@ class Loader:
         """Let go of open files."""
         self._files.clear()
         self._paths.clear()
+        self._sources.clear()
         self._last = None
 
 

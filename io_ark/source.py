@@ -20,6 +20,8 @@ from io_ark.errors import FormatError, OpenError, TruncatedError
 
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
+# What is read along with a large array, in the same call: mostly the next key, and how large the next array is.
+TAIL = 128
 # A stream of unknown length is believed in pieces that double from here.
 FIRST_PIECE = 1 << 20
 
@@ -186,12 +188,17 @@ class Source:
         """The bytes up to the next white space, which stays unread, after any before them; b"" at the end."""
         if self._at == self._end:
             self._fill(1)
-        match = _TOKEN.match(self._window, self._at, self._end)
-        if match:
-            self._at = match.end()
-            return match[1]
+        if token := self.match(_TOKEN):
+            return token[1]
         self.skip_space()
         return self.read_until(_SPACE)
+
+    def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Go past what a pattern matches, if the window holds it; it may stand there all the same if it does not."""
+        found = pattern.match(self._window, self._at, self._end)
+        if found:
+            self._at = found.end()
+        return found
 
     def at_end(self) -> bool:
         """Whether no byte is left."""
@@ -335,6 +342,14 @@ class FileSource(StreamSource):
         self._end = len(self._window)
         self._step = 2 * SMALL_WINDOW
 
+    def reach(self, offset: int) -> bool:
+        """Go to an offset, forth or back, if what stands there has been read already; whether it has."""
+        at = offset - self._base
+        if not 0 <= at < self._end:
+            return False
+        self._at = at
+        return True
+
     def _pread(self, size: int, offset: int) -> bytes:
         try:
             return os.pread(self._descriptor, size, offset)
@@ -384,20 +399,22 @@ class FileSource(StreamSource):
         if not 0 <= size <= self._size - start:
             self._check(size)
         array = np.empty(count, kind)
-        got = self._readinto(array, start)
+        tail = bytearray(TAIL)
+        got = self._readinto([array, tail], start)
         while got < size:
-            more = self._readinto(array.view(np.uint8)[got:], start + got)
+            more = self._readinto([array.view(np.uint8)[got:], tail], start + got)
             if more == 0:
                 self._truncated(size, got)
             got += more
         self._base = start + size
-        self._window = b""
-        self._at = self._end = 0
+        self._window = bytes(tail[: got - size])
+        self._at = 0
+        self._end = len(self._window)
         self._step = SMALL_WINDOW
         return array
 
-    def _readinto(self, target: Any, offset: int) -> int:
+    def _readinto(self, targets: list[Any], offset: int) -> int:
         try:
-            return os.preadv(self._descriptor, [target], offset)
+            return os.preadv(self._descriptor, targets, offset)
         except OSError as error:
             raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error

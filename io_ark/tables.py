@@ -121,7 +121,7 @@ class SequentialReader(Generic[Value]):
                 self._skip(error, "the rest of the archive is passed over")
 
     def _script(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
-        loader = Loader(kind, pipes=pipes, **options)
+        loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
             for number, line in enumerate(opened.source.read_lines(), 1):

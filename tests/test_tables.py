@@ -149,6 +149,26 @@ def test_a_reader_is_closed_in_the_middle(rspecifier: str, capfd: pytest.Capture
     reader.close()
 
 
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.sampled_from([1, 2, 3, 40, 700]), min_size=1, max_size=8), data=st.data())
+def test_the_lines_of_a_script_may_come_in_any_order(
+    rows: list[int], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("order")
+    lines: list[tuple[str, np.ndarray]] = []
+    for name in ("a", "b"):
+        values = {f"{name}{i}": np.random.default_rng(i).random((n, 3), np.float32) for i, n in enumerate(rows)}
+        with io_ark.Writer("matrix", f"ark,scp:{folder}/{name}.ark,{folder}/{name}.scp") as writer:
+            for key, value in values.items():
+                writer[key] = value
+        lines += zip((folder / f"{name}.scp").read_text().splitlines(), values.values(), strict=True)
+    chosen = data.draw(st.lists(st.sampled_from(lines), max_size=20), label="lines")
+    (folder / "chosen.scp").write_text("".join(f"{line}\n" for line, _ in chosen))
+    read = list(io_ark.SequentialReader("matrix", f"scp:{folder}/chosen.scp"))
+    assert [key for key, _ in read] == [line.split()[0] for line, _ in chosen]
+    assert all(np.array_equal(value, expected) for (_, value), (_, expected) in zip(read, chosen, strict=True))
+
+
 def test_an_archive_may_have_tabs_and_newlines_after_keys(folder: Path) -> None:
     Path("a.txt").write_text("a\t1 2\nb\n\n  c 3\n")
     with io_ark.SequentialReader("int-vector", "ark:a.txt") as reader:

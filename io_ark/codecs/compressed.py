@@ -25,9 +25,11 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<ffii")
-_FORMATS: dict[bytes, npt.DTypeLike] = {b"CM": np.uint8, b"CM2": "<u2", b"CM3": np.uint8}
+_FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
+_NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
+_PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
 # Elements worked on at a time: so few that the arrays in between stay in the processor's cache, and below the size from
 # which the C library takes each of them afresh from the operating system.
 _BLOCK = 1 << 13
@@ -35,6 +37,8 @@ _BLOCK = 1 << 13
 _COLUMNS = 1 << 12
 # A range that leaves a 65535th of it, and a 64th of that, far above the smallest normal float32.
 _TINY_RANGE = 1e-30
+# Below this, nothing that is computed from a header overflows.
+_LARGEST = 1e36
 
 
 class CompressionMethod(enum.IntEnum):
@@ -111,14 +115,7 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """The matrix as an array of shape (rows, columns); its values are float32 whatever the type."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
-            if self.format == b"CM":
-                values = _from_percentiles(self)
-            else:
-                values = self.codes.astype(np.float32)
-                values *= _step(self)
-                values += np.float32(self.minimum)
-        return values.astype(dtype, copy=False)
+        return decompress(self.format, self.minimum, self.range, self.codes, self.percentiles).astype(dtype, copy=False)
 
     def scaled(self, factor: float) -> CompressedMatrix:
         """This matrix times ``factor``, without decompressing it."""
@@ -126,11 +123,24 @@ class CompressedMatrix:
         return replace(self, minimum=minimum, range=span)
 
 
-def _step(matrix: CompressedMatrix) -> np.float32:
-    """What one integer more stands for; the division is in float64, as in Kaldi."""
-    top = 65535.0 if matrix.format == b"CM2" else 255.0
-    step: np.float32 = np.float32(float(np.float32(matrix.range)) * (1.0 / top))
-    return step
+def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
+    """The values, as float32 of shape (rows, columns), of what :class:`CompressedMatrix` calls by these names."""
+    least, whole = np.float32(minimum), np.float32(span)
+    if not abs(minimum) + abs(span) < _LARGEST:
+        with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
+            return _values(kind, least, whole, codes, percentiles)
+    return _values(kind, least, whole, codes, percentiles)
+
+
+def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, percentiles: Array) -> Array:
+    if kind == b"CM":
+        return _from_percentiles(minimum, span, codes, percentiles)
+    # What one integer more stands for; the division is in float64, as in Kaldi.
+    step = np.float32(float(span) * _PER_CODE[kind])
+    values: Array = codes.astype(np.float32)
+    values *= step
+    values += minimum
+    return values
 
 
 def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
@@ -141,13 +151,12 @@ def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array
     return values[:, :, None]
 
 
-def _from_percentiles(matrix: CompressedMatrix) -> Array:
-    minimum, span = np.float32(matrix.minimum), np.float32(matrix.range)
-    values = np.empty(matrix.shape, np.float32)
-    for first in range(0, matrix.shape[1], _COLUMNS):
+def _from_percentiles(minimum: np.float32, span: np.float32, codes: Bytes, percentiles: Array) -> Array:
+    values = np.empty(codes.shape[::-1], np.float32)
+    for first in range(0, len(codes), _COLUMNS):
         block = slice(first, first + _COLUMNS)
-        limits = _percentile_values(minimum, span, matrix.percentiles[block])
-        _look_up(matrix.codes[block], _meanings(limits, abs(span) > _TINY_RANGE), values[:, block])
+        limits = _percentile_values(minimum, span, percentiles[block])
+        _look_up(codes[block], _meanings(limits, abs(span) > _TINY_RANGE), values[:, block])
     return values
 
 
@@ -201,14 +210,13 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     if chosen == CompressionMethod.AUTO:
         chosen = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
     kind = _FORMAT_OF[chosen]
-    none = np.empty((0, 4), np.uint16)
     if values.size == 0:
-        return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), none)
+        return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), _NONE)
     minimum, span = _range(values, chosen)
     if kind == b"CM":
         codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
     else:
-        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), none
+        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), _NONE
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
@@ -317,27 +325,35 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 def read_compressed(source: Source) -> CompressedMatrix:
     """A compressed matrix in binary, after the marker."""
+    return CompressedMatrix(*_read_stored(source))
+
+
+def read_decompressed(source: Source) -> Array:
+    """The values, as float32, of a compressed matrix in binary, after the marker."""
+    return decompress(*_read_stored(source))
+
+
+def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
     at = source.tell()
-    kind, _, _ = source.peek(len(b"CM2 ")).partition(b" ")
-    if kind not in _FORMATS:
+    kind = source.peek(len(b"CM2 ")).partition(b" ")[0]
+    stored = _FORMATS.get(kind)
+    if stored is None:
         kind = read_token(source, True)
         source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}", at)
-    minimum, span, rows, columns = _HEADER.unpack(source.read(len(kind) + 1 + _HEADER.size)[len(kind) + 1 :])
-    none = np.empty((0, 4), np.uint16)
+    source.skip(len(kind) + 1)
+    minimum, span, rows, columns = _HEADER.unpack(source.read(_HEADER.size))
     if columns == 0:
         # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
         if source.peek(4) == bytes(4):
             source.skip(4)
-        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), none)
+        return kind, 0.0, 0.0, np.empty((0, 0), stored), _NONE
     if rows < 0 or columns < 0:
         source.fail(f"a compressed matrix of {rows} rows and {columns} columns", at)
-    if kind == b"CM":
-        size = columns * (8 + rows)
-        data = source.read_array(np.uint8, size)
-        return CompressedMatrix(kind, minimum, span, data[8 * columns :].reshape(columns, rows),
-                                data[: 8 * columns].view("<u2").reshape(columns, 4))  # fmt: skip
-    codes = source.read_array(_FORMATS[kind], rows * columns).reshape(rows, columns)
-    return CompressedMatrix(kind, minimum, span, codes, none)
+    if kind != b"CM":
+        return kind, minimum, span, source.read_array(stored, rows * columns).reshape(rows, columns), _NONE
+    data = source.read_array(stored, columns * (8 + rows))
+    percentiles = data[: 8 * columns].view("<u2").reshape(columns, 4)
+    return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
 
 
 def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:

@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink
-from io_ark.codecs.compressed import read_compressed
+from io_ark.codecs.compressed import read_decompressed
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_dense_range, read_text, write_dense, write_text
 from io_ark.source import Source
 from io_ark.specifier import Range
 
 Array = npt.NDArray[Any]
+
+_COMPRESSED = b"\0BC"
 
 
 class MatrixCodec(Codec[Array]):
@@ -38,6 +40,9 @@ class MatrixCodec(Codec[Array]):
         if head.startswith(self._start):
             source.skip(2)
             return read_dense(source, head[2:], self.dtype)
+        if head.startswith(_COMPRESSED):
+            source.skip(2)
+            return read_decompressed(source).astype(self.dtype, copy=False)
         return super().read(source)
 
     def read_range(self, source: Source, part: Range) -> Array:
@@ -52,7 +57,7 @@ class MatrixCodec(Codec[Array]):
             return read_text(source, self.dtype)
         head = source.peek(HEADER_SIZE)
         if head.startswith(b"C"):
-            return read_compressed(source).to_array(self.dtype)
+            return read_decompressed(source).astype(self.dtype, copy=False)
         return read_dense(source, head, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
