@@ -400,9 +400,9 @@ class FileSource(StreamSource):
             self._check(size)
         array = np.empty(count, kind)
         tail = bytearray(TAIL)
-        got = self._readinto([array, tail], start)
+        got = self._preadv([array, tail], start)
         while got < size:
-            more = self._readinto([array.view(np.uint8)[got:], tail], start + got)
+            more = self._preadv([array.view(np.uint8)[got:], tail], start + got)
             if more == 0:
                 self._truncated(size, got)
             got += more
@@ -413,7 +413,7 @@ class FileSource(StreamSource):
         self._step = SMALL_WINDOW
         return array
 
-    def _readinto(self, targets: list[Any], offset: int) -> int:
+    def _preadv(self, targets: list[Any], offset: int) -> int:
         try:
             return os.preadv(self._descriptor, targets, offset)
         except OSError as error:
