@@ -28,6 +28,7 @@ from corpus import SECONDS, make, repeat
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions
+from kaldi_compat.pitch_constants import PitchConstants
 from kaldi_compat.pitch_costs import local_costs
 from kaldi_compat.pitch_nccf import correlate, downsampled
 from kaldi_compat.pitch_schedule import Schedule
@@ -64,9 +65,10 @@ def programs(script: Path, hours: int, runs: int, kaldi: Path | None, cores: int
 def stages(script: Path, utterances: int) -> None:
     """Print what each stage takes a frame, nested ones too."""
     options = PitchOptions()
+    constants = PitchConstants.of(options)
     with io_ark.SequentialReader[Wave]("wave", f"scp:{script}") as reader:
         waves = [wave.samples[0] for _, wave in itertools.islice(reader, utterances)]
-    counts = [Schedule.of(len(each), options).frames for each in waves]
+    counts = [Schedule.of(len(each), constants).frames for each in waves]
     frames = sum(counts)
 
     def report(name: str, function: Any) -> Any:
@@ -75,15 +77,15 @@ def stages(script: Path, utterances: int) -> None:
         print(f"{name:50} {(time.process_time() - start) / frames * 1e6:12.2f}")
         return result
 
-    signals = report("resampling to 4 kHz", lambda: [downsampled(each.astype(np.float32), options) for each in waves])
+    signals = report("resampling to 4 kHz", lambda: [downsampled(each.astype(np.float32), constants) for each in waves])
     report(
         "correlation at whole lags",
         lambda: [
-            correlate(s, Schedule.of(len(w), options).frames, options) for s, w in zip(signals, waves, strict=True)
+            correlate(s, Schedule.of(len(w), constants).frames, constants) for s, w in zip(signals, waves, strict=True)
         ],
     )
     analyses = report("all before the search (with those above)", lambda: [Analysis.of(w, options) for w in waves])
-    report("interpolation to 417 lags, and costs", lambda: [local_costs(each.searched, options) for each in analyses])
+    report("interpolation to 417 lags, and costs", lambda: [local_costs(each.searched, constants) for each in analyses])
     report("the search and the features (with that)", lambda: list(search_pitches(enumerate(analyses), options)))
 
 

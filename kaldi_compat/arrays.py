@@ -39,6 +39,14 @@ def namespace(x: object) -> Any:
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 
+def is_recorded(x: Any) -> bool:
+    """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols, not numbers."""
+    if isinstance(x, np.ndarray):
+        return False
+    torch = namespace(x)
+    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
+
+
 def is_followed(x: Any) -> bool:
     """Whether someone follows the operations on ``x`` (a compiler, a tracer, autograd, vmap) and must see all of them.
 
@@ -48,8 +56,7 @@ def is_followed(x: Any) -> bool:
         return False
     torch = namespace(x)
     return bool(
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        is_recorded(x)
         or (torch.is_grad_enabled() and x.requires_grad)
         or torch._C._functorch.is_functorch_wrapped_tensor(x)
     )

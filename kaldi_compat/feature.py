@@ -78,20 +78,6 @@ class SpectralFeature(OptionedModule):
         """For energies (..., bands), whether float32's rounding decides digits of the frame's features: bool (...)."""
         raise NotImplementedError
 
-    def constant(self, name: str, value: Tensor) -> None:
-        """Hold a tensor that follows the module to its device but is no part of its state."""
-        self.register_buffer(name, value, persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralFeature:
-        # A model that is moved to half precision keeps its features in single precision.
-        before = dict(self.named_buffers(recurse=False))
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, value in before.items():
-            moved = getattr(self, name)
-            if moved.dtype in (torch.float16, torch.bfloat16):
-                setattr(self, name, value.to(moved.device))
-        return self
-
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from kaldi_compat.errors import OptionError
 
@@ -29,6 +31,20 @@ class OptionedModule(nn.Module):
         if options is not None and not isinstance(options, self.Options):
             raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
         self.options = dataclasses.replace(options or self.Options(), **changes)
+
+    def constant(self, name: str, value: Tensor) -> None:
+        """Hold a tensor that follows the module to its device but is no part of its state."""
+        self.register_buffer(name, value, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> OptionedModule:
+        # A model that is moved to half precision keeps its features in single precision.
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in before.items():
+            moved = getattr(self, name)
+            if moved.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, value.to(moved.device))
+        return self
 
     def extra_repr(self) -> str:
         """The options that differ from Kaldi's defaults."""

@@ -1,11 +1,13 @@
 """Pitch and its features as modules for a model: the pitch tracker, and what is made of its track.
 
-On a CPU the search runs in NumPy, many utterances at once. On other devices, and where gradients are wanted, everything
-runs in torch, batched: the same formulas, and a search that compares every pair of states.
+On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and where the
+operations are recorded (compiled, exported, traced) or mapped, everything runs in torch, batched: the same formulas, and
+a search that compares every pair of states.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.arrays import zero_past
+from kaldi_compat.arrays import is_followed, is_recorded, zero_past
 from kaldi_compat.deltas import delta_filters
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf, step_factor
+from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf
 from kaldi_compat.pitch_features import pitch_deltas, process_pitch
 from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_schedule import Schedule
+from kaldi_compat.pitch_paths import cheapest_paths
+from kaldi_compat.pitch_schedule import Schedule, num_frames, num_frames_of_size, samples_out
 from kaldi_compat.pitch_tracker import Analysis, track_pitches
-from kaldi_compat.pitch_viterbi import cheapest_paths
-from kaldi_compat.sinc import num_resampled
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator
+
+_TABLES = ("filters", "band", "weights", "discount", "pitch")
 
 
 class Pitch(OptionedModule):
@@ -53,7 +57,12 @@ class Pitch(OptionedModule):
     Options = PitchOptions
     options: PitchOptions
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def __init__(self, options: PitchOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._constants = PitchConstants.of(self.options)
+        for name in _TABLES:
+            self.constant(name, torch.from_numpy(getattr(self._constants, name)))
+
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
 
@@ -68,39 +77,47 @@ class Pitch(OptionedModule):
 
         Raises:
             AudioError: samples of a wrong shape or type.
-            KaldiCompatError: a tracer or exporter records the operations: one utterance's path would be a constant of
-                what it records.
+            KaldiCompatError: ``simulate_first_pass_online`` is wanted of a model that is compiled, exported, traced or
+                mapped.
         """
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-            raise KaldiCompatError("Pitch cannot be traced or exported: its search depends on the values of the audio")
         if not isinstance(samples, Tensor):
             return self._of_list([self._checked(each, 1) for each in samples])
         samples = self._checked(samples, samples.dim())
+        if lengths is not None and (
+            samples.dim() != 2 or lengths.shape != samples.shape[:1] or lengths.is_floating_point()
+        ):
+            raise AudioError(
+                f"lengths are integers that go with samples of shape (B, T): not {lengths.dtype} of shape "
+                f"{tuple(lengths.shape)} with {tuple(samples.shape)}"
+            )
         batch = samples if samples.dim() == 2 else samples[None]
-        if lengths is None:
-            counts = [batch.shape[-1]] * len(batch)
-        else:
-            if samples.dim() != 2 or lengths.shape != samples.shape[:1] or lengths.is_floating_point():
-                raise AudioError(
-                    f"lengths are integers that go with samples of shape (B, T): not {lengths.dtype} of shape "
-                    f"{tuple(lengths.shape)} with {tuple(samples.shape)}"
-                )
-            counts = [min(max(int(n), 0), batch.shape[-1]) for n in lengths.tolist()]
         if self._wants_torch(batch):
-            features, frames = track_batch(batch, counts, self.options)
+            features, frames = track_batch(batch, lengths, self._tensors())
         else:
+            counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
             rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
-            frames = [len(row) for row in rows]
-            features = nn.utils.rnn.pad_sequence(rows, batch_first=True) if rows else batch.new_zeros((0, 0, 2))
+            features = batch.new_zeros((len(batch), num_frames(batch.shape[-1], self._constants), 2))
+            for i, row in enumerate(rows):
+                features[i, : len(row)] = row
+            frames = torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
         if lengths is not None:
-            return features, torch.tensor(frames, device=lengths.device)
+            return features, frames.to(lengths.device)
         return features if samples.dim() == 2 else features[0]
+
+    def _tensors(self) -> PitchConstants:
+        """The constants with tensors, where the module lies."""
+        return dataclasses.replace(self._constants, **{name: getattr(self, name) for name in _TABLES})
 
     def _wants_torch(self, samples: Tensor) -> bool:
         """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
-        if self.options.simulate_first_pass_online:
-            return False
-        return samples.device.type != "cpu" or (torch.is_grad_enabled() and samples.requires_grad)
+        if not self.options.simulate_first_pass_online:
+            return samples.device.type != "cpu" or is_followed(samples)
+        if is_followed(samples) and not samples.requires_grad:
+            raise KaldiCompatError(
+                "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
+                "model can hold: leave it out there"
+            )
+        return False
 
     def _checked(self, samples: Tensor, dims: int) -> Tensor:
         if samples.dim() not in (1, 2) or samples.dim() != dims or samples.is_complex() or samples.dtype == torch.bool:
@@ -112,7 +129,7 @@ class Pitch(OptionedModule):
 
     def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
         if any(self._wants_torch(each) for each in utterances):
-            return [track_batch(each[None], [len(each)], self.options)[0][0] for each in utterances]
+            return [track_batch(each[None], None, self._tensors())[0][0] for each in utterances]
         arrays = [each.detach().cpu().numpy() for each in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
@@ -123,46 +140,43 @@ class Pitch(OptionedModule):
         return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]
 
 
-def silent_past(samples: Tensor, lengths: Sequence[int]) -> Tensor:
+def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
     """Audio (B, T) with zeros past each row's length."""
     return zero_past(samples[..., None], lengths)[..., 0]
 
 
-def track_batch(samples: Tensor, lengths: Sequence[int], options: PitchOptions) -> tuple[Tensor, list[int]]:
-    """Track pitch in a padded batch, in torch throughout.
+def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstants) -> tuple[Tensor, Tensor]:
+    """Track pitch in a padded batch, in torch throughout; no number is taken to the CPU.
 
     Args:
         samples: (B, T), float32 or float64, on any device.
-        lengths: samples that count in each row.
-        options: of the tracker.
+        lengths: (B,) samples that count in each row; all if none.
+        constants: of the tracker, with tensors.
 
     Returns:
         features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
-        frames: frames of each row.
+        frames: (B,) frames of each row.
     """
-    schedules = [Schedule.of(length, options) for length in lengths]
-    frames = [schedule.frames for schedule in schedules]
-    most = max(frames, default=0)
+    utterances, longest = samples.shape
+    frames_of = num_frames_of_size if is_recorded(samples) else num_frames
+    most = frames_of(longest, constants)
+    counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if most == 0:
-        return samples.new_zeros((len(schedules), 0, 2)), frames
-    rates = int(options.sample_frequency), int(options.resample_frequency)
-    resampled = [max(1, num_resampled(length, *rates)) for length in lengths]
-    signal = silent_past(downsampled(silent_past(samples, lengths), options), resampled)
+        return samples.new_zeros((utterances, 0, 2)), counts
+    counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
+    schedule = Schedule.of_batch(counts, longest, most, constants)
+    frames = schedule.frames.clamp(max=most)
+    resampled = samples_out(counts, constants, finished=True).clamp(min=1)
+    signal = silent_past(downsampled(silent_past(samples, counts), constants), resampled)
 
-    ballast_samples = np.ones((len(schedules), most), np.int64)
-    recomputed = np.zeros((len(schedules), most), bool)
-    for row, schedule in enumerate(schedules):
-        ballast_samples[row, : schedule.frames] = schedule.samples
-        recomputed[row, : schedule.recomputed] = True
-    better_samples = np.array([[max(1, schedule.recompute_samples)] for schedule in schedules])
-
-    inner, norm = correlate(signal, most, options, resampled)
-    energy, better_energy = mean_square(signal, ballast_samples), mean_square(signal, better_samples)
-    again = torch.as_tensor(recomputed, device=signal.device)
+    inner, norm = correlate(signal, most, constants, resampled)
+    energy = mean_square(signal, schedule.samples.clamp(min=1))
+    better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
+    again = torch.arange(most, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = search_nccf(inner, norm, energy, better_energy, again, options)
-        path = cheapest_paths(local_costs(searched, options), step_factor(options), frames)
-    return zero_past(path_features(nccf(inner, norm, 0.0), path, options), frames), frames
+        searched = search_nccf(inner, norm, energy, better_energy, again, constants)
+        path = cheapest_paths(local_costs(searched, constants), constants.step, frames)
+    return zero_past(path_features(nccf(inner, norm, 0.0), path, constants), frames), frames
 
 
 class ProcessPitch(OptionedModule):

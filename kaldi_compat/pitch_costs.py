@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace
-from kaldi_compat.options import PitchOptions, as_float32
-from kaldi_compat.pitch_nccf import Lags, nccf
+from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_nccf import nccf
 
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
@@ -40,7 +40,7 @@ def _sums_of_first(x: Array, counts: Any) -> Array:
 
 
 def search_nccf(
-    inner: Array, norm: Array, energy: Array, better_energy: Array, recomputed: Array, options: PitchOptions
+    inner: Array, norm: Array, energy: Array, better_energy: Array, recomputed: Array, constants: PitchConstants
 ) -> Array:
     """The correlation that the path is searched in: with ballast, and scaled where the energy was revised.
 
@@ -49,36 +49,36 @@ def search_nccf(
         energy: ``(..., frames)`` mean square that each frame's ballast is taken from.
         better_energy: ``(..., 1)`` mean square known when some frames are searched again.
         recomputed: ``(..., frames)`` which these are.
+        constants: of the tracker.
 
     Returns:
         ``(..., frames, lags)``
     """
     xp = namespace(inner)
-    ballast = _ballast(energy, options)
+    ballast = _ballast(energy, constants)
     correlation = nccf(inner, norm, astype(ballast, inner.dtype)[..., None])
     # Kaldi's ApproxEqual compares with the sum of both; if one frame's energy changed, all frames are scaled.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = float64(norm.mean(-1))
-    before, after = ballast + average, _ballast(better_energy, options) + average
+    before, after = ballast + average, _ballast(better_energy, constants) + average
     ratio = xp.where(changed & (after > 0), before / xp.where(after > 0, after, 1 + 0 * after), 1 + 0 * after)
     scaled: Array = correlation * astype(ratio**0.5, inner.dtype)[..., None]
     return scaled
 
 
-def _ballast(energy: Array, options: PitchOptions) -> Array:
-    ballast: Array = (energy * options.window_size) ** 2 * as_float32(options.nccf_ballast)
+def _ballast(energy: Array, constants: PitchConstants) -> Array:
+    ballast: Array = (energy * constants.window) ** 2 * constants.ballast
     return ballast
 
 
-def local_costs(correlation: Array, options: PitchOptions) -> Array:
+def local_costs(correlation: Array, constants: PitchConstants) -> Array:
     """Cost of each state on each frame, eq. 5 of the paper: ``(..., lags)`` correlation -> ``(..., states)``.
 
     In Kaldi's order of operations: in silence the rounding decides which state comes first.
     """
-    lags = Lags.of(options)
-    resampled = matmul(correlation, astype(as_like(lags.weights, correlation), correlation.dtype))
-    discount = astype(as_like(np.float32(options.soft_min_f0) * lags.seconds, correlation), correlation.dtype)
+    resampled = matmul(correlation, astype(constants.weights, correlation.dtype))
+    discount = astype(constants.discount, correlation.dtype)
     costs: Array
     if isinstance(resampled, np.ndarray):
         back = resampled * discount
@@ -89,20 +89,12 @@ def local_costs(correlation: Array, options: PitchOptions) -> Array:
     return costs
 
 
-def step_factor(options: PitchOptions) -> float:
-    """Cost of a step of one state; of n states it is n^2 times that."""
-    log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
-    return float(log_ratio * np.float32(options.penalty_factor))
-
-
-def path_features(correlation: Array, path: Array, options: PitchOptions) -> Array:
+def path_features(correlation: Array, path: Array, constants: PitchConstants) -> Array:
     """(NCCF, pitch in Hz) along a path.
 
     ``(..., lags)`` correlation without ballast and ``(...,)`` states -> ``(..., 2)``.
     """
-    xp = namespace(correlation)
-    lags = Lags.of(options)
-    weights = astype(as_like(lags.weights.T, correlation), correlation.dtype)
-    pitch = astype(as_like(lags.pitch, correlation), correlation.dtype)
-    features: Array = xp.stack(((correlation * weights[path]).sum(-1), pitch[path]), -1)
+    weights = astype(constants.weights.T[path], correlation.dtype)
+    pitch = astype(constants.pitch[path], correlation.dtype)
+    features: Array = namespace(correlation).stack(((correlation * weights).sum(-1), pitch), -1)
     return features

@@ -40,7 +40,7 @@ def first_pass_features(
 
     Until the end is known, a frame waits for ``normalization_right_context`` more.
     """
-    total = analysis.schedule.frames
+    total = int(analysis.schedule.frames)
     noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     given = 0

@@ -5,20 +5,21 @@ the result is the energy that a frame's ballast is taken from: the mean square o
 frame was computed. Once ``recompute_frame`` frames are there, or the audio ends before, the frames so far are scaled to
 the energy known by then, and searched again. Audio given at once has two chunks as well: all of it, and its end, with
 which the last frames come that reach past it.
+
+Counts are integers: NumPy's for one utterance, or a tensor of them for a batch.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kaldi_compat.options import PitchOptions, as_float32
-from kaldi_compat.pitch_nccf import first_window_start, full_window
-
-Ints = npt.NDArray[np.int64]
+from kaldi_compat.arrays import Array, arange, astype, float64, namespace
+from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.sinc import num_resampled
 
 
 @dataclass(frozen=True)
@@ -26,70 +27,114 @@ class Schedule:
     """Which frames are computed when, and from which samples their ballast is.
 
     Attributes:
-        frames_ready: ``(chunks + 1,)`` frames computed after each chunk, and after the end was known.
-        samples: ``(frames,)`` resampled samples whose energy gives each frame's ballast.
-        recomputed: frames whose search is done again when the energy is known better: the first so many.
-        recompute_samples: resampled samples that this better energy is of.
+        frames_ready: ``(..., chunks + 1)`` frames computed after each chunk, and after the end was known.
+        samples: ``(..., frames)`` resampled samples whose energy gives each frame's ballast.
+        recomputed: ``(...,)`` frames whose search is done again when the energy is known better: the first so many.
+        recompute_samples: ``(...,)`` resampled samples that this better energy is of.
     """
 
-    frames_ready: Ints
-    samples: Ints
-    recomputed: int
-    recompute_samples: int
+    frames_ready: Any
+    samples: Any
+    recomputed: Any
+    recompute_samples: Any
 
     @property
-    def frames(self) -> int:
-        """Frames of the whole audio."""
-        return int(self.frames_ready[-1])
+    def frames(self) -> Any:
+        """Frames of the whole audio: ``(...,)``."""
+        return self.frames_ready[..., -1]
 
     @classmethod
-    def of(cls, samples: int, options: PitchOptions) -> Schedule:
-        """The schedule for audio of so many samples."""
-        chunk = samples_per_chunk(options) or max(samples, 1)
-        given = [min(start + chunk, samples) for start in range(0, samples, chunk)]
-        there = [samples_out(count, options, finished=False) for count in given]
-        ready = [frames_available(count, options, finished=False) for count in there]
-        there.append(samples_out(samples, options, finished=True))
-        ready.append(frames_available(there[-1], options, finished=True))
-        frames_ready = np.maximum.accumulate(np.array(ready))
-        total = int(frames_ready[-1])
-        of_frame = np.array(there)[np.searchsorted(frames_ready, np.arange(total), side="right")]
-        if options.nccf_ballast_online:
-            ends = first_window_start(options) + options.window_shift * np.arange(total) + full_window(options)
-            return cls(frames_ready, np.minimum(ends, there[-1]), 0, there[-1])
-        recomputed = min(total, max(0, options.recompute_frame))
-        when = there[-1] if total < options.recompute_frame or recomputed == 0 else int(of_frame[recomputed - 1])
-        return cls(frames_ready, of_frame, recomputed, when)
+    def of(cls, samples: int, constants: PitchConstants) -> Schedule:
+        """The schedule for one utterance of so many samples, in NumPy."""
+        return cls.of_batch(np.array(samples), samples, num_frames(samples, constants), constants)
+
+    @classmethod
+    def of_batch(cls, lengths: Array, longest: int, frames: int, constants: PitchConstants) -> Schedule:
+        """The schedules for utterances of these lengths.
+
+        Args:
+            lengths: ``(...,)`` samples.
+            longest: none is longer.
+            frames: how many frames are told of; those that an utterance does not have mean nothing.
+            constants: of the tracker.
+        """
+        xp = namespace(lengths)
+        given = lengths[..., None]
+        end = samples_out(given, constants, finished=True)
+        if constants.chunk:
+            given = xp.minimum(constants.chunk * arange(1, -(-longest // constants.chunk) + 1, lengths), given)
+        there = samples_out(given, constants, finished=False)
+        ready = xp.concatenate(
+            (frames_available(there, constants, finished=False), frames_available(end, constants, finished=True)), -1
+        )
+        there = xp.concatenate((there, end), -1)
+        if constants.ballast_online:
+            ends = constants.start + constants.shift * arange(0, frames, lengths) + constants.span
+            samples, recomputed, better = xp.minimum(ends, end), 0 * lengths, end[..., 0]
+        else:
+            limit = max(0, constants.recompute_frame)
+            samples = _at_frames(there, ready, arange(0, frames, lengths))
+            recomputed = xp.clip(ready[..., -1], None, limit)
+            reached = _at_frames(there, ready, arange(limit - 1, limit, lengths))
+            better = xp.where(recomputed < max(1, limit), end, reached)[..., 0]
+        return cls(ready, samples, recomputed, better)
 
 
-def samples_per_chunk(options: PitchOptions) -> int:
-    """Samples of a chunk of audio; 0 for all at once."""
-    if options.frames_per_chunk == 0:
+def _at_frames(there: Array, ready: Array, frames: Array) -> Array:
+    """Samples there are when a frame is computed, of ``(..., chunks + 1)`` and frames ``(n,)``: ``(..., n)``."""
+    last = ready.shape[-1] - 1
+    found: Array
+    if isinstance(ready, np.ndarray):
+        found = there[np.minimum(np.searchsorted(ready, frames, side="right"), last)]
+    else:
+        chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
+        found = there.take_along_dim(chunk.clip(max=last), -1)
+    return found
+
+
+def num_frames(samples: int, constants: PitchConstants) -> int:
+    """Frames of audio of so many samples."""
+    return frames_available(samples_out(samples, constants, finished=True), constants, finished=True)
+
+
+def num_frames_of_size(samples: int, constants: PitchConstants) -> int:
+    """:func:`num_frames` for a size that may be a symbol of a compiler, and knows whole numbers alone.
+
+    Where frames are centred, Kaldi rounds in float32, which differs from 2^23 resampled samples (35 minutes) on.
+    """
+    resampled = num_resampled(samples, constants.rate_in, constants.rate_out)
+    if constants.snip_edges:
+        return _not_negative((resampled - constants.window) // constants.shift + 1)
+    if resampled < constants.window:
         return 0
-    samples = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)
-    return max(1, int(samples * np.float32(options.frame_shift) / np.float32(1000)))
+    return (2 * resampled + constants.shift) // (2 * constants.shift)
 
 
-def frames_available(samples: int, options: PitchOptions, *, finished: bool) -> int:
+def frames_available(samples: Any, constants: PitchConstants, *, finished: bool) -> Any:
     """Frames that can be computed of so many resampled samples; before the end is known, those that are whole."""
-    length = options.window_size if finished else full_window(options)
-    if samples < length:
-        return 0
-    if options.snip_edges:
-        return (samples - length) // options.window_shift + 1
-    centred = samples if finished else samples - length // 2
-    return int(np.float32(centred) / np.float32(options.window_shift) + np.float32(0.5))
+    if isinstance(samples, int):
+        return int(frames_available(np.array([samples]), constants, finished=finished)[0])
+    size, shift = constants.window if finished else constants.span, constants.shift
+    if constants.snip_edges:
+        return _not_negative((samples - size) // shift + 1)
+    xp = namespace(samples)
+    centred = samples if finished else samples - size // 2
+    # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
+    quotient = astype(float64(astype(centred, xp.float32)) / shift, xp.float32)
+    return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
 
-def samples_out(samples_in: int, options: PitchOptions, *, finished: bool) -> int:
+def samples_out(samples_in: Any, constants: PitchConstants, *, finished: bool) -> Any:
     """Samples there are at the lower rate once so many have come in (Kaldi: LinearResample::GetNumOutputSamples).
 
     Those whose filter reaches past the end wait for more audio, unless the audio is finished.
     """
-    rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
-    ticks = math.lcm(rate_in, rate_out)
-    interval = samples_in * (ticks // rate_in)
-    if not finished:
-        width = np.float32(options.lowpass_filter_width / (2.0 * as_float32(options.lowpass_cutoff)))
-        interval -= math.floor(width * np.float32(ticks))
-    return max(0, -(-interval // (ticks // rate_out)))
+    if finished:
+        return num_resampled(samples_in, constants.rate_in, constants.rate_out)
+    ticks = math.lcm(constants.rate_in, constants.rate_out)
+    interval = samples_in * (ticks // constants.rate_in) - constants.settling
+    return _not_negative(-(-interval // (ticks // constants.rate_out)))
+
+
+def _not_negative(count: Any) -> Any:
+    return max(count, 0) if isinstance(count, int) or not hasattr(count, "clip") else count.clip(0)

@@ -7,7 +7,6 @@ some frames later, and the last ones with the end. What is held is what undecide
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.options import PitchOptions, ProcessPitchOptions, as_float32
-from kaldi_compat.pitch_costs import local_costs, path_features, search_nccf, step_factor
+from kaldi_compat.options import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_costs import local_costs, path_features, search_nccf
 from kaldi_compat.pitch_features import standard_normal, undelayed_features
-from kaldi_compat.pitch_nccf import Lags, correlate, downsampled, first_window_start, full_window, nccf
+from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_schedule import frames_available, samples_out
 from kaldi_compat.pitch_viterbi import Search, States
 from kaldi_compat.ragged import pad
-from kaldi_compat.sinc import period_filters
 from kaldi_compat.streaming import Stream, WindowStream
 
 Samples = npt.NDArray[Any]
@@ -130,20 +129,19 @@ class Tracker:
     """The pitch tracker of one stream."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
-        self.options = options
+        self._constants = PitchConstants.of(options)
         self._max_latency = max_latency
         # Frames laid on audio that starts where the first of them does.
-        self._laid = dataclasses.replace(options, snip_edges=True)
-        self._lags = Lags.of(options)
-        self._search = Search(len(self._lags.seconds), step_factor(options), 1)
-        self._resampler = Resampler(options)
+        self._laid = dataclasses.replace(self._constants, start=0)
+        self._search = Search(self._constants.states, self._constants.step, 1)
+        self._resampler = Resampler(self._constants)
         self._signal: Samples = np.zeros(0, np.float32)  # resampled audio from sample _start on
         self._start = 0
         self._sums = np.zeros((1, 2))  # of the audio before _start, and of its squares
         self._frames = 0  # that were searched
         self._costs = np.zeros((1, self._search.states), np.float32)
         # of the frames that are not decided:
-        self._correlation: Samples = np.zeros((0, len(self._lags.weights)), np.float32)
+        self._correlation: Samples = np.zeros((0, len(self._constants.weights)), np.float32)
         self._predecessors: list[States] = []
         self._best = 0
 
@@ -157,7 +155,7 @@ class Tracker:
             raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
         self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
         there = self._start + len(self._signal)
-        frames = max(frames_available(there, self.options, finished=finished), self._frames)
+        frames = max(frames_available(there, self._constants, finished=finished), self._frames)
         if frames > self._frames:
             self._search_frames(frames)
         self._let_go()
@@ -165,17 +163,17 @@ class Tracker:
 
     def _search_frames(self, frames: int) -> None:
         """Search the frames up to this one."""
-        options = self.options
-        count, shift = frames - self._frames, options.window_shift
-        begin = first_window_start(options) + self._frames * shift
+        constants, shift = self._constants, self._constants.shift
+        count = frames - self._frames
+        begin = constants.start + self._frames * shift
         if begin < 0:  # before the audio are zeros: let the first frames be laid out from the start
-            inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, options))
+            inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, constants))
         else:
             inner, norm = correlate(self._signal[begin - self._start :], count, self._laid)
-        ends = np.minimum(begin + shift * np.arange(count) + full_window(options), self._start + len(self._signal))
+        ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
         energy = self._mean_square(ends)
-        searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), options)
-        for local in local_costs(searched, options):
+        searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), constants)
+        for local in local_costs(searched, constants):
             self._costs, predecessors, best = self._search.step(self._costs, local[None])
             self._predecessors.append(predecessors[0])
             self._best = int(best[0])
@@ -192,7 +190,7 @@ class Tracker:
 
     def _let_go(self) -> None:
         """Let go of audio that no coming frame looks at."""
-        start = max(first_window_start(self.options) + self._frames * self.options.window_shift, self._start)
+        start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         gone = self._signal[: start - self._start].astype(np.float64)
         self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
         self._signal = self._signal[len(gone) :]
@@ -215,7 +213,7 @@ class Tracker:
         for frame in range(len(path) - 1, -1, -1):
             path[frame] = state
             state = int(self._predecessors[frame][state])
-        features: Samples = path_features(self._correlation[:count], path[:count], self.options)
+        features: Samples = path_features(self._correlation[:count], path[:count], self._constants)
         self._correlation, self._predecessors = self._correlation[count:], self._predecessors[count:]
         return features
 
@@ -223,15 +221,11 @@ class Tracker:
 class Resampler:
     """:func:`~kaldi_compat.pitch_nccf.downsampled` on audio in pieces."""
 
-    def __init__(self, options: PitchOptions) -> None:
-        self.options = options
-        rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
-        first, weights = period_filters(
-            rate_in, rate_out, as_float32(options.lowpass_cutoff), options.lowpass_filter_width
-        )
-        self._period, self._phases = rate_in // math.gcd(rate_in, rate_out), len(weights)
+    def __init__(self, constants: PitchConstants) -> None:
+        self._constants = constants
+        self._phases = constants.filters.shape[1]
         # whole periods that the filters reach back over
-        self._reach = -(first // self._period)
+        self._reach = -(constants.first_tap // constants.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
         self._from = 0
         self._came = self._given = 0  # samples in, samples out
@@ -240,13 +234,13 @@ class Resampler:
         """Take more audio, and give the resampled audio that it decides."""
         self._kept = np.concatenate((self._kept, samples))
         self._came += len(samples)
-        until = samples_out(self._came, self.options, finished=finished)
+        until = samples_out(self._came, self._constants, finished=finished)
         if until <= self._given:
             return self._kept[:0]
         offset = self._from * self._phases
-        resampled = downsampled(self._kept, self.options)[self._given - offset : until - offset]
+        resampled = downsampled(self._kept, self._constants)[self._given - offset : until - offset]
         self._given = until
         keep_from = max(until // self._phases - self._reach, self._from)
-        self._kept = self._kept[(keep_from - self._from) * self._period :]
+        self._kept = self._kept[(keep_from - self._from) * self._constants.period :]
         self._from = keep_from
         return resampled

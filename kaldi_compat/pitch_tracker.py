@@ -13,8 +13,9 @@ import numpy.typing as npt
 from kaldi_compat.arrays import astype
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import PitchOptions
-from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf, step_factor
-from kaldi_compat.pitch_nccf import Lags, correlate, downsampled, nccf
+from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf
+from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_schedule import Schedule
 from kaldi_compat.pitch_viterbi import Lattice, Search, States
 
@@ -48,25 +49,26 @@ class Analysis:
         """The analysis of ``(samples,)`` audio."""
         if samples.ndim != 1:
             raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
-        schedule = Schedule.of(len(samples), options)
+        constants = PitchConstants.of(options)
+        schedule = Schedule.of(len(samples), constants)
         if schedule.frames == 0:
-            none = np.zeros((0, len(Lags.of(options).weights)), np.float32)
+            none = np.zeros((0, len(constants.weights)), np.float32)
             return cls(schedule, none, none, none)
-        signal = downsampled(astype(samples, np.float64 if samples.dtype == np.float64 else np.float32), options)
+        signal = downsampled(astype(samples, np.float64 if samples.dtype == np.float64 else np.float32), constants)
         if not np.isfinite(signal).all():
             raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
-        inner, norm = correlate(signal, schedule.frames, options)
+        inner, norm = correlate(signal, len(schedule.samples), constants)
         energy = mean_square(signal, schedule.samples)
-        better = mean_square(signal, np.array([schedule.recompute_samples]))
-        again = np.arange(schedule.frames) < schedule.recomputed
-        searched = first_searched = search_nccf(inner, norm, energy, better, again, options)
+        better = mean_square(signal, schedule.recompute_samples[None])
+        again = np.arange(len(schedule.samples)) < schedule.recomputed
+        searched = first_searched = search_nccf(inner, norm, energy, better, again, constants)
         if options.simulate_first_pass_online:
-            first_searched = search_nccf(inner, norm, energy, better, np.zeros_like(again), options)
+            first_searched = search_nccf(inner, norm, energy, better, np.zeros_like(again), constants)
         return cls(schedule, searched, first_searched, nccf(inner, norm, 0.0))
 
     def features(self, path: npt.NDArray[np.integer[Any]], options: PitchOptions, first: int = 0) -> Floats:
         """(NCCF, pitch) of the frames from ``first`` on along a path of states: ``(frames, 2)``."""
-        return path_features(self.correlation[first : first + len(path)], path, options)
+        return path_features(self.correlation[first : first + len(path)], path, PitchConstants.of(options))
 
 
 def track_pitch(samples: npt.NDArray[Any], options: PitchOptions | None = None) -> Floats:
@@ -130,7 +132,8 @@ def track_pitches(
 def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[tuple[Key, Floats]]:
     """The second half of :func:`track_pitches`: what there is to know of each utterance gives its features."""
     entries = _entries(analyses, options)
-    search = Search(len(Lags.of(options).seconds), step_factor(options), _ROWS)
+    constants = PitchConstants.of(options)
+    search = Search(constants.states, constants.step, _ROWS)
     costs = np.zeros((0, search.states), np.float32)
     rows: list[_Entry[Key]] = []
     in_order: deque[_Entry[Key]] = deque()
@@ -151,7 +154,7 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
                     rows.append(entry)
         if rows:
             costs = np.concatenate((costs, np.zeros((len(rows) - len(costs), search.states), np.float32)))
-            costs = _search_block(rows, search, costs, options)
+            costs = _search_block(rows, search, costs, constants)
             going_on = np.array([entry.searched < entry.frames for entry in rows])
             for entry, goes_on in zip(rows, going_on, strict=True):
                 if not goes_on:
@@ -165,9 +168,9 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
 
 
 def _entries(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[_Entry[Key]]:
-    states = len(Lags.of(options).seconds)
+    states = PitchConstants.of(options).states
     for key, analysis in analyses:
-        frames = analysis.schedule.frames
+        frames = int(analysis.schedule.frames)
         entry = _Entry(key, analysis, frames, Lattice(frames, states))
         if frames == 0:
             entry.finish(options)
@@ -179,11 +182,11 @@ def _has_room(rows: list[_Entry[Key]], waiting: int) -> bool:
     return at_once < _FRAMES_AT_ONCE and waiting - at_once < _FRAMES_WAITING
 
 
-def _search_block(rows: list[_Entry[Key]], search: Search, costs: Floats, options: PitchOptions) -> Floats:
+def _search_block(rows: list[_Entry[Key]], search: Search, costs: Floats, constants: PitchConstants) -> Floats:
     """Search all rows as many frames on as all of them have, and give the costs at the last of these."""
     frames = min(_BLOCK, *(entry.frames - entry.searched for entry in rows))
     parts = [entry.analysis.searched[entry.searched : entry.searched + frames] for entry in rows if entry.analysis]
-    local = local_costs(np.stack(parts, 1), options)
+    local = local_costs(np.stack(parts, 1), constants)
     predecessors = np.empty(local.shape, np.int16)
     best = np.empty(local.shape[:2], np.int16)
     for frame in range(frames):
@@ -195,10 +198,11 @@ def _search_block(rows: list[_Entry[Key]], search: Search, costs: Floats, option
 
 def lattice_of(searched: Floats, options: PitchOptions) -> Lattice:
     """The whole search of one utterance: ``(frames, lags)`` correlation with ballast."""
-    search = Search(len(Lags.of(options).seconds), step_factor(options), 1)
+    constants = PitchConstants.of(options)
+    search = Search(constants.states, constants.step, 1)
     lattice = Lattice(len(searched), search.states)
     costs = np.zeros((1, search.states), np.float32)
-    for frame, local in enumerate(local_costs(searched, options)):
+    for frame, local in enumerate(local_costs(searched, constants)):
         costs, predecessors, best = search.step(costs, local[None])
         lattice.predecessors[frame], lattice.best[frame] = predecessors[0], best[0]
     return lattice

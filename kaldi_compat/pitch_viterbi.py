@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -254,40 +249,3 @@ class Lattice:
             if lowest == highest:
                 return latency
         return min(most, end)
-
-
-def cheapest_paths(local: torch.Tensor, factor: float, lengths: Any = None) -> torch.Tensor:
-    """States of the cheapest paths, for tensors on any device.
-
-    Every pair of states is compared, which a GPU does faster than it would find a hull.
-
-    Args:
-        local: ``(utterances, frames, states)`` local costs.
-        factor: cost of a step of one state.
-        lengths: ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
-
-    Returns:
-        ``(utterances, frames)``
-    """
-    import torch
-
-    utterances, frames, states = local.shape
-    costs = local.new_zeros((utterances, states))
-    place = torch.arange(states, device=local.device)
-    step = ((place[:, None] - place) ** 2).to(local.dtype) * factor
-    back, best = [], []
-    for frame in range(frames):
-        cheapest = (costs[:, None, :] + step).min(-1)
-        costs = cheapest.values + local[:, frame]
-        lowest = costs.min(-1)
-        costs = costs - lowest.values[:, None]
-        back.append(cheapest.indices)
-        best.append(lowest.indices)
-    last = torch.as_tensor(frames if lengths is None else lengths, device=local.device).expand(utterances) - 1
-    state = torch.zeros(utterances, dtype=torch.long, device=local.device)
-    path = []
-    for frame in range(frames - 1, -1, -1):
-        state = torch.where(last == frame, best[frame], state)
-        path.append(state)
-        state = back[frame].gather(-1, state[:, None])[:, 0]
-    return torch.stack(path[::-1], -1) if path else state.new_zeros((utterances, 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +46,8 @@ def period_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -
     return first, windowed_sinc(times, cutoff, num_zeros) / np.float32(rate_in)
 
 
-def num_resampled(num_samples: int, rate_in: int, rate_out: int) -> int:
-    """How many samples at ``rate_out`` begin within ``num_samples`` at ``rate_in``.
+def num_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
+    """How many samples at ``rate_out`` begin within ``num_samples`` at ``rate_in``: an integer, or an array of them.
 
     >>> num_resampled(16001, 16000, 8000)
     8001

@@ -17,11 +17,12 @@ from hypothesis.extra.numpy import arrays
 from reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
 from kaldi_compat import AudioError, OptionError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.pitch_nccf import Lags
+from kaldi_compat.pitch_constants import Lags, PitchConstants
 from kaldi_compat.pitch_online import first_pass_pitch
+from kaldi_compat.pitch_paths import cheapest_paths
 from kaldi_compat.pitch_schedule import Schedule
 from kaldi_compat.pitch_tracker import Analysis, track_pitches
-from kaldi_compat.pitch_viterbi import PredecessorSearch, Search, cheapest_paths
+from kaldi_compat.pitch_viterbi import PredecessorSearch, Search
 
 TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
 
@@ -193,7 +194,8 @@ def test_more_utterances_than_are_searched_at_once_come_in_order() -> None:
     utterances = [rng.normal(0, 1000, length).astype(np.float32) for length in lengths]
     tracks = list(track_pitches(enumerate(utterances), PitchOptions()))
     assert [key for key, _ in tracks] == list(range(len(lengths)))
-    assert [len(track) for _, track in tracks] == [Schedule.of(length, PitchOptions()).frames for length in lengths]
+    constants = PitchConstants.of(PitchOptions())
+    assert [len(track) for _, track in tracks] == [Schedule.of(length, constants).frames for length in lengths]
 
 
 def test_what_was_read_before_an_error_comes_out() -> None:
@@ -233,13 +235,13 @@ def test_a_schedule_takes_each_frame_once(
     options = PitchOptions(
         frames_per_chunk=chunk, snip_edges=snip_edges, nccf_ballast_online=online, recompute_frame=recompute
     )
-    schedule = Schedule.of(samples, options)
+    schedule = Schedule.of(samples, PitchConstants.of(options))
     assert len(schedule.samples) == schedule.frames
     assert (np.diff(schedule.frames_ready) >= 0).all()
     assert (np.diff(schedule.samples) >= 0).all()
     resampled = -(-samples // 4)
     assert (schedule.samples <= resampled).all()
-    whole = Schedule.of(samples, PitchOptions(snip_edges=snip_edges))
+    whole = Schedule.of(samples, PitchConstants.of(PitchOptions(snip_edges=snip_edges)))
     assert schedule.frames == whole.frames
     if snip_edges:
         assert schedule.frames == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
