@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import dump_data
@@ -15,6 +17,7 @@ import pytest
 from dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
 
 import io_ark
+from kaldi_compat.dump import finish
 from kaldi_compat.dump.finish import link_to_storage
 from kaldi_compat.dump.lock import lock_alone, lock_with_others
 from kaldi_compat.programs import compute_cmvn_stats, compute_fbank_feats, copy_feats, extract_segments
@@ -167,14 +170,27 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
     ]
 
 
-def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path) -> None:
+SPEAKERS = {
+    "sorted": lambda number: f"s{number // 3}",
+    "mixed": lambda number: f"s{number % 4}",  # no speaker's utterances are neighbours
+    "backwards": lambda number: f"s{9 - number // 3}",
+}
+
+
+@pytest.mark.parametrize("order", [*SPEAKERS, "no utt2spk"])
+def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path, order: str) -> None:
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    utt2spk = [f"{key} {SPEAKERS.get(order, lambda _, key=key: key)(i)}\n" for i, key in enumerate(keys)]
+    (data / "utt2spk").write_text("".join(utt2spk))
+    if order not in SPEAKERS:
+        (data / "utt2spk").unlink()
     assert dump(data, "--cmvn=speaker,global", "--shard-utterances=5") == 0
     speakers = tmp_path / "spk2utt"
     lines: dict[str, list[str]] = {}
-    for line in (data / "utt2spk").read_text().splitlines():
+    for line in utt2spk:
         utterance, speaker = line.split()
         lines.setdefault(speaker, []).append(utterance)
-    speakers.write_text("".join(f"{speaker} {' '.join(members)}\n" for speaker, members in lines.items()))
+    speakers.write_text("".join(f"{speaker} {' '.join(members)}\n" for speaker, members in sorted(lines.items())))
     source = f"scp:{data}/feats.scp"
     assert compute_cmvn_stats.main([f"--spk2utt=ark:{speakers}", source, f"ark:{tmp_path}/cmvn.ark"]) == 0
     assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
@@ -187,6 +203,26 @@ def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Pat
         np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
     total = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
     np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
+    assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
+    assert not list(data.glob("**/*unfinished*"))
+
+
+def test_statistics_that_cannot_be_written_leave_the_old_ones(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dump(data, "--cmvn=speaker") == 0
+    paths = [data / "cmvn.scp", data / "data" / "cmvn_train.ark", data / "data" / "cmvn_train.scp"]
+    before = [path.read_bytes() for path in paths]
+
+    def full_disk(runs: object) -> Iterator[tuple[str, np.ndarray]]:
+        yield "one", np.zeros((2, 24))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(finish, "by_speaker", full_disk)
+    assert dump(data, "--cmvn=speaker", "--resume") == 255
+    assert "No space left" in capsys.readouterr().err
+    assert [path.read_bytes() for path in paths] == before
+    assert not list(data.glob("**/*unfinished*"))
 
 
 def test_cmvn_by_speaker_may_be_asked_for_when_going_on(data: Path, tmp_path: Path) -> None:

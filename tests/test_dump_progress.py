@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 def test_counts_of_archives_add_up_and_are_taken_back() -> None:
     before = Manifest(1, utterances=[("a", 10, 1800.0), ("b", 10, 1800.0)], failures=[("c", "broken")])
-    monitor = Monitor(10, done=[before], stream=io.StringIO())
+    monitor = Monitor(10, done={before.shard: before.counts}, stream=io.StringIO())
     monitor.progress(2, 3, 7200.0, 1)
     assert (monitor.utterances, monitor.seconds, monitor.failures) == (6, 10800.0, 2)
     monitor.lost(2)

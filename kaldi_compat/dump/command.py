@@ -17,7 +17,7 @@ from kaldi_compat.dump.compute import program_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
-from kaldi_compat.dump.local import manifests, run_local
+from kaldi_compat.dump.local import complete, run_local
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
 from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -89,15 +89,15 @@ def dump(job: Job) -> int:
     job = with_speeds(job)
     number, parts = job.options.part
     with planned(job) as plan:
-        complete = manifests(job, plan)
         mine = plan.part(number, parts)
-        before = [complete[shard.number] for shard in mine if shard.number in complete]
+        done = complete(job, plan)
+        before = {shard.number: done[shard.number] for shard in mine if shard.number in done}
         monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
         try:
-            _engine(job)(job, plan, [shard for shard in mine if shard.number not in complete], monitor)
+            _engine(job)(job, plan, [shard for shard in mine if shard.number not in before], monitor)
         finally:
             monitor.close()
-        missing = len(plan.shards) - len(manifests(job, plan))
+        missing = len(plan.shards) - len(complete(job, plan))
         if missing:
             return _say(f"part {number} of {parts} is done; {missing} archives are left to other parts", 0)
         outcome = finish(job, plan)

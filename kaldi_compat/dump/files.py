@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import io_ark
+from io_ark.errors import ArkError
 
 TEMPORARY = ".unfinished-"
 
@@ -52,25 +53,46 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
-def write_whole_table(kind: str, path: Path, entries: Iterable[tuple[str, Any]], *, text: bool = False) -> None:
-    """Write a table, whole or not at all.
+class WholeTable:
+    """A table to write, which takes its name only when :meth:`finish` has all of it on the disk.
 
     Args:
         kind: what the objects are, as ``io_ark`` calls it.
         path: the archive.
-        entries: keys and objects.
         text: write text.
     """
-    temporary = temporary_name(path)
-    try:
-        with io_ark.Writer[Any](kind, f"ark,t:{temporary}" if text else f"ark:{temporary}") as writer:
-            for key, value in entries:
-                writer[key] = value
-        with open(temporary, "rb") as file:
+
+    def __init__(self, kind: str, path: Path, *, text: bool = False) -> None:
+        self.path = path
+        self.temporary = temporary_name(path)
+        self._writer = io_ark.Writer[Any](kind, f"ark,t:{self.temporary}" if text else f"ark:{self.temporary}")
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._writer[key] = value
+
+    def finish(self) -> None:
+        """Give the table its name."""
+        self._writer.close()
+        with open(self.temporary, "rb") as file:
             os.fsync(file.fileno())
-        put_in_place(temporary, path)
+        put_in_place(self.temporary, self.path)
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        with contextlib.suppress(OSError, ArkError):  # what could not be written is not wanted any more
+            self._writer.close()
+        self.temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_table(kind: str, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
+    """A :class:`WholeTable` that is finished at the end, or abandoned after an error."""
+    table = WholeTable(kind, path, text=text)
+    try:
+        yield table
+        table.finish()
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        table.abandon()
         raise
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-import io_ark
+from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import whole_file, write_whole, write_whole_table
+from kaldi_compat.dump.files import whole_file, whole_table, write_whole
 from kaldi_compat.dump.job import PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
@@ -93,11 +96,13 @@ def finish(job: Job, plan: Plan) -> Outcome:
     layout = job.layout
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
     if job.options.write_utt2num_frames:
-        frames = ((key, count) for key, count, _ in _utterances(layout, plan))
-        write_whole_table("int", layout.in_data("utt2num_frames"), frames, text=True)
+        with whole_table("int", layout.in_data("utt2num_frames"), text=True) as table:
+            for key, frames, _ in _utterances(layout, plan):
+                table[key] = frames
     if job.options.write_utt2dur:
-        durations = ((key, seconds) for key, _, seconds in _utterances(layout, plan))
-        write_whole_table("double", layout.in_data("utt2dur"), durations, text=True)
+        with whole_table("double", layout.in_data("utt2dur"), text=True) as table:
+            for key, _, seconds in _utterances(layout, plan):
+                table[key] = seconds
     confs = job.confs()
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
     layout.in_data("conf").mkdir(exist_ok=True)
@@ -105,7 +110,7 @@ def finish(job: Job, plan: Plan) -> Outcome:
     for name, path in [(name, path) for name, path in confs.items() if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name
         if not (target.exists() and target.samefile(path)):
-            shutil.copyfile(path, target)
+            _concatenate([path], target)
     if job.options.cmvn_levels:
         write_cmvn(job, plan)
     outcome = outcome_of(job, plan)
@@ -177,21 +182,53 @@ def write_cmvn(job: Job, plan: Plan) -> None:
         DumpError: an archive was made without statistics.
     """
     layout = job.layout
-    by_speaker: dict[str, Stats] = {}
-    total: Stats | None = None
-    for path in (layout.stats(shard.number) for shard in plan.shards):
+    numbers = [shard.number for shard in plan.shards]
+    for path in map(layout.stats, numbers):
         if not path.is_file():
             raise DumpError(f"{path} is missing: the archive was made without --cmvn; start again without --resume")
-    for speaker, stats in read_stats(layout, (shard.number for shard in plan.shards)):
-        total = stats if total is None else total + stats
-        if "speaker" in job.options.cmvn_levels:
-            by_speaker[speaker] = by_speaker[speaker] + stats if speaker in by_speaker else stats
+    runs = partial(read_stats, layout, numbers)
+    matrix = codec("double-matrix")
     if "speaker" in job.options.cmvn_levels:
         archive = layout.archives / f"cmvn_{layout.name}.ark"
         script = archive.with_suffix(".scp")
-        with io_ark.Writer[Stats]("double-matrix", f"ark,scp:{archive},{script}") as writer:
-            for speaker in sorted(by_speaker, key=lambda name: name.encode("utf-8", "surrogateescape")):
-                writer[speaker] = by_speaker[speaker]
-        shutil.copyfile(script, layout.in_data("cmvn.scp"))
-    if "global" in job.options.cmvn_levels and total is not None:
-        io_ark.write_object("double-matrix", str(layout.in_data("cmvn.ark")), total)
+        with whole_file(script) as lines, whole_file(archive) as file:
+            for speaker, stats in by_speaker(runs):
+                file.write(_in_bytes(f"{speaker} "))
+                lines.write(_in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
+                matrix.write(file, stats, binary=True)
+        _concatenate([script], layout.in_data("cmvn.scp"))
+    if "global" in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
+        with whole_file(layout.in_data("cmvn.ark")) as file:
+            matrix.write(file, total, binary=True)
+
+
+def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tuple[str, Stats]]:
+    """Each speaker's sum, in the order of ``LC_ALL=C sort``.
+
+    Where the runs come in that order, as those of sorted lists do, one sum is held at a time; else one a speaker.
+
+    Args:
+        runs: gives speakers and statistics, from the start each time it is called.
+    """
+    if all(_in_bytes(one) <= _in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
+        for speaker, members in groupby(runs(), itemgetter(0)):
+            if (total := summed(stats for _, stats in members)) is not None:
+                yield speaker, total
+        return
+    totals: dict[str, Stats] = {}
+    for speaker, stats in runs():
+        totals[speaker] = totals[speaker] + stats if speaker in totals else stats
+    for speaker in sorted(totals, key=_in_bytes):
+        yield speaker, totals[speaker]
+
+
+def summed(stats: Iterable[Stats]) -> Stats | None:
+    """The sum of statistics; None of none."""
+    total: Stats | None = None
+    for each in stats:
+        total = each if total is None else total + each
+    return total
+
+
+def _in_bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

@@ -20,7 +20,7 @@ from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.write import Manifest, clear_unfinished, read_manifest
+from kaldi_compat.dump.write import Counts, clear_unfinished, read_manifest
 from kaldi_compat.errors import KaldiCompatError
 
 TRIES = 3
@@ -196,7 +196,7 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
     return report
 
 
-def manifests(job: Job, plan: Plan) -> dict[int, Manifest]:
-    """The manifests of the archives that are complete."""
+def complete(job: Job, plan: Plan) -> dict[int, Counts]:
+    """What was done of each archive that is complete, by its number."""
     found = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
-    return {number: manifest for number, manifest in found if manifest is not None}
+    return {number: manifest.counts for number, manifest in found if manifest is not None}

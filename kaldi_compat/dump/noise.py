@@ -39,7 +39,15 @@ class UtteranceNoise(KaldiRandom):
     def __init__(self, seed: int, key: str) -> None:
         self.state = utterance_state(seed, key)
         self.frames = 0
-        super().__init__(self.state & 0x7FFFFFFF)
+        self.seed = self.state & 0x7FFFFFFF
+        self._seeded = False  # which takes long beside a short utterance's features, and few need it
+
+    def draws(self, count: int) -> npt.NDArray[np.int32]:
+        """The next values of the utterance's ``rand()``."""
+        if not self._seeded:
+            self._seeded = True
+            self.srand(self.seed)
+        return super().draws(count)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """States for the noise of the utterance's next frames."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from kaldi_compat.dump.errors import TooManyFailuresError
-from kaldi_compat.dump.write import Manifest
+from kaldi_compat.dump.write import Counts, Manifest
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
@@ -21,18 +22,22 @@ class Monitor:
     Args:
         total: utterances to be done.
         max_failures: more of them stop the job; -1 is no limit.
-        done: archives that were complete before.
+        done: what was done before of the archives that are complete, by their numbers.
         stream: where to show it.
     """
 
     def __init__(
-        self, total: int, max_failures: int = -1, done: list[Manifest] | None = None, stream: TextIO | None = None
+        self,
+        total: int,
+        max_failures: int = -1,
+        done: Mapping[int, Counts] | None = None,
+        stream: TextIO | None = None,
     ):
         self.total = total
         self.max_failures = max_failures
         self.stream = sys.stderr if stream is None else stream
         self.start = time.monotonic()
-        self._counts = {each.shard: _counts_of(each) for each in done or []}
+        self._counts = dict(done or {})
         self._before = self.seconds
         self._shown = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
@@ -80,7 +85,7 @@ class Monitor:
 
     def done(self, manifest: Manifest) -> None:
         """Note that an archive is complete."""
-        self.progress(manifest.shard, *_counts_of(manifest))
+        self.progress(manifest.shard, *manifest.counts)
 
     def lost(self, shard: int) -> None:
         """Note that what was done of an archive has to be done again."""
@@ -113,10 +118,6 @@ class Monitor:
         self._shown = time.monotonic()
         with contextlib.suppress(OSError):  # nobody reads it any more
             print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
-
-
-def _counts_of(manifest: Manifest) -> tuple[int, float, int]:
-    return len(manifest.utterances) + len(manifest.failures), manifest.seconds, len(manifest.failures)
 
 
 def _clock(seconds: float) -> str:

@@ -17,7 +17,7 @@ import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.cmvn import mean_and_variance
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finish import Outcome
+from kaldi_compat.dump.finish import Outcome, summed
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -108,10 +108,7 @@ def _frames_and_seconds(job: Job, plan: Plan) -> Iterable[tuple[int, float]]:
 
 def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
     """CMVN statistics over all archives that were made with them; None if none was."""
-    total = None
-    for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)):
-        total = stats if total is None else total + stats
-    return total
+    return summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
 
 
 def pictures(job: Job) -> Iterable[str]:

@@ -17,17 +17,13 @@ import numpy.typing as npt
 import io_ark
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import (
-    put_in_place,
-    remove_unfinished,
-    temporary_name,
-    write_whole,
-    write_whole_table,
-)
+from kaldi_compat.dump.files import WholeTable, put_in_place, remove_unfinished, temporary_name, write_whole
 from kaldi_compat.dump.job import Layout
 from kaldi_compat.dump.read import Failure
 
 Stats = npt.NDArray[np.float64]
+# Utterances that are done, seconds of their audio, and those that failed (which the first number counts too).
+Counts = tuple[int, float, int]
 PIECE = 1 << 20
 
 
@@ -56,6 +52,11 @@ class Manifest:
         """Seconds of audio that there are features of."""
         return sum(duration for _, _, duration in self.utterances)
 
+    @property
+    def counts(self) -> Counts:
+        """How much was done."""
+        return len(self.utterances) + len(self.failures), self.seconds, len(self.failures)
+
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
     """The manifest of an archive that is complete; None if it is not, or its files are not those that were written."""
@@ -82,7 +83,6 @@ class ArchiveWriter:
         self.layout = layout
         self.shard = shard
         self.speakers = speakers or {}
-        self.stats: dict[str, Stats] | None = {} if wants_stats else None
         self.manifest = Manifest(shard)
         self.offsets: list[int] = []
         self._size = 0
@@ -93,6 +93,7 @@ class ArchiveWriter:
             layout.manifest(shard).unlink(missing_ok=True)
             self.temporary = temporary_name(layout.archive(shard))
             self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in finish or abandon
+        self._stats = StatsWriter(layout.stats(shard)) if wants_stats else None
 
     def add(self, entry: Encoded | Failure) -> None:
         """Write the next utterance, or note that there is none."""
@@ -103,10 +104,8 @@ class ArchiveWriter:
         self.offsets.append(self._size)
         self._write(entry.data)
         self.manifest.utterances.append((entry.key, entry.frames, entry.duration))
-        if self.stats is not None and entry.stats is not None:
-            speaker = self.speakers.get(entry.key) or entry.key
-            before = self.stats.get(speaker)
-            self.stats[speaker] = entry.stats if before is None else before + entry.stats
+        if self._stats and entry.stats is not None:
+            self._stats.add(self.speakers.get(entry.key) or entry.key, entry.stats)
 
     def _write(self, data: bytes) -> None:
         with writing(self.layout.archive(self.shard)):
@@ -132,8 +131,8 @@ class ArchiveWriter:
         put_in_place(self.temporary, layout.archive(shard))
         keys = (key for key, _, _ in self.manifest.utterances)
         write_whole(layout.script(shard), script_text(keys, self.offsets, layout.archive(shard)))
-        if self.stats is not None:
-            write_whole_table("double-matrix", layout.stats(shard), self.stats.items())
+        if self._stats:
+            self._stats.finish()
         manifest = Manifest(shard, self._size, self._checksum, self.manifest.utterances, self.manifest.failures, work)
         write_whole(layout.manifest(shard), json.dumps(asdict(manifest)) + "\n")
         return manifest
@@ -143,6 +142,44 @@ class ArchiveWriter:
         with contextlib.suppress(OSError):  # what could not be written is not wanted any more
             self._file.close()
         self.temporary.unlink(missing_ok=True)
+        if self._stats:
+            self._stats.abandon()
+
+
+class StatsWriter:
+    """Writes the CMVN statistics of an archive: a sum for each run of utterances of one speaker.
+
+    Lists are sorted by speaker as a rule, so a speaker has one run; but no more than one sum is held in either case.
+
+    Args:
+        path: where they go.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._table = WholeTable("double-matrix", path)
+        self._run: tuple[str, Stats] | None = None
+
+    def add(self, speaker: str, stats: Stats) -> None:
+        """Count the next utterance."""
+        if self._run and self._run[0] == speaker:
+            self._run = speaker, self._run[1] + stats
+        else:
+            self._end_run()
+            self._run = speaker, stats
+
+    def _end_run(self) -> None:
+        if self._run:
+            speaker, stats = self._run
+            self._table[speaker] = stats
+
+    def finish(self) -> None:
+        """Give the statistics their name."""
+        self._end_run()
+        self._table.finish()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._table.abandon()
 
 
 @contextlib.contextmanager
@@ -179,7 +216,7 @@ def verify(path: Path, size: int, checksum: int) -> None:
 
 
 def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:
-    """Speakers and their statistics in each of these archives, as far as it was made with statistics."""
+    """Speakers and their statistics, run by run, in each of these archives that was made with statistics."""
     for shard in shards:
         path = layout.stats(shard)
         if path.is_file():
