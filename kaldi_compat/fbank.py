@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import mel as steps
+from kaldi_compat.arrays import is_followed
 from kaldi_compat.feature import MelFeature
 from kaldi_compat.frames import EPSILON
 from kaldi_compat.options import FbankOptions
@@ -33,7 +34,7 @@ class Fbank(MelFeature):
 
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """Mel sums of the power spectrum, or of the magnitudes."""
-        power = steps.power_spectrum(spectrum)
+        power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
         return self._mel_sums(power if self.options.use_power else steps.power(power, 0.5), mel)
 
     def is_delicate(self, energies: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from kaldi_compat.arrays import is_followed
 from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
-from kaldi_compat.mel import band_groups, matmul, mel_banks, mel_sums, power_spectrum
+from kaldi_compat.mel import in_groups, matmul, mel_banks, mel_sums, power_spectrum
 from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import FrameOptions, MelFeatureOptions, as_float32
 from kaldi_compat.random import KaldiRandom
@@ -67,7 +67,10 @@ class SpectralFeature(OptionedModule):
         raise NotImplementedError
 
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
-        """A subclass's first step: complex spectra (..., fft_bins) to energies (..., bands)."""
+        """A subclass's first step: complex spectra (..., fft_bins), which it may overwrite, to energies (..., bands).
+
+        Energies are those of the bands, or whatever else the features are made of.
+        """
         raise NotImplementedError
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
@@ -143,34 +146,34 @@ class SpectralFeature(OptionedModule):
         Returns:
             (..., dim).
         """
-        return self.features_of_energies(*self._energies_of_frames(frames, noise, mel, kaldi_order))
-
-    def _energies_of_frames(
-        self, frames: Tensor, noise: Tensor | None, mel: Tensor | None, kaldi_order: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
         spectrum, log_energy = self.spectrum_of_frames(frames, noise, kaldi_order)
-        return self.energies_of_spectrum(spectrum, mel), log_energy
+        return self.features_of_energies(self.energies_of_spectrum(spectrum, mel), log_energy)
 
     def spectrum_of_frames(
-        self, frames: Tensor, noise: Tensor | None = None, kaldi_order: bool = False
+        self, frames: Tensor, noise: Tensor | None = None, kaldi_order: bool = False, room: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The complex spectra (..., fft_bins) and, if they are asked for, the log energies (...) of frames."""
+        """The complex spectra (..., fft_bins) and, if they are asked for, the log energies (...) of frames.
+
+        ``room`` (..., points), zero past the frames' samples, is where the windowed frames are put; of use where many
+        blocks of frames come one after the other.
+        """
         options = self.options
         if noise is not None:
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - (steps.mean_in_kaldi_order(frames) if kaldi_order else frames.mean(-1, keepdim=True))
         log_energy = steps.log_energy(frames) if self._needs_energy(raw=True) else None
+        place = None if room is None else room[..., : self.size]
         if options.preemphasis_coefficient != 0:
-            frames = steps.preemphasize(frames, options.preemphasis_coefficient)
-        frames = frames * self.window.to(frames.dtype)
+            frames = steps.preemphasize(frames, options.preemphasis_coefficient, place)
+        frames = torch.mul(frames, self.window.to(frames.dtype), out=place)
         if self._needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
         points = self.points
         if kaldi_order:
             padded = nn.functional.pad(frames, (0, points - self.size))
             return torch.from_numpy(real_fft(padded.numpy())), log_energy
-        return torch.fft.rfft(frames, points), log_energy
+        return torch.fft.rfft(frames if room is None else room, points), log_energy
 
     def _needs_energy(self, raw: bool) -> bool:
         """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
@@ -252,23 +255,28 @@ class SpectralFeature(OptionedModule):
             return self.features_of_frames(frames, noise(everything), mel)
         _keep_freed_memory()
         at_once = BLOCK if self.options.dither else 2 * BLOCK  # noise takes as much room as all the rest
-        block = max(1, at_once * torch.get_num_threads() // max(1, rows))
-        parts = [(slice(None), slice(start, start + block)) for start in range(0, count, block)]
-        blocks = [self._energies_of_frames(frames[part], noise(part), mel) for part in parts]
-        energies = torch.cat([of_bands for of_bands, _ in blocks], 1)
-        log_energies = [of_frame for _, of_frame in blocks if of_frame is not None]
-        log_energy = torch.cat(log_energies, 1) if log_energies else None
+        block = min(count, max(1, at_once * torch.get_num_threads() // max(1, rows)))
+        room = frames.new_zeros(rows, block, self.points)
+        blocks, delicate = [], []
+        for start in range(0, count, block):
+            part = (slice(None), slice(start, start + block))
+            frames_here = frames[part]
+            spectrum, log_energy = self.spectrum_of_frames(
+                frames_here, noise(part), room=room[:, : frames_here.shape[1]]
+            )
+            energies = self.energies_of_spectrum(spectrum, mel)
+            delicate.append(self.is_delicate(energies))
+            blocks.append(self.features_of_energies(energies, log_energy))
+        features = torch.cat(blocks, 1)
         if repeatable and frames.dtype == torch.float32:
             # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
-            delicate = self.is_delicate(energies) | (self.points & (self.points - 1) != 0)
-            for row in delicate.any(-1).nonzero().flatten().tolist():
-                index = (row, delicate[row])
+            again = torch.cat(delicate, 1) | (self.points & (self.points - 1) != 0)
+            for row in again.any(-1).nonzero().flatten().tolist():
+                index = (row, again[row])
                 weights = mel if mel is None or mel.dim() == 2 else mel[row]
-                again = self._energies_of_frames(frames[index], noise(index, kaldi_order=True), weights, True)
-                energies[index] = again[0]
-                if log_energy is not None and again[1] is not None:
-                    log_energy[index] = again[1]
-        return self.features_of_energies(energies, log_energy)
+                noise_here = noise(index, kaldi_order=True)
+                features[index] = self.features_of_frames(frames[index], noise_here, weights, kaldi_order=True)
+        return features
 
     def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
@@ -299,23 +307,29 @@ class MelFeature(SpectralFeature):
     """A spectral feature on a mel filter bank."""
 
     options: MelFeatureOptions
-    mel: Tensor
+    filled_mel: Tensor
     relative: Tensor
 
     def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
         super().__init__(options, **changes)
-        self.constant("mel", self._mel_constant(1.0))
-        self._groups = band_groups(self.mel.numpy())
-        self.constant("relative", 1.0 / self.mel.sum(0))
+        weights = self._mel_constant(1.0)
+        filled, self._groups = in_groups(weights.numpy())
+        self.constant("filled_mel", torch.from_numpy(filled))
+        self.constant("relative", 1.0 / weights.sum(0))
+
+    @property
+    def mel(self) -> Tensor:
+        """The filter bank: (fft_bins, num_mel_bins)."""
+        return self.filled_mel[:, : self.options.num_mel_bins]
 
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """Mel energies (..., num_mel_bins) of the power spectrum."""
-        return self._mel_sums(power_spectrum(spectrum), mel)
+        return self._mel_sums(power_spectrum(spectrum, overwrite=not is_followed(spectrum)), mel)
 
     def _mel_sums(self, power: Tensor, mel: Tensor | None) -> Tensor:
         if mel is not None:
             return matmul(power, mel)
-        return mel_sums(power, self.mel.to(power.dtype), self._groups)
+        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)
 
     def is_delicate(self, energies: Tensor) -> Tensor:
         """Whether one band's mean power is too far below another's."""

@@ -88,10 +88,17 @@ def mean_in_kaldi_order(frames: Tensor) -> Tensor:
     return total.to(frames.dtype) / size
 
 
-def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
-    """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor."""
-    previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
-    return frames - coefficient * previous
+def preemphasize(frames: Tensor, coefficient: float, out: Tensor | None = None) -> Tensor:
+    """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor.
+
+    Without ``out``, of the frames' shape, the result is new.
+    """
+    scaled = coefficient * frames
+    if out is None:
+        return frames - torch.cat((scaled[..., :1], scaled[..., :-1]), -1)
+    torch.sub(frames[..., :1], scaled[..., :1], out=out[..., :1])
+    torch.sub(frames[..., 1:], scaled[..., :-1], out=out[..., 1:])
+    return out
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:

@@ -7,7 +7,6 @@ differences of nearly equal mel values, so the rounding decides the last digits 
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import math
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from kaldi_compat.options import MelFeatureOptions, require
 logger = logging.getLogger("kaldi_compat")
 
 F32 = np.float32
+# Bands in a group of the filter bank: as many as fill a vector register or two.
+GROUP = 16
 FloatArray = npt.NDArray[np.float32]
 
 
@@ -146,9 +147,10 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     return MelBanks(weights, inverse_mel_scale(center))
 
 
-def power_spectrum(spectrum: Tensor) -> Tensor:
-    """Squared magnitudes. Complex (..., fft_bins) -> real (..., fft_bins)."""
-    re, im = torch.view_as_real(spectrum).square().unbind(-1)
+def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
+    """Squared magnitudes. Complex (..., fft_bins) -> real (..., fft_bins); quicker if it may overwrite the spectrum."""
+    parts = torch.view_as_real(spectrum)
+    re, im = (parts.square_() if overwrite else parts.square()).unbind(-1)
     return re + im
 
 
@@ -180,31 +182,32 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return (a.double() @ b.double()).to(a.dtype)
 
 
-def band_groups(weights: FloatArray) -> list[tuple[slice, slice]]:
-    """Three groups of neighbouring bands, each with the FFT bins that its filters lie on.
-
-    A filter bank is mostly zeros: the groups have a third of the products, in matrices that are still large.
+def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
+    """A filter bank, which is mostly zeros, as groups of neighbouring bands: a few products of small, full matrices.
 
     Args:
         weights: ``(fft_bins, num_mel_bins)``.
 
     Returns:
-        For each group its FFT bins and its bands.
+        The weights with bands of zeros after them that fill the last group; and for each group the FFT bins that its
+        filters lie on, and its bands.
     """
-    num_bins = weights.shape[1]
-    cuts = [0, round(0.4 * num_bins), round(0.7 * num_bins), num_bins]
+    fft_bins, num_bins = weights.shape
+    filled = np.zeros((fft_bins, -(-num_bins // GROUP) * GROUP), F32)
+    filled[:, :num_bins] = weights
     groups = []
-    for first, last in itertools.pairwise(cuts):
-        used = np.flatnonzero(weights[:, first:last].any(1))
-        groups.append((slice(int(used[0]), int(used[-1]) + 1), slice(first, last)))
-    return groups
+    for first in range(0, num_bins, GROUP):
+        bands = slice(first, first + GROUP)
+        used = np.flatnonzero(filled[:, bands].any(1))
+        groups.append((slice(int(used[0]), int(used[-1]) + 1), bands))
+    return filled, groups
 
 
-def mel_sums(power: Tensor, weights: Tensor, groups: list[tuple[slice, slice]]) -> Tensor:
-    """``power @ weights``, by groups of bands where nothing but speed is asked for."""
+def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
+    """``power @ weights`` of what :func:`in_groups` made; by groups where nothing but speed is asked for."""
     if is_followed(power) or not _full_precision(power):
-        return matmul(power, weights)
-    return torch.cat([power[..., bins] @ weights[bins, bands] for bins, bands in groups], -1)
+        return matmul(power, filled[:, :num_bins])
+    return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
 
 
 def floored(log_energy: Tensor, energy_floor: float) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import mel as steps
+from kaldi_compat.arrays import is_followed
 from kaldi_compat.feature import SpectralFeature
 from kaldi_compat.frames import EPSILON
 from kaldi_compat.options import SpectrogramOptions
@@ -38,7 +39,7 @@ class Spectrogram(SpectralFeature):
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """The power spectrum, or the numbers of the FFT."""
         if not self.options.return_raw_fft:
-            return steps.power_spectrum(spectrum)
+            return steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
         ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
         between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
         return torch.cat((ends, between), -1)
