@@ -9,7 +9,7 @@ from typing import Any
 
 from io_ark import codecs
 from io_ark.codecs import Codec
-from io_ark.errors import ArkError
+from io_ark.errors import ArkError, PipeError
 from io_ark.ranges import extract_range
 from io_ark.source import FileSource, Source
 from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
@@ -109,7 +109,13 @@ class Loader:
                 self._paths.add(target.path)
             return self._codec.read(file.source(target.offset or 0))
         with open_input(target, pipes=self._pipes, files=self._files) as opened:
-            value = self._codec.read(opened.source)
+            try:
+                value = self._codec.read(opened.source)
+            except ArkError as error:
+                if (status := opened.close()) in (0, *_STOPPED_READING):
+                    raise
+                message = f"the command {describe_status(status)} ({error.message})"
+                raise PipeError(message, file=error.file) from error
             status = opened.close()
         # The object came whole; a command that ends because nobody reads on is none the worse for it.
         if status not in (0, *_STOPPED_READING):

@@ -457,3 +457,69 @@ def test_options_that_only_the_feature_can_refuse(data: Path, capsys: pytest.Cap
     assert dump(data, nj=2) == 255
     said = capsys.readouterr().err
     assert "high" in said and "internal" not in said and "Traceback" not in said
+
+
+def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
+    noisy = [f"{key} cat {path}; echo from {key} >&2 |\n" for key, path in lines]
+    noisy[7] = f"{lines[7][0]} echo broken >&2; exit 7 |\n"
+    (data / "wav.scp").write_text("".join(noisy))
+    assert dump(data, "--shard-utterances=3", nj=2) == 1
+    assert "from " not in capfd.readouterr().err
+    said = "".join((data / "log" / f"dump_fbank_train.{shard}.log").read_text() for shard in range(1, 5))
+    assert sorted(re.findall("^from (.*)$", said, re.M)) == [key for key, _ in lines if key != lines[7][0]]
+    assert "broken" in said
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert reason.startswith(lines[7][0]) and "ended with exit status 7" in reason
+
+
+def test_a_quiet_archive_has_no_log(data: Path) -> None:
+    assert dump(data, "--shard-utterances=3", nj=2) == 0
+    assert not list((data / "log").glob("*.log"))
+
+
+def test_the_log_says_why_there_were_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir())[:2]:
+        path.unlink()
+    assert dump(data, "--max-failures=1") == 255
+    assert "2 utterances failed" in capsys.readouterr().err
+    assert (data / "log" / "dump_fbank_train.1.log").read_text().count("No such file") == 2
+    assert dump(data, "--max-failures=2", "--resume") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--compress", "false"], ["--compress=false"], ["--no-compress"]])
+def test_booleans_as_kaldis_scripts_take_them(data: Path, arguments: list[str]) -> None:
+    assert dump(data, *arguments, "--write-utt2dur", "true", "--resume=false", "--write-utt2num-frames=false") == 0
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("spk2warp", "spk0 fast\n", "spk2warp:5: spk0"),
+        ("utt2warp", "u 1.0 2\n", "utt2warp"),
+        ("utt2spk", "", "utt2spk"),
+    ],
+)
+def test_bad_warps_touch_nothing(
+    data: Path, name: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data / "feats.scp").write_text("old\n")
+    if text:
+        (data / name).write_text(text)
+    else:  # what spk2warp cannot do without
+        (data / "spk2warp").write_text("spk0 1.0\n")
+        (data / name).unlink()
+    assert dump(data) == 255
+    said = capsys.readouterr().err
+    assert message in said and len(said.splitlines()) == 1
+    assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
+
+
+@pytest.mark.parametrize("name", ["log", "data"])
+def test_a_file_where_a_directory_is_wanted(data: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / name).write_text("")
+    assert dump(data) == 255
+    said = capsys.readouterr().err
+    assert f"{data / name} cannot be made a directory: File exists" in said and len(said.splitlines()) == 1

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
+from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line
 from kaldi_compat.dump.job import CPU, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.local import told
 from kaldi_compat.dump.plan import Plan, Shard
@@ -53,7 +53,7 @@ def _connect(ray: Any, address: str) -> None:
         # "local" starts a cluster of this machine alone.
         ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
     except (OSError, ValueError, RuntimeError) as error:
-        raise DumpError(f"no Ray cluster at --address={address}: {' '.join(str(error).split())}") from None
+        raise DumpError(f"no Ray cluster at --address={address}: {one_line(error)}") from None
 
 
 def _check_reachable(address: str) -> None:
@@ -102,7 +102,7 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
 
 
 def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return one_line(error)[:300]
 
 
 # One worker process makes many archives; what it needs for them is made once.
@@ -120,7 +120,7 @@ def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
     try:
         if name not in _runners:
             prepare_device(device, job.options.max_device_memory)
-            _runners[name] = ShardRunner(job, plan, device)
+            _runners[name] = ShardRunner(job, plan, device, owns_process=True)
         _runners[name](shard)
     except Exception as error:
         return str(told(error))

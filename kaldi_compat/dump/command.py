@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from io_ark.errors import ArkError
-from kaldi_compat.dump.compute import program_options
+from kaldi_compat.dump.compute import check_warps, program_options
 from kaldi_compat.dump.devices import devices_of
+from kaldi_compat.dump.errors import one_line
+from kaldi_compat.dump.files import make_directory
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
 from kaldi_compat.dump.local import complete, run_local
@@ -26,12 +28,13 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 
 FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
+TRUTHS = {"true": True, "false": False}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     parser = make_parser()
-    arguments = vars(parser.parse_args(argv))
+    arguments = vars(parser.parse_args(without_values(sys.argv[1:] if argv is None else argv)))
     arguments.pop("command")
     feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
     # What batch systems send before they kill means what ^C means.
@@ -43,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
     except (KaldiCompatError, ArkError, OSError) as error:
-        return _say(" ".join(str(error).split()), ERROR_STATUS)
+        return _say(one_line(error), ERROR_STATUS)
 
 
 def _say(message: str, status: int) -> int:
@@ -60,12 +63,13 @@ def make_parser() -> argparse.ArgumentParser:
         "dump",
         help="compute the features of a data directory",
         description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
+        usage="kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]",
     )
     dump_parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
     dump_parser.add_argument("data", help="data directory with wav.scp, and segments if need be")
     dump_parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
     dump_parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
-    for field in dataclasses.fields(DumpOptions):
+    for field in fields(DumpOptions):
         flag = "--" + field.name.replace("_", "-")
         default: Any = field.default
         shown = f"{meaning(field)} (default: {default!r})"
@@ -76,6 +80,27 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def without_values(arguments: Sequence[str]) -> list[str]:
+    """A command line whose booleans have their values in their names, as argparse wants it.
+
+    Kaldi's scripts take ``--compress true``, its programs ``--compress=true``.
+
+    >>> without_values(["--compress", "false", "--resume=true", "data", "--nj", "4"])
+    ['--no-compress', '--resume', 'data', '--nj', '4']
+    """
+    booleans = {"--" + field.name.replace("_", "-") for field in fields(DumpOptions) if isinstance(field.default, bool)}
+    rewritten: list[str] = []
+    for argument in arguments:
+        flag, _, value = argument.partition("=")
+        if argument in TRUTHS and rewritten and rewritten[-1] in booleans:
+            flag, value = rewritten.pop(), argument
+        if flag in booleans and value in TRUTHS:
+            rewritten.append(flag if TRUTHS[value] else flag.replace("--", "--no-", 1))
+        else:
+            rewritten.append(argument)
+    return rewritten
+
+
 def dump(job: Job) -> int:
     """Do a job, or go on with it, and return the exit status.
 
@@ -83,7 +108,9 @@ def dump(job: Job) -> int:
         DumpError: it cannot be started or cannot go on; archives that are complete stay.
     """
     check_inputs(job)
-    program_options(job)  # a configuration file that cannot be meant is refused before anything is touched
+    # What cannot be meant is refused before anything is touched.
+    program_options(job)
+    check_warps(job)
     if job.options.engine == "local":
         devices_of(job.options.device)
     job = with_speeds(job)
@@ -128,7 +155,7 @@ def with_speeds(job: Job) -> Job:
     # Directories that were not given follow the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = dataclasses.replace(job, layout=Layout.of(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
     goes_on = job.options.resume or job.options.shard
     if not (goes_on and changed.layout.plan.exists()):
         make_speed_directory(source, target, job.options.speed_factors)
@@ -139,7 +166,7 @@ def with_speeds(job: Job) -> Job:
 def planned(job: Job) -> Iterator[Plan]:
     """The plan, made or read, while nobody else works on the same archives except on other parts of the plan."""
     layout = job.layout
-    layout.log.mkdir(parents=True, exist_ok=True)
+    make_directory(layout.log)
     in_parts = bool(job.options.shard)
     lock = lock_with_others(layout.lock, layout.plan) if in_parts else lock_alone(layout.lock)
     try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from kaldi_compat.config import load_options
+from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.job import PITCH, PROCESS_CONF, Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
@@ -20,6 +23,8 @@ from kaldi_compat.options import PitchOptions, ProcessPitchOptions, require
 from kaldi_compat.programs.compute import Extractor, VtlnOptions, feature_options
 from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.objects import Matrix, duration_of
+
+BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ def computed(utterance: Utterance, features: Matrix | CompressedMatrix) -> Compu
 
 def failure(utterance: Utterance, reason: BaseException) -> Failure:
     """An utterance's failure to give a result."""
-    return Failure(utterance.index, utterance.key, " ".join(str(reason).split()) or type(reason).__name__)
+    return Failure(utterance.index, utterance.key, one_line(reason))
 
 
 def ready(results: list[Result]) -> Pending:
@@ -113,12 +118,22 @@ def program_options(job: Job) -> dict[str, Any]:
 
 def vtln_warps(job: Job, options: VtlnOptions) -> Any:
     """VTLN factors by utterance: from the file that Kaldi's scripts look for, else from where the options say."""
-    by_speaker, by_utterance = (job.layout.in_data(name) for name in ("spk2warp", "utt2warp"))
-    if by_speaker.is_file():
-        utt2spk = f"ark:{job.layout.in_data('utt2spk')}"
-        return io_ark.RandomAccessReader[float]("float", f"ark:{by_speaker}", utt2spk=utt2spk)
-    if by_utterance.is_file():
-        return io_ark.RandomAccessReader[float]("float", f"ark:{by_utterance}")
+    if path := warp_file(job):
+        utt2spk = f"ark:{job.layout.in_data('utt2spk')}" if path.name == BY_SPEAKER else ""
+        return io_ark.RandomAccessReader[float]("float", f"ark:{path}", utt2spk=utt2spk)
     if options.vtln_map:
         return io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
     return None
+
+
+def warp_file(job: Job) -> Path | None:
+    """The file of VTLN factors that Kaldi's scripts look for, if it is there."""
+    found = (job.layout.in_data(name) for name in (BY_SPEAKER, BY_UTTERANCE))
+    return next((path for path in found if path.is_file()), None)
+
+
+def check_warps(job: Job) -> None:
+    """Raise ArkError unless the VTLN factors can be read."""
+    if path := warp_file(job):
+        with io_ark.SequentialReader[float]("float", f"ark:{path}") as factors:
+            deque(factors, maxlen=0)

@@ -5,6 +5,13 @@ from __future__ import annotations
 from kaldi_compat.errors import KaldiCompatError
 
 
+def one_line(error: BaseException) -> str:
+    """What is wrong, in one line."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename2 or error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class DumpError(KaldiCompatError):
     """A dump that cannot be started, or cannot go on."""
 

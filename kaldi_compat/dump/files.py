@@ -11,8 +11,21 @@ from typing import IO, Any
 
 import io_ark
 from io_ark.errors import ArkError
+from kaldi_compat.dump.errors import DumpError
 
 TEMPORARY = ".unfinished-"
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it, unless it is there.
+
+    Raises:
+        DumpError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DumpError(f"{path} cannot be made a directory: {error.strerror}") from None
 
 
 def temporary_name(path: Path) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import whole_file, whole_table, write_whole
+from kaldi_compat.dump.files import make_directory, whole_file, whole_table, write_whole
 from kaldi_compat.dump.job import PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
@@ -56,11 +56,11 @@ class Outcome:
 def start_over(layout: Layout, plan: Plan) -> None:
     """Make room for new archives: directories, the links of ``<archives>/storage``, no traces of older dumps."""
     for directory in (layout.log, layout.archives):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
     features = layout.in_data("feats.scp")
     if features.is_file():
         backup = layout.in_data(".backup")
-        backup.mkdir(exist_ok=True)
+        make_directory(backup)
         features.replace(backup / "feats.scp")
     stem = layout.log_stem
     for pattern in (f"{stem}.*.json", f"{stem}.*.stats", f"{stem}.*.log", f"{stem}.failures"):
@@ -105,7 +105,7 @@ def finish(job: Job, plan: Plan) -> Outcome:
                 table[key] = seconds
     confs = job.confs()
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
-    layout.in_data("conf").mkdir(exist_ok=True)
+    make_directory(layout.in_data("conf"))
     # The script keeps no copy of how pitch is processed.
     for name, path in [(name, path) for name, path in confs.items() if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name

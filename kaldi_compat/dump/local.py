@@ -15,7 +15,7 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from kaldi_compat.dump.devices import devices_of, prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError
+from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -157,7 +157,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         prepare_device(device, job.options.max_device_memory)
-        runner = ShardRunner(job, plan, device)
+        runner = ShardRunner(job, plan, device, owns_process=True)
         while True:
             shard = tasks.recv()
             runner(shard, _reporter(tasks, shard))
@@ -174,7 +174,7 @@ def told(error: Exception) -> DumpError:
     if isinstance(error, DumpError):
         return error
     if isinstance(error, (KaldiCompatError, ArkError, OSError)):
-        return DumpError(" ".join(str(error).split()))
+        return DumpError(one_line(error))
     return WorkerError(f"internal error, please report it: {type(error).__name__}: {error}")
 
 

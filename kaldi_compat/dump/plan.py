@@ -108,7 +108,10 @@ def listing_of(job: Job) -> str:
 
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files are there."""
-    for path in (job.layout.in_data(SCRIPT), *job.confs().values()):
+    needed = [job.layout.in_data(SCRIPT), *job.confs().values()]
+    if job.layout.in_data("spk2warp").exists():
+        needed.append(job.layout.in_data("utt2spk"))
+    for path in needed:
         if not path.is_file():
             raise DumpError(f"{path} is missing: it is needed for {job.feature} features of {job.layout.data}")
 

@@ -80,7 +80,8 @@ class Monitor:
         self._show()
         if 0 <= self.max_failures < self.failures:
             raise TooManyFailuresError(
-                f"{self.failures} utterances failed, and max_failures is {self.max_failures}: see the log directory"
+                f"{self.failures} utterances failed, and max_failures is {self.max_failures}: "
+                "the .log files in the log directory say why"
             )
 
     def done(self, manifest: Manifest) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.script import Script, split_line
+from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
 from kaldi_compat.dump.speed import at_speed, split_speed
@@ -125,7 +126,7 @@ def read_task(task: Task, *, pipes: bool, native_speed: bool) -> Read:
     try:
         wave = read_audio(task.rxfilename, pipes=pipes, native_speed=native_speed)
     except (ArkError, KaldiCompatError, OSError) as error:
-        return [Failure(index, key, _one_line(error)) for index, key in task.wanted]
+        return [Failure(index, key, one_line(error)) for index, key in task.wanted]
     if task.whole:
         return [Utterance(*task.whole, wave)]
     return [_cut(wave, index, segment) for index, segment in task.segments]
@@ -135,11 +136,7 @@ def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Utterance | Fa
     try:
         return Utterance(index, segment.key, extract_segments.cut(recording, segment, extract_segments.Options()))
     except (Skip, AudioError) as reason:
-        return Failure(index, segment.key, _one_line(reason))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        return Failure(index, segment.key, one_line(reason))
 
 
 def read_audio(rxfilename: str, *, pipes: bool = True, native_speed: bool = False) -> io_ark.Wave:
@@ -180,7 +177,8 @@ def _read_with_soundfile(path: Path) -> io_ark.Wave:
     try:
         samples, rate = soundfile.read(str(path), dtype="int16", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
-        raise AudioError(f"{path} cannot be read as audio: {error}") from error
+        reason = str(error).rpartition(": ")[2] if path.stat().st_size else "it is empty"
+        raise AudioError(f"{path} cannot be read as audio: {reason}") from error
     return io_ark.Wave(float(rate), np.ascontiguousarray(samples.T))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,9 @@ from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_t
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
 from kaldi_compat.programs.pipeline import WriteBehind
 
+logger = logging.getLogger(__name__)
+
+STDERR = 2
 # What a shard reports while it is made: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
@@ -32,10 +36,12 @@ class ShardRunner:
         job: what is asked for.
         plan: which utterances go where.
         device: where to compute.
+        owns_process: whether standard error is this runner's own, so that what commands print there goes to the log.
     """
 
-    def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
+    def __init__(self, job: Job, plan: Plan, device: str = "cpu", *, owns_process: bool = False) -> None:
         self.job = job
+        self.owns_process = owns_process
         self.plan = plan
         self.compute = Computer(job, plan, device)
         self.wants_stats = bool(job.options.cmvn_levels or job.options.report)
@@ -50,7 +56,7 @@ class ShardRunner:
         Raises:
             OutputError: it cannot be written, or does not read back as it was written.
         """
-        with log_file(self.job.layout.messages(shard.number)):
+        with log_file(self.job.layout.messages(shard.number), takes_stderr=self.owns_process):
             writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
             try:
                 return self._make(shard, writer, report)
@@ -69,6 +75,7 @@ class ShardRunner:
                     count += 1
                     if isinstance(result, Failure):
                         failures += 1
+                        logger.warning("%s: %s", result.key, result.reason)
                     else:
                         seconds += result.duration
                     for entry in order.add(result.index, result):
@@ -151,17 +158,45 @@ class _QuietHandler(logging.FileHandler):
 
 
 @contextlib.contextmanager
-def log_file(path: Path) -> Iterator[None]:
-    """While this lasts, what our packages have to say goes to this file."""
-    handler = _QuietHandler(path, mode="w", delay=True)
+def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
+    """While this lasts, what our packages have to say goes to this file, which is there if anything was said.
+
+    Args:
+        path: the file.
+        takes_stderr: what this process and its commands print on standard error goes there too.
+    """
+    with contextlib.suppress(OSError):
+        path.unlink()
+    handler = _QuietHandler(path, mode="a", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     loggers = [logging.getLogger(name) for name in ("kaldi_compat", "io_ark")]
     for logger in loggers:
         logger.addHandler(handler)
     try:
-        yield
+        with stderr_to(path) if takes_stderr else contextlib.nullcontext():
+            yield
     finally:
         for logger in loggers:
             logger.removeHandler(handler)
         with contextlib.suppress(OSError):
             handler.close()
+
+
+@contextlib.contextmanager
+def stderr_to(path: Path) -> Iterator[None]:
+    """Append what goes to standard error to a file, which is removed if that was nothing; a full disk stops nothing."""
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    except OSError:
+        yield
+        return
+    before = os.dup(STDERR)
+    os.dup2(log, STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(before, STDERR)
+        os.close(before)
+        if os.fstat(log).st_size == 0:
+            path.unlink(missing_ok=True)
+        os.close(log)

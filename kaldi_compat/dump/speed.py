@@ -15,7 +15,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import write_whole
+from kaldi_compat.dump.files import make_directory, write_whole
 
 _FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
 _FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
@@ -90,7 +90,7 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory anew")
-    target.mkdir(parents=True, exist_ok=True)
+    make_directory(target)
     made = [_perturbed(source, factor) for factor in factors]
     for name in sorted(set().union(*made)):
         lines = sorted((line for files in made for line in files.get(name, ())), key=_order)
