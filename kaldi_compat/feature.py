@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat import frames as steps
+from kaldi_compat import kernels
 from kaldi_compat.arrays import is_followed
 from kaldi_compat.dither import kaldi_noise
 from kaldi_compat.errors import AudioError, OptionError
@@ -109,6 +110,8 @@ class SpectralFeature(OptionedModule):
         """
         if not isinstance(samples, Tensor):
             return self._forward_list(samples, vtln_warp, generator)
+        if samples.device.type == kernels.DEVICE_TYPE and kernels.serves(self, samples, lengths, vtln_warp):
+            return kernels.features(self, samples, lengths, vtln_warp)
         options = self.options
         samples = self._checked(samples, lengths)
         if lengths is not None and is_followed(samples):

@@ -1,0 +1,58 @@
+"""Power spectra to mel energies, or their logs, in one kernel.
+
+The filters of neighbouring bands lie on a short range of FFT bins: so bands are computed in groups, each by a product
+of matrices over its own range. All arithmetic is float32; there is no TF32.
+"""
+
+# What Triton compiles is a language of its own, which type checkers do not know.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+BANDS = 16  # in a group
+
+
+@triton.jit(do_not_specialize=["first_frame", "end_frame"])
+def bands_kernel(
+    power,
+    weights,
+    ranges,
+    out,
+    first_frame,
+    end_frame,
+    num_bands,
+    weights_row,
+    weights_column,
+    out_row,
+    floor,
+    ROW: tl.constexpr,
+    FRAMES: tl.constexpr,
+    BANDS: tl.constexpr,
+    BINS: tl.constexpr,
+    LOG: tl.constexpr,
+):
+    """Weighted sums of the power of frames, whose first row is that of first_frame."""
+    group = tl.program_id(1)
+    place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
+    inside = first_frame + place < end_frame
+    band = group * BANDS + tl.arange(0, BANDS)
+    first = tl.load(ranges + 2 * group)
+    end = tl.load(ranges + 2 * group + 1)
+    rows = power + (tl.where(inside, place, 0) * ROW)[:, None]
+    total = tl.zeros((FRAMES, BANDS), tl.float32)
+    for start in range(first, end, BINS):
+        k = start + tl.arange(0, BINS)
+        spectrum = tl.load(rows + k[None, :], mask=(k < end)[None, :], other=0.0)
+        filters = tl.load(
+            weights + k[:, None] * weights_row + band[None, :] * weights_column,
+            mask=(k < end)[:, None] & (band < num_bands)[None, :],
+            other=0.0,
+        )
+        total = tl.dot(spectrum, filters, total, input_precision="ieee")
+    if LOG:
+        total = tl.log(tl.maximum(total, floor))
+    to = out + (first_frame + place).to(tl.int64)[:, None] * out_row + band[None, :]
+    tl.store(to, total, mask=inside[:, None] & (band < num_bands)[None, :])

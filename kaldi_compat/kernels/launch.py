@@ -1,0 +1,156 @@
+"""Launches the kernels for a module's features."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.fbank import Fbank
+from kaldi_compat.feature import MelFeature, SpectralFeature
+from kaldi_compat.frames import EPSILON, num_frames
+from kaldi_compat.kernels import SHAPES
+from kaldi_compat.kernels.bands import BANDS, bands_kernel
+from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
+from kaldi_compat.mel import mel_banks
+
+# Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
+FRAMES_AT_ONCE = 1 << 18
+# What a program of each kernel works on. One warp: no barriers.
+LANES_IN_WARP = 32
+FRAMES_IN_PRODUCT, BINS_IN_PRODUCT = 64, 16
+
+
+def features_of(
+    module: SpectralFeature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Features of what :func:`kaldi_compat.kernels.serves`: as :meth:`SpectralFeature.forward` gives them."""
+    options: Any = module.options
+    if samples.dtype == torch.float32:
+        module._warn_of_scale(samples)
+    rows = samples.reshape(-1, samples.shape[-1])
+    rows = rows if rows.stride(-1) == 1 else rows.contiguous()
+    count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
+    mel = module.mel if isinstance(module, MelFeature) else None
+    if isinstance(module, MelFeature) and vtln_warp != 1:
+        mel = module._mel_constant(vtln_warp).to(samples.device)
+    width = module.points // 2 + 1 if mel is None else mel.shape[1]
+    energies = samples.new_empty((len(rows) * count, width), dtype=torch.float32)
+    with_energy = module._needs_energy(raw=True) or module._needs_energy(raw=False)
+    log_energy = energies.new_empty(len(energies)) if with_energy else None
+    # the plain filter bank's features are done with the logs
+    logs = isinstance(module, Fbank) and options.use_log_fbank and log_energy is None
+    with torch.cuda.device_of(samples):  # type: ignore[no-untyped-call]
+        for first in range(0, len(energies), FRAMES_AT_ONCE):
+            end = min(first + FRAMES_AT_ONCE, len(energies))
+            power = _power(module, rows, lengths, count, first, end, log_energy)
+            if mel is None:
+                energies[first:end] = power[:, :width]
+            else:
+                _bands(power, mel, _ranges(options, vtln_warp, samples.device), energies, first, end, logs)
+    features = energies if logs else module.features_of_energies(energies, log_energy)
+    features = features.reshape(*samples.shape[:-1], count, module.dim)
+    if lengths is None:
+        return features
+    counts = num_frames(lengths, module.size, module.shift, options.snip_edges)
+    valid = torch.arange(count, device=samples.device) < counts.unsqueeze(-1)
+    return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+
+
+def _power(
+    module: SpectralFeature,
+    rows: Tensor,
+    lengths: Tensor | None,
+    count: int,
+    first: int,
+    end: int,
+    log_energy: Tensor | None,
+) -> Tensor:
+    """The power (or magnitude) spectra of some of the frames, in rows with room behind them; sets the log energies."""
+    options: Any = module.options
+    a, lanes = SHAPES[module.points]
+    frames = max(1, LANES_IN_WARP // a)
+    # rows that start where memory is fetched from
+    power = torch.empty((end - first, module.points // 2 + 8), dtype=torch.float32, device=rows.device)
+    factors, bins = _tables(module.points, rows.device)
+    raw = module._needs_energy(raw=True)
+    power_kernel[(-(-len(power) // frames),)](
+        rows,
+        rows if lengths is None else lengths,
+        module.window,
+        factors,
+        bins,
+        power,
+        power if log_energy is None else log_energy[first:],
+        rows.stride(0),
+        rows.shape[1],
+        count,
+        first,
+        end,
+        options.preemphasis_coefficient,
+        options.waveform_scale,
+        EPSILON if raw else module.windowed_energy_floor,
+        SIZE=module.size,
+        SHIFT=module.shift,
+        FIRST=0 if options.snip_edges else module.shift // 2 - module.size // 2,
+        A=a,
+        LOG_A=a.bit_length() - 1,
+        LANES=lanes,
+        LOG_LANES=lanes.bit_length() - 1,
+        FRAMES=frames,
+        ROW=power.shape[1],
+        REFLECTED=not options.snip_edges,
+        RAGGED=lengths is not None and not options.snip_edges,
+        SCALED=options.waveform_scale != 1,
+        REMOVE_DC=options.remove_dc_offset,
+        PREEMPHASIZED=options.preemphasis_coefficient != 0,
+        ENERGY=0 if log_energy is None else 1 if raw else 2,
+        MAGNITUDE=not getattr(options, "use_power", True),
+        num_warps=1,
+    )
+    return power
+
+
+def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: int, end: int, logs: bool) -> None:
+    """Set the mel energies, or their logs, of these frames."""
+    bands_kernel[(-(-len(power) // FRAMES_IN_PRODUCT), len(ranges))](
+        power,
+        mel,
+        ranges,
+        energies,
+        first,
+        end,
+        mel.shape[1],
+        mel.stride(0),
+        mel.stride(1),
+        energies.stride(0),
+        EPSILON,
+        ROW=power.shape[1],
+        FRAMES=FRAMES_IN_PRODUCT,
+        BANDS=BANDS,
+        BINS=BINS_IN_PRODUCT,
+        LOG=logs,
+        num_stages=1,
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines between the FFT's two steps, (A / 2 + 1, 2, L), and each column's first bin, (A,)."""
+    a, lanes = SHAPES[points]
+    bins = np.array(half_of_bins(a))
+    angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
+    factors = np.stack((np.cos(angle), np.sin(angle)), 1).astype(np.float32)
+    first = np.pad(bins, (0, a - len(bins))).astype(np.int32)
+    return torch.from_numpy(factors).to(device), torch.from_numpy(first).to(device)
+
+
+@functools.lru_cache(maxsize=256)
+def _ranges(options: Any, vtln_warp: float, device: torch.device) -> Tensor:
+    """The FFT bins, from and to, that the filters of each group of bands lie on: int32 (groups, 2)."""
+    weights = mel_banks(options, vtln_warp).weights
+    used = [np.flatnonzero(weights[:, at : at + BANDS].any(1)) for at in range(0, weights.shape[1], BANDS)]
+    return torch.tensor([(each[0], each[-1] + 1) for each in used], dtype=torch.int32).to(device)

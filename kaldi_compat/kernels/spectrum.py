@@ -1,0 +1,321 @@
+"""Audio to power spectra in one kernel: each sample is read once, each frame's power is written once.
+
+A frame of N points is handled by L = N / A lanes, lane q of which holds the A samples q, q + L, q + 2L, ... in its
+registers. The FFT is Cooley and Tukey's in two steps (1965): A-point transforms within the lanes, factors, one exchange
+between the lanes, L-point transforms within the lanes. As the samples are real, only half of the first step's bins are
+computed.
+"""
+
+# What Triton compiles is a language of its own, which type checkers do not know.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import math
+
+import triton
+import triton.language as tl
+
+
+def bit_reversed(n: int) -> list[int]:
+    """The numbers below n, a power of two, in bit-reversed order."""
+    order = [0]
+    while len(order) < n:
+        order = [2 * j for j in order] + [2 * j + 1 for j in order]
+    return order
+
+
+# exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most so many points.
+MOST_REGISTERS = 64
+COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
+SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
+BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MOST_REGISTERS)))
+
+
+@triton.jit
+def turned(re, im, J: tl.constexpr, N: tl.constexpr):
+    """Complex numbers times exp(-2 pi i J / N)."""
+    if J == 0:
+        x = re
+        y = im
+    elif 4 * J == N:
+        x = im
+        y = -re
+    else:
+        x = re * COSINES[J * 64 // N] + im * SINES[J * 64 // N]
+        y = im * COSINES[J * 64 // N] - re * SINES[J * 64 // N]
+    return x, y
+
+
+@triton.jit
+def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
+    """One level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
+    xs = (re[0] + re[HALF],)
+    ys = (im[0] + im[HALF],)
+    for i in tl.static_range(1, N):
+        if i % (2 * HALF) < HALF:
+            xs += (re[i] + re[i + HALF],)
+            ys += (im[i] + im[i + HALF],)
+        else:
+            x, y = turned(re[i - HALF] - re[i], im[i - HALF] - im[i], i % HALF, 2 * HALF)
+            xs += (x,)
+            ys += (y,)
+    return xs, ys
+
+
+@triton.jit
+def transformed(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
+    """The DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
+    for i in tl.static_range(LEVELS):
+        re, im = level(re, im, N, N >> (i + 1))
+    return re, im
+
+
+@triton.jit
+def odd_part(x, N: tl.constexpr):
+    """What the N/4-point DFT is taken of for bins 1, 5, 9, ... of N real numbers; the other odd ones mirror these."""
+    re, im = turned(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
+    xs = (re,)
+    ys = (im,)
+    for q in tl.static_range(1, N // 4):
+        re, im = turned(x[q] - x[q + N // 2], x[q + N // 2 + N // 4] - x[q + N // 4], q, N)
+        xs += (re,)
+        ys += (im,)
+    return xs, ys
+
+
+@triton.jit
+def even_part(x, N: tl.constexpr):
+    """What the N/2-point DFT is taken of for the even bins of N real numbers."""
+    xs = (x[0] + x[N // 2],)
+    for q in tl.static_range(1, N // 2):
+        xs += (x[q] + x[q + N // 2],)
+    return xs
+
+
+@triton.jit
+def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
+    """Half of the DFT of a tuple of N = 2^LEVELS real numbers: N/2 + 1 bins, in the order of :func:`half_of_bins`."""
+    re, im = odd_part(x, N)
+    xs, ys = transformed(re, im, N // 4, LEVELS - 2)
+    x = even_part(x, N)
+    for i in tl.static_range(1, LEVELS - 1):
+        re, im = odd_part(x, N >> i)
+        re, im = transformed(re, im, N >> (i + 2), LEVELS - 2 - i)
+        xs += re
+        ys += im
+        x = even_part(x, N >> i)
+    zero = x[0] - x[0]
+    xs += (x[0] + x[1], x[0] - x[1])
+    ys += (zero, zero)
+    return xs, ys
+
+
+@triton.jit
+def exchanged(
+    x, FRAMES: tl.constexpr, A: tl.constexpr, LOG_A: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr
+):
+    """A tuple of A tensors (FRAMES, LANES) as one of LANES tensors (FRAMES, A)."""
+    for i in tl.static_range(LOG_A):
+        x = joined_halves(x, A >> (i + 1))
+    x = (tl.permute(x[0].reshape((FRAMES, LANES, A)), (0, 2, 1)),)
+    for i in tl.static_range(LOG_LANES):
+        x = split_last(x, 1 << i, FRAMES, A, LANES >> (i + 1))
+    xs = (x[0].reshape((FRAMES, A)),)
+    for i in tl.static_range(1, LANES):
+        xs += (x[i].reshape((FRAMES, A)),)
+    return xs
+
+
+@triton.jit
+def joined_halves(x, HALF: tl.constexpr):
+    xs = (tl.join(x[0], x[HALF]),)
+    for i in tl.static_range(1, HALF):
+        xs += (tl.join(x[i], x[i + HALF]),)
+    return xs
+
+
+@triton.jit
+def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: tl.constexpr):
+    """N tensors (FRAMES, A, 2 HALF) as 2N of half the size; the i-th holds the columns i, i + 2N, i + 4N, ..."""
+    even, odd = tl.split(x[0].reshape((FRAMES, A, HALF, 2)))
+    evens = (even,)
+    odds = (odd,)
+    for i in tl.static_range(1, N):
+        even, odd = tl.split(x[i].reshape((FRAMES, A, HALF, 2)))
+        evens += (even,)
+        odds += (odd,)
+    return evens + odds
+
+
+@triton.jit
+def reflected(index, length):
+    """As :func:`kaldi_compat.frames.reflected`."""
+    index = index % (2 * length)  # of the sign of the index
+    index = tl.where(index < 0, index + 2 * length, index)
+    return tl.minimum(index, 2 * length - 1 - index)
+
+
+@triton.jit
+def frames_part(
+    audio,
+    at,
+    length,
+    lane,
+    scale,
+    J: tl.constexpr,
+    LANES: tl.constexpr,
+    SIZE: tl.constexpr,
+    BACK: tl.constexpr,
+    REFLECTED: tl.constexpr,
+    SCALED: tl.constexpr,
+):
+    """Samples J LANES + lane - BACK of frames, as float32; zero past the end, the first sample before the start."""
+    n = J * LANES + lane
+    offset = J * LANES - BACK
+    if J == 0 and BACK > 0:
+        offset = tl.maximum(lane - BACK, 0) - lane
+    if REFLECTED:
+        places = audio + reflected(at + lane + offset, length)
+    else:
+        places = audio + (at + lane) + offset
+    if (J + 1) * LANES > SIZE:
+        x = tl.load(places, mask=n < SIZE, other=0).to(tl.float32)
+    else:
+        x = tl.load(places).to(tl.float32)
+    if SCALED:
+        x = x * scale
+    return x
+
+
+# What differs from call to call is no reason to compile anew.
+@triton.jit(
+    do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
+    do_not_specialize_on_alignment=["samples", "lengths", "log_energy"],
+)
+def power_kernel(
+    samples,
+    lengths,
+    window,
+    factors,
+    bins,
+    power,
+    log_energy,
+    row_stride,
+    samples_in_row,
+    frames_in_row,
+    first_frame,
+    end_frame,
+    coefficient,
+    scale,
+    energy_floor,
+    SIZE: tl.constexpr,
+    SHIFT: tl.constexpr,
+    FIRST: tl.constexpr,
+    A: tl.constexpr,
+    LOG_A: tl.constexpr,
+    LANES: tl.constexpr,
+    LOG_LANES: tl.constexpr,
+    FRAMES: tl.constexpr,
+    ROW: tl.constexpr,
+    REFLECTED: tl.constexpr,
+    RAGGED: tl.constexpr,
+    SCALED: tl.constexpr,
+    REMOVE_DC: tl.constexpr,
+    PREEMPHASIZED: tl.constexpr,
+    ENERGY: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+):
+    """Power spectra (or magnitudes) of the frames from first_frame to end_frame, and their log energies."""
+    place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
+    inside = first_frame + place < end_frame
+    frame = tl.minimum(first_frame + place, end_frame - 1)
+    row = frame // frames_in_row
+    length = samples_in_row
+    if RAGGED:
+        length = tl.maximum(tl.load(lengths + row), 1).to(tl.int32)[:, None]
+    audio = samples + (row.to(tl.int64) * row_stride)[:, None]
+    at = ((frame - row * frames_in_row) * SHIFT + FIRST)[:, None]
+    lane = tl.arange(0, LANES)[None, :]
+
+    zero = tl.zeros((FRAMES, LANES), tl.float32)
+    x = ()
+    total = zero
+    for j in tl.static_range(-(-SIZE // LANES)):
+        each = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
+        total += each
+        x += (each,)
+    mean = zero
+    if REMOVE_DC:
+        # rounded as torch's quotient: a constant signal is to vanish
+        mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
+    energy = zero
+    y = ()
+    for j in tl.static_range(-(-SIZE // LANES)):
+        n = j * LANES + lane
+        each = x[j] - mean
+        if ENERGY == 1:
+            energy += tl.where(n < SIZE, each * each, 0.0)
+        if PREEMPHASIZED:
+            last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
+            each -= coefficient * (last - mean)
+        if (j + 1) * LANES > SIZE:
+            each *= tl.load(window + n, mask=n < SIZE, other=0.0)
+        else:
+            each *= tl.load(window + n)
+        if ENERGY == 2:
+            energy += each * each
+        y += (each,)
+    for _ in tl.static_range(A - -(-SIZE // LANES)):
+        y += (zero,)
+    if ENERGY > 0:
+        floored = tl.maximum(tl.sum(energy, 1), energy_floor)
+        tl.store(log_energy + place, tl.log(floored), mask=inside)
+
+    xs, ys = real_transformed(y, A, LOG_A)
+    re = ()
+    im = ()
+    for c in tl.static_range(A // 2 + 1):
+        cosine = tl.load(factors + 2 * c * LANES + lane)
+        sine = tl.load(factors + (2 * c + 1) * LANES + lane)
+        re += (xs[c] * cosine + ys[c] * sine,)
+        im += (ys[c] * cosine - xs[c] * sine,)
+    for _ in tl.static_range(A // 2 - 1):
+        re += (zero,)
+        im += (zero,)
+    re = exchanged(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    im = exchanged(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    re, im = transformed(re, im, LANES, LOG_LANES)
+
+    # Bin k = first + A i, or what mirrors it. Columns 0 and A / 2 hold both.
+    column = tl.arange(0, A)[None, :]
+    first = tl.load(bins + column)
+    kept = inside[:, None] & (column < A // 2 + 1)
+    kept_mirrored = kept & (first != 0) & (first != A // 2)
+    upward = power + place[:, None] * ROW + first
+    downward = power + place[:, None] * ROW + (A * LANES - first)
+    for i in tl.static_range(LANES):
+        x = re[BIT_REVERSED[i] * LANES // 64]
+        y = im[BIT_REVERSED[i] * LANES // 64]
+        out = x * x + y * y
+        if MAGNITUDE:
+            out = tl.sqrt_rn(out)
+        if i < LANES // 2:
+            tl.store(upward + A * i, out, mask=kept)
+        elif i == LANES // 2:
+            tl.store(downward - A * i, out, mask=kept & (first != A // 2))
+        else:
+            tl.store(downward - A * i, out, mask=kept_mirrored)
+
+
+def half_of_bins(n: int) -> list[int]:
+    """The bins that :func:`real_transformed` gives, or bins that mirror them.
+
+    >>> half_of_bins(16)
+    [1, 9, 5, 13, 2, 10, 4, 0, 8]
+    """
+    bins, scale = [], 1
+    while n >= 4:
+        bins += [scale * (4 * j + 1) for j in bit_reversed(n // 4)]
+        n, scale = n // 2, 2 * scale
+    return [*bins, 0, scale]
