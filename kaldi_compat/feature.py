@@ -247,8 +247,7 @@ class SpectralFeature(OptionedModule):
     def _in_blocks(self, frames: Tensor, noise: Noise, mel: Tensor | None, repeatable: bool) -> Tensor:
         """:meth:`features_of_frames` of (rows, frames, size), a cacheful at a time where only the result is wanted.
 
-        ``repeatable`` says whether the noise, if there is any, is Kaldi's: frames whose digits are decided by rounding
-        are then computed again as Kaldi rounds.
+        ``repeatable`` says whether the noise, if there is any, is Kaldi's: then the result is to be in its rounding.
         """
         rows, count, _ = frames.shape
         if count == 0:
@@ -260,26 +259,36 @@ class SpectralFeature(OptionedModule):
         at_once = BLOCK if self.options.dither else 2 * BLOCK  # noise takes as much room as all the rest
         block = min(count, max(1, at_once * torch.get_num_threads() // max(1, rows)))
         room = frames.new_zeros(rows, block, self.points)
+        rounds_as_kaldi = repeatable and frames.dtype == torch.float32
         blocks, delicate = [], []
         for start in range(0, count, block):
             part = (slice(None), slice(start, start + block))
             frames_here = frames[part]
-            spectrum, log_energy = self.spectrum_of_frames(
-                frames_here, noise(part), room=room[:, : frames_here.shape[1]]
-            )
+            place = room[:, : frames_here.shape[1]]
+            spectrum, log_energy = self.spectrum_of_frames(frames_here, noise(part), room=place)
             energies = self.energies_of_spectrum(spectrum, mel)
-            delicate.append(self.is_delicate(energies))
+            if rounds_as_kaldi:
+                delicate.append(self.is_delicate(energies))
             blocks.append(self.features_of_energies(energies, log_energy))
         features = torch.cat(blocks, 1)
-        if repeatable and frames.dtype == torch.float32:
-            # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
-            again = torch.cat(delicate, 1) | (self.points & (self.points - 1) != 0)
-            for row in again.any(-1).nonzero().flatten().tolist():
-                index = (row, again[row])
-                weights = mel if mel is None or mel.dim() == 2 else mel[row]
-                noise_here = noise(index, kaldi_order=True)
-                features[index] = self.features_of_frames(frames[index], noise_here, weights, kaldi_order=True)
+        if rounds_as_kaldi:
+            self._compute_again(features, frames, torch.cat(delicate, 1), noise, mel)
         return features
+
+    def _compute_again(
+        self, features: Tensor, frames: Tensor, delicate: Tensor, noise: Noise, mel: Tensor | None
+    ) -> None:
+        """Put features in Kaldi's rounding where it decides on digits."""
+        if self.points & (self.points - 1):
+            # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
+            delicate = torch.ones_like(delicate)
+        if not delicate.any():
+            return
+        for row in delicate.any(-1).nonzero().flatten().tolist():
+            index = (row, delicate[row])
+            weights = mel if mel is None or mel.dim() == 2 else mel[row]
+            noise_here = noise(index, kaldi_order=True)
+            features[index] = self.features_of_frames(frames[index], noise_here, weights, kaldi_order=True)
 
     def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
-IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
+Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
 
-def num_frames(num_samples: IntOrTensor, size: int, shift: int, snip_edges: bool = True) -> IntOrTensor:
+def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
     """How many frames there are in so many samples (Kaldi: NumFrames, with flush).
 
     Args:
-        num_samples: an int, or an integer tensor of any shape.
+        num_samples: an int, or an integer tensor or array of any shape.
         size, shift: samples in a frame, and from one frame's start to the next one's.
         snip_edges: count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
 
@@ -28,7 +28,9 @@ def num_frames(num_samples: IntOrTensor, size: int, shift: int, snip_edges: bool
     if not snip_edges:
         return (num_samples + shift // 2) // shift
     count = (num_samples - size) // shift + 1
-    return count.clamp(min=0) if isinstance(count, Tensor) else max(count, 0)
+    if isinstance(count, Tensor):
+        return count.clamp(min=0)
+    return np.maximum(count, 0) if isinstance(count, np.ndarray) else max(count, 0)
 
 
 def reflected(index: Tensor, length: Tensor | int) -> Tensor:

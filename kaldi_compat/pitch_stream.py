@@ -23,7 +23,7 @@ from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_schedule import frames_available, samples_out
 from kaldi_compat.pitch_viterbi import Search, States
 from kaldi_compat.ragged import pad
-from kaldi_compat.streaming import Stream, WindowStream
+from kaldi_compat.streaming import Counts, Flags, Stream, WindowStream
 
 Samples = npt.NDArray[Any]
 
@@ -65,7 +65,7 @@ class PitchStream(Stream):
         """Forget all that came, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
-    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         audio = piece.detach().cpu()
         samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
         rows = []
@@ -74,7 +74,7 @@ class PitchStream(Stream):
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features, counts = pad(rows)
-        return features.to(piece.device), counts
+        return features.to(piece.device), counts.numpy()
 
 
 class ProcessPitchStream(WindowStream):
@@ -101,27 +101,27 @@ class ProcessPitchStream(WindowStream):
         self._left = max(self.options.normalization_left_context, delta_window)
         self._right = max(self.options.normalization_right_context, delta_window)
 
-    def _delayed(self, frames: Tensor) -> Tensor:
-        return torch.where(frames > 0, frames + self.options.delay, 0)
+    def _delayed(self, frames: Counts) -> Counts:
+        return np.where(frames > 0, frames + self.options.delay, 0)
 
-    def _frames_in(self, end: Tensor) -> Tensor:
+    def _frames_in(self, end: Counts) -> Counts:
         return self._delayed(end)
 
-    def _frames_decided_by(self, end: Tensor) -> Tensor:
-        return self._delayed((end - self._right).clamp(min=0))
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        return self._delayed(np.maximum(end - self._right, 0))
 
-    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
-        return torch.minimum(done - self.options.delay - self._left, end - 1).clamp(min=0)
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
-    def _compute(self, first: Tensor, count: int) -> Tensor:
+    def _compute(self, first: Counts, count: int) -> Tensor:
         past = self._past
         there = past.end - past.start
         track = past.at(past.numbers(past.start, int(there.max()) if count else 0))
-        lengths = there.to(track.device)
+        lengths = torch.from_numpy(there).to(track.device)
         noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
         features = undelayed_features(track, noise, self.options, lengths)
         wanted = past.numbers(first - self.options.delay, count).clamp(min=0)
-        wanted = torch.minimum(wanted, past.beside_items((past.end - 1).clamp(min=0))) - past.beside_items(past.start)
+        wanted = torch.minimum(wanted, past.beside_items(np.maximum(past.end - 1, 0))) - past.beside_items(past.start)
         return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
 
 
@@ -223,7 +223,7 @@ class Resampler:
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        self._phases = constants.filters.shape[1]
+        self._phases = constants.phases
         # whole periods that the filters reach back over
         self._reach = -(constants.first_tap // constants.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on

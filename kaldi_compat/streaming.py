@@ -4,7 +4,7 @@ A stream is called with the next piece for each of its slots, and with which of 
 that are decided by then. It holds what coming frames still look at and no more, so its memory is bounded however long
 the audio. A slot that has ended is empty again and takes the next utterance.
 
-How far along each slot is, is counted on the CPU: pieces may lie on a GPU without the GPU ever being waited for.
+How far along each slot is, is counted in NumPy: pieces may lie on a GPU without the GPU ever being waited for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -26,6 +28,10 @@ from kaldi_compat.frames import num_frames, reflected
 from kaldi_compat.options import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 from kaldi_compat.splice import splice_inside
 
+# Numbers of items or frames, one for each slot.
+Counts = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
 
 class Backlog:
     """The part of each slot's past that is still needed, addressed by its number from the start of the utterance.
@@ -36,28 +42,28 @@ class Backlog:
     """
 
     def __init__(self, slots: int) -> None:
-        self.start = torch.zeros(slots, dtype=torch.int64)
-        self.end = torch.zeros(slots, dtype=torch.int64)
+        self.start: Counts = np.zeros(slots, np.int64)
+        self.end: Counts = np.zeros(slots, np.int64)
         self._items: Tensor | None = None  # (slots, width, ...): what was kept, and behind it the latest piece
         self._width = 0  # of the kept part
-        self._seam = torch.zeros(slots, dtype=torch.int64)  # number of the latest piece's first item
+        self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest piece's first item
 
-    def append(self, piece: Tensor, lengths: Tensor) -> None:
+    def append(self, piece: Tensor, lengths: Counts) -> None:
         """Add the first ``lengths`` items of ``piece`` (slots, T, ...) to each slot."""
         self._width = 0 if self._items is None else self._items.shape[1]
         self._items = piece if self._items is None else torch.cat((self._items, piece), 1)
         self._seam = self.end
         self.end = self.end + lengths
 
-    def beside_items(self, counts: Tensor) -> Tensor:
+    def beside_items(self, counts: Counts) -> Tensor:
         """Counts (slots,) as a column (slots, 1) on the items' device."""
         assert self._items is not None
-        return counts[:, None].to(self._items.device, non_blocking=True)
+        return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
-    def numbers(self, first: Tensor, count: int) -> Tensor:
+    def numbers(self, first: Counts, count: int) -> Tensor:
         """``count`` numbers from ``first`` (slots,) on, on the items' device: (slots, count)."""
-        first = self.beside_items(first)
-        return first + torch.arange(count, device=first.device)
+        column = self.beside_items(first)
+        return column + torch.arange(count, device=column.device)
 
     def at(self, numbers: Tensor) -> Tensor:
         """Items by number: (slots, n) to (slots, n, ...). Numbers that are not there give something of no meaning."""
@@ -70,22 +76,21 @@ class Backlog:
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)
 
-    def run(self, first: Tensor, count: int) -> Tensor:
+    def run(self, first: Counts, count: int) -> Tensor:
         """``count`` items from number ``first`` (slots,) on: (slots, count, ...). A view where all slots are as far."""
         assert self._items is not None
         kept = self._seam - self.start
-        column = torch.where(kept == self._width, first - self.start, -1)
-        column = torch.where(first >= self._seam, self._width + first - self._seam, column)
+        column = np.where(kept == self._width, first - self.start, -1)
+        column = np.where(first >= self._seam, self._width + first - self._seam, column)
         begin, end = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if begin == end and 0 <= begin <= self._items.shape[1] - count:
             return self._items[:, begin : begin + count]
         return self.at(self.numbers(first, count))
 
-    def keep_from(self, start: Tensor, ended: Tensor) -> None:
+    def keep_from(self, start: Counts, ended: Flags) -> None:
         """Let go of all items before ``start``, and of all those of slots that have ended."""
-        start = torch.where(ended, 0, start)
-        end = torch.where(ended, 0, self.end)
-        width = max(int((end - start).max()), 0) if len(end) else 0
+        start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
+        width = int((end - start).max(initial=0))
         self._items = self.run(start, width).clone() if width else None
         self.start, self.end = start, end
 
@@ -117,7 +122,7 @@ class Stream(abc.ABC):
         """Forget all that came, in every slot."""
 
     @abc.abstractmethod
-    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """The frames that a piece (slots, T, ...) decides, and their counts (slots,)."""
 
     def __call__(
@@ -135,18 +140,20 @@ class Stream(abc.ABC):
                 f"not {tuple(piece.shape)}"
             )
         frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
-        return frames[0] if alone else (frames, counts)
+        return frames[0] if alone else (frames, torch.from_numpy(counts))
 
-    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Tensor:
+    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
         if lengths is None:
-            return torch.full((self.slots,), width)
-        counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
+            return np.full(self.slots, width)
+        counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
         if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
             raise AudioError(f"lengths must be {self.slots} numbers from 0 to {width}, not {counted.tolist()}")
         return counted
 
-    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Tensor:
-        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots)
+    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+        if isinstance(final, bool):
+            return np.full(self.slots, final)
+        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
 
 
 class WindowStream(Stream):
@@ -155,34 +162,38 @@ class WindowStream(Stream):
     def reset(self) -> None:
         """Forget all that came, in every slot."""
         self._past = Backlog(self.slots)
-        self._done = torch.zeros(self.slots, dtype=torch.int64)  # frames that came out so far
+        self._done: Counts = np.zeros(self.slots, np.int64)  # frames that came out so far
 
-    def _advance(self, piece: Tensor, lengths: Tensor, ended: Tensor) -> tuple[Tensor, Tensor]:
+    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         past = self._past
         past.append(piece, lengths)
-        known = torch.where(ended, self._frames_in(past.end), self._frames_decided_by(past.end))
-        counts = (known - self._done).clamp(min=0)
-        frames = self._compute(self._done, int(counts.max()) if len(counts) else 0)
-        frames = zero_past(frames, counts.to(frames.device, non_blocking=True))
+        known = self._frames_decided_by(past.end)
+        if ended.any():
+            known = np.where(ended, self._frames_in(past.end), known)
+        counts = np.maximum(known - self._done, 0)
+        longest = int(counts.max(initial=0))
+        frames = self._compute(self._done, longest)
+        if (counts < longest).any():
+            frames = zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
         self._done = self._done + counts
         past.keep_from(self._oldest_needed(self._done, past.end), ended)
-        self._done = torch.where(ended, 0, self._done)
+        self._done = np.where(ended, 0, self._done)
         return frames, counts
 
     @abc.abstractmethod
-    def _frames_in(self, end: Tensor) -> Tensor:
+    def _frames_in(self, end: Counts) -> Counts:
         """How many frames a stream has that ends after ``end`` items."""
 
     @abc.abstractmethod
-    def _frames_decided_by(self, end: Tensor) -> Tensor:
+    def _frames_decided_by(self, end: Counts) -> Counts:
         """How many frames are known after ``end`` items, whatever follows."""
 
     @abc.abstractmethod
-    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
         """The first item that the frames from ``done`` on may look at, given that ``end`` items came."""
 
     @abc.abstractmethod
-    def _compute(self, first: Tensor, count: int) -> Tensor:
+    def _compute(self, first: Counts, count: int) -> Tensor:
         """``count`` frames for each slot from frame ``first`` (slots,) on: (slots, count, dim)."""
 
 
@@ -231,26 +242,26 @@ class FeatureStream(WindowStream):
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
         return super().__call__(piece, lengths, final=final)
 
-    def _frames_in(self, end: Tensor) -> Tensor:
+    def _frames_in(self, end: Counts) -> Counts:
         return num_frames(end, self._size, self._shift, self.options.snip_edges)
 
-    def _frames_decided_by(self, end: Tensor) -> Tensor:
+    def _frames_decided_by(self, end: Counts) -> Counts:
         inside = num_frames(end - self._first, self._size, self._shift)
-        return torch.minimum(inside, self._frames_in(end))
+        return np.minimum(inside, self._frames_in(end))
 
-    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
         start = self._first + done * self._shift
         # The reflection at the end looks back by up to a frame.
-        return start if self.options.snip_edges else torch.minimum(start, end - self._size).clamp(min=0)
+        return start if self.options.snip_edges else np.maximum(np.minimum(start, end - self._size), 0)
 
-    def _compute(self, first: Tensor, count: int) -> Tensor:
+    def _compute(self, first: Counts, count: int) -> Tensor:
         past = self._past
         samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
         if self.options.snip_edges or bool(((start >= 0) & (start + samples <= past.end)).all()):
             audio = past.run(start, samples)
         else:
-            audio = past.at(reflected(past.numbers(start, samples), past.beside_items(past.end.clamp(min=1))))
+            audio = past.at(reflected(past.numbers(start, samples), past.beside_items(np.maximum(past.end, 1))))
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames
 
@@ -270,18 +281,18 @@ class ContextStream(WindowStream):
         super().__init__(slots)
         self._function, self._left, self._right = function, left, right
 
-    def _frames_in(self, end: Tensor) -> Tensor:
+    def _frames_in(self, end: Counts) -> Counts:
         return end
 
-    def _frames_decided_by(self, end: Tensor) -> Tensor:
-        return (end - self._right).clamp(min=0)
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        return np.maximum(end - self._right, 0)
 
-    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
-        return torch.minimum(done - self._left, end - 1).clamp(min=0)
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
-    def _compute(self, first: Tensor, count: int) -> Tensor:
+    def _compute(self, first: Counts, count: int) -> Tensor:
         numbers = self._past.numbers(first - self._left, self._left + count + self._right)
-        last = self._past.beside_items((self._past.end - 1).clamp(min=0))
+        last = self._past.beside_items(np.maximum(self._past.end - 1, 0))
         return self._function(self._past.at(torch.minimum(numbers.clamp(min=0), last)))
 
 
@@ -334,29 +345,28 @@ class SlidingCmvnStream(WindowStream):
         super().__init__(slots)
         self.options = options or SlidingCmvnOptions()
 
-    def _frames_in(self, end: Tensor) -> Tensor:
+    def _frames_in(self, end: Counts) -> Counts:
         return end
 
-    def _frames_decided_by(self, end: Tensor) -> Tensor:
+    def _frames_decided_by(self, end: Counts) -> Counts:
         if self.options.center:
             behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
-            full = torch.where(end >= self.options.cmn_window, end - behind, 0)
-            return full.clamp(min=0)
-        return torch.where(end >= self.options.min_cmn_window, end, 0)
+            return np.maximum(np.where(end >= self.options.cmn_window, end - behind, 0), 0)
+        return np.where(end >= self.options.min_cmn_window, end, 0)
 
-    def _oldest_needed(self, done: Tensor, end: Tensor) -> Tensor:
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
         # A window that would reach beyond the end of the utterance moves back by as much.
-        oldest = torch.minimum(done, end) - self.options.cmn_window
+        oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
-            oldest = torch.where(end < self.options.min_cmn_window, 0, oldest)
-        return oldest.clamp(min=0)
+            oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
+        return np.maximum(oldest, 0)
 
-    def _compute(self, first: Tensor, count: int) -> Tensor:
+    def _compute(self, first: Counts, count: int) -> Tensor:
         past = self._past
-        end, kept = past.beside_items(past.end.clamp(min=1)), past.beside_items(past.start)
+        end, kept = past.beside_items(np.maximum(past.end, 1)), past.beside_items(past.start)
         times = torch.minimum(past.numbers(first, count), end - 1)
         window_start, window_end = sliding_windows(times, end, self.options)
-        frames = past.at(past.numbers(past.start, int((past.end - past.start).clamp(min=1).max())))
+        frames = past.at(past.numbers(past.start, int((past.end - past.start).max(initial=1))))
         now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
