@@ -70,6 +70,6 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
         u1, u2 = (((draws.cpu().numpy() + 1.0) / (2.0**31 + 1)).astype(np.float32) for draws in (first, second))
         angle = (2 * np.pi * u2.astype(np.float64)).astype(np.float32)
         return torch.from_numpy(np.sqrt(np.float32(-2) * logf(u1)) * cosf(angle)).to(seeds.device)
-    # in place: twenty passes over a buffer that stays in the cache
+    # in place: twenty passes over a buffer that stays in the cache; the 1 that is added to a draw shows in no angle
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()
-    return second.to(torch.float32).add_(1).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)
+    return second.to(torch.float32).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)
