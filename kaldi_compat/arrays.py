@@ -40,7 +40,7 @@ def namespace(x: object) -> Any:
 
 
 def is_recorded(x: Any) -> bool:
-    """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols, not numbers."""
+    """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols then."""
     if isinstance(x, np.ndarray):
         return False
     torch = namespace(x)
@@ -105,6 +105,8 @@ def as_like(values: Any, like: Array) -> Array:
     converted: Array
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
+    elif isinstance(values, namespace(like).Tensor):
+        converted = values.to(like.device)  # as_tensor would make a constant of it in a traced model
     else:
         # A copy: what was read from a file may be read-only, which a tensor cannot be.
         copied = values.copy() if isinstance(values, np.ndarray) else values

@@ -1,8 +1,8 @@
 """Pitch and its features as modules for a model: the pitch tracker, and what is made of its track.
 
-On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and where the
-operations are recorded (compiled, exported, traced) or mapped, everything runs in torch, batched: the same formulas, and
-a search that compares every pair of states.
+On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and in models
+that are compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that
+compares every pair of states.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from kaldi_compat.arrays import is_followed, is_recorded, zero_past
 from kaldi_compat.deltas import delta_filters

@@ -71,6 +71,7 @@ class PitchConstants:
         rate_in, rate_out: sampling rates in Hz of the audio, and of what the pitch is tracked in.
         period: samples after which both rates coincide again.
         first_tap: the first sample that a period's filters reach back to, counted from its start: not positive.
+        taps, phases: samples that a period's filters reach over, and how many filters there are.
         settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
             multiple.
         chunk: samples in which the audio arrives; 0 for all at once.
@@ -96,6 +97,8 @@ class PitchConstants:
     rate_out: int
     period: int
     first_tap: int
+    taps: int
+    phases: int
     settling: int
     chunk: int
     window: int
@@ -139,6 +142,8 @@ class PitchConstants:
             rate_out=rate_out,
             period=rate_in // math.gcd(rate_in, rate_out),
             first_tap=first_tap,
+            taps=filters.shape[1],
+            phases=filters.shape[0],
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
             window=window,

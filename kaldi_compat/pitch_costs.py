@@ -35,7 +35,7 @@ def _sums_of_first(x: Array, counts: Any) -> Array:
     elif isinstance(x, np.ndarray):
         sums = np.take_along_axis(np.cumsum(x, -1), np.asarray(counts) - 1, -1)
     else:
-        sums = x.cumsum(-1).take_along_dim(as_like(counts, x) - 1, -1)
+        sums = x.cumsum(-1).gather(-1, as_like(counts, x) - 1)
     return sums
 
 
@@ -77,7 +77,7 @@ def local_costs(correlation: Array, constants: PitchConstants) -> Array:
 
     In Kaldi's order of operations: in silence the rounding decides which state comes first.
     """
-    resampled = matmul(correlation, astype(constants.weights, correlation.dtype))
+    resampled: Array = matmul(correlation, astype(constants.weights, correlation.dtype))
     discount = astype(constants.discount, correlation.dtype)
     costs: Array
     if isinstance(resampled, np.ndarray):

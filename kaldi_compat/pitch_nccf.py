@@ -24,13 +24,13 @@ def downsampled(samples: Array, constants: PitchConstants) -> Array:
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
     count = num_resampled(samples.shape[-1], constants.rate_in, constants.rate_out)
-    taps, phases = constants.filters.shape
+    taps, phases = constants.taps, constants.phases
     periods = -(-count // phases)
     # The last period starts within the audio: its filters reach no further past the end than this.
     padded = pad(float64(samples), -constants.first_tap, max(0, constants.first_tap + taps))
     windows = sliding_windows(padded, taps, constants.period)[..., :periods, :]
-    resampled = matmul(windows, constants.filters)
-    return astype(resampled.reshape(*samples.shape[:-1], periods * phases)[..., :count], samples.dtype)
+    resampled: Array = matmul(windows, constants.filters).reshape(*samples.shape[:-1], periods * phases)
+    return astype(resampled[..., :count], samples.dtype)
 
 
 def pad(x: Array, before: int, after: int) -> Array:

@@ -94,5 +94,6 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
 
     _, (predecessors, best) = scan(forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))
+    path: Tensor
     _, path = scan(back, last.new_zeros(last.shape[1:], dtype=torch.long), backwards)
     return path.flip(0)

@@ -88,16 +88,16 @@ def _at_frames(there: Array, ready: Array, frames: Array) -> Array:
         found = there[np.minimum(np.searchsorted(ready, frames, side="right"), last)]
     else:
         chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
-        found = there.take_along_dim(chunk.clip(max=last), -1)
+        found = there.gather(-1, chunk.clip(max=last))
     return found
 
 
-def num_frames(samples: int, constants: PitchConstants) -> int:
+def num_frames(samples: int, constants: PitchConstants) -> Any:
     """Frames of audio of so many samples."""
     return frames_available(samples_out(samples, constants, finished=True), constants, finished=True)
 
 
-def num_frames_of_size(samples: int, constants: PitchConstants) -> int:
+def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     """:func:`num_frames` for a size that may be a symbol of a compiler, and knows whole numbers alone.
 
     Where frames are centred, Kaldi rounds in float32, which differs from 2^23 resampled samples (35 minutes) on.

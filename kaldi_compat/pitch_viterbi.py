@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 

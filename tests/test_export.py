@@ -32,10 +32,7 @@ def assert_same_for_any_length(other: Any, module: nn.Module, case: Case) -> Non
         assert_close(other(x), module(x))
 
 
-NO_SEARCH = "the search for the pitch runs in NumPy, or depends on the values of the audio; take it out of the model"
-
-
-@cases("torch.compile(fullgraph=True), time dynamic", but={"Pitch": NO_SEARCH})
+@cases("torch.compile(fullgraph=True), time dynamic")
 def test_compile(case: Case) -> None:
     torch._dynamo.reset()
     module = case.make()
@@ -81,7 +78,7 @@ def test_inductor(case: Case) -> None:
     assert_same_for_any_length(compiled, module, case)
 
 
-@cases("torch.export, batch and time dynamic", but={"Pitch": NO_SEARCH})
+@cases("torch.export, batch and time dynamic")
 def test_export(case: Case) -> None:
     module = case.make()
     program = torch.export.export(module, (case.input(LENGTHS[0], 2),), dynamic_shapes=({0: AUTO, 1: AUTO},))
@@ -94,7 +91,7 @@ def test_export(case: Case) -> None:
     assert_close(loaded(x), module(x))
 
 
-@cases("TorchScript by torch.jit.trace, time dynamic", but={"Pitch": NO_SEARCH})
+@cases("TorchScript by torch.jit.trace, time dynamic")
 def test_trace(case: Case) -> None:
     module = case.make()
     traced = torch.jit.trace(module, (case.input(LENGTHS[0], 2),))
@@ -115,7 +112,7 @@ def test_script(case: Case) -> None:
     torch.jit.script(case.make())
 
 
-@cases("ONNX in onnxruntime, batch and time dynamic", but={"Pitch": NO_SEARCH})
+@cases("ONNX in onnxruntime, batch and time dynamic")
 def test_onnx(case: Case, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

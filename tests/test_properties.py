@@ -26,8 +26,6 @@ from kaldi_compat.streaming import DeltaStream, FeatureStream, ShiftedDeltaStrea
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
 LENGTH = 4000
 
-NO_SEARCH = "the search for the pitch runs in NumPy, or depends on the values of the audio; take it out of the model"
-
 # Rounding of float32 where sums are taken in another order; a log of a small energy magnifies it.
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3}
 
@@ -130,7 +128,7 @@ def test_gradients_at_silence(case: Case) -> None:
         assert x.grad is not None and torch.isfinite(x.grad).all()
 
 
-@cases("torch.vmap", but={"Pitch": NO_SEARCH})
+@cases("torch.vmap")
 def test_vmap(case: Case) -> None:
     module = case.make()
     batch = case.input(LENGTH, 3)
@@ -173,7 +171,7 @@ def test_deterministic(case: Case) -> None:
     assert torch.equal(module(x, lengths)[0], module(x, lengths)[0])
 
 
-@cases("CUDA graph of fixed shapes", but={"Pitch": NO_SEARCH})
+@cases("CUDA graph of fixed shapes")
 @needs_cuda
 def test_cuda_graph(case: Case) -> None:
     module = case.make().cuda()
