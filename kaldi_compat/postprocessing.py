@@ -183,7 +183,7 @@ class Cmvn(PostProcessing):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cmvn:
         # Sums over a corpus stay in double, whatever precision the model around them is moved to.
         before = self.stats
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)
         if before is not None and self.stats is not None:
             self.stats = before.to(self.stats.device)
         return self
