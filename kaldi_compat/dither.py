@@ -52,8 +52,8 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
     Args:
         seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.random.KaldiRandom.frame_seeds`.
         num_samples: samples in a frame.
-        kaldi_order: round where Kaldi rounds, in float64 between; otherwise all but one of 100,000 numbers are within 2e-6 of
-            that, the worst of eight million 1.4e-5.
+        kaldi_order: round where Kaldi rounds, in float64 between; otherwise all but one of 100,000 numbers are within
+            2e-6 of that, the worst of eight million 1.4e-5.
 
     Returns:
         Float32 of shape (..., num_samples).
