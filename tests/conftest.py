@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import Any
 
 import hypothesis
 import pytest
 import supported
+import torch
 
 # How long an example takes says nothing on a loaded machine.
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
+
+# Where there is no GPU, Triton's kernels run in its interpreter; it is to be told so before it is imported.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 

@@ -19,9 +19,8 @@ from kaldi_compat.mel import mel_banks
 
 # Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
 FRAMES_AT_ONCE = 1 << 18
-# What a program of each kernel works on. One warp: no barriers.
+PADDING = 8
 LANES_IN_WARP = 32
-FRAMES_IN_PRODUCT, BINS_IN_PRODUCT = 64, 16
 
 
 def features_of(
@@ -70,14 +69,11 @@ def _power(
     log_energy: Tensor | None,
 ) -> Tensor:
     """The power (or magnitude) spectra of some of the frames, in rows with room behind them; sets the log energies."""
-    options: Any = module.options
-    a, lanes = SHAPES[module.points]
-    frames = max(1, LANES_IN_WARP // a)
-    # rows that start where memory is fetched from
-    power = torch.empty((end - first, module.points // 2 + 8), dtype=torch.float32, device=rows.device)
-    factors, bins = _tables(module.points, rows.device)
     raw = module._needs_energy(raw=True)
-    power_kernel[(-(-len(power) // frames),)](
+    constants = power_options(module, lengths is not None, 0 if log_energy is None else 1 if raw else 2)
+    power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
+    factors, bins = _tables(module.points, rows.device)
+    power_kernel[(-(-len(power) // constants["FRAMES"]),)](
         rows,
         rows if lengths is None else lengths,
         module.window,
@@ -90,33 +86,43 @@ def _power(
         count,
         first,
         end,
-        options.preemphasis_coefficient,
-        options.waveform_scale,
+        module.options.preemphasis_coefficient,
+        module.options.waveform_scale,
         EPSILON if raw else module.windowed_energy_floor,
-        SIZE=module.size,
-        SHIFT=module.shift,
-        FIRST=0 if options.snip_edges else module.shift // 2 - module.size // 2,
-        A=a,
-        LOG_A=a.bit_length() - 1,
-        LANES=lanes,
-        LOG_LANES=lanes.bit_length() - 1,
-        FRAMES=frames,
-        ROW=power.shape[1],
-        REFLECTED=not options.snip_edges,
-        RAGGED=lengths is not None and not options.snip_edges,
-        SCALED=options.waveform_scale != 1,
-        REMOVE_DC=options.remove_dc_offset,
-        PREEMPHASIZED=options.preemphasis_coefficient != 0,
-        ENERGY=0 if log_energy is None else 1 if raw else 2,
-        MAGNITUDE=not getattr(options, "use_power", True),
-        num_warps=1,
+        **constants,
     )
     return power
 
 
+def power_options(module: SpectralFeature, ragged: bool, energy: int) -> dict[str, Any]:
+    """What the first kernel is compiled for: the module's options, the energy asked for (none, raw, windowed)."""
+    options: Any = module.options
+    a, lanes = SHAPES[module.points]
+    return {
+        "SIZE": module.size,
+        "SHIFT": module.shift,
+        "FIRST": 0 if options.snip_edges else module.shift // 2 - module.size // 2,
+        "A": a,
+        "LOG_A": a.bit_length() - 1,
+        "LANES": lanes,
+        "LOG_LANES": lanes.bit_length() - 1,
+        "FRAMES": max(1, LANES_IN_WARP // a),
+        "ROW": _row(module.points),
+        "REFLECTED": not options.snip_edges,
+        "RAGGED": ragged and not options.snip_edges,
+        "SCALED": options.waveform_scale != 1,
+        "REMOVE_DC": options.remove_dc_offset,
+        "PREEMPHASIZED": options.preemphasis_coefficient != 0,
+        "ENERGY": energy,
+        "MAGNITUDE": not getattr(options, "use_power", True),
+        "num_warps": 1,  # which needs no barriers
+    }
+
+
 def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: int, end: int, logs: bool) -> None:
     """Set the mel energies, or their logs, of these frames."""
-    bands_kernel[(-(-len(power) // FRAMES_IN_PRODUCT), len(ranges))](
+    constants = bands_options(2 * (power.shape[1] - PADDING), logs)
+    bands_kernel[(-(-len(power) // constants["FRAMES"]), len(ranges))](
         power,
         mel,
         ranges,
@@ -128,13 +134,19 @@ def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: 
         mel.stride(1),
         energies.stride(0),
         EPSILON,
-        ROW=power.shape[1],
-        FRAMES=FRAMES_IN_PRODUCT,
-        BANDS=BANDS,
-        BINS=BINS_IN_PRODUCT,
-        LOG=logs,
-        num_stages=1,
+        **constants,
     )
+
+
+def bands_options(points: int, logs: bool) -> dict[str, Any]:
+    """What the second kernel is compiled for."""
+    tile = {"FRAMES": 64, "BANDS": BANDS, "BINS": 16}
+    return {"ROW": _row(points), **tile, "LOG": logs, "num_warps": 4, "num_stages": 1}
+
+
+def _row(points: int) -> int:
+    """Floats from one frame's power to the next one's: each frame starts where memory is fetched from."""
+    return points // 2 + PADDING
 
 
 @functools.lru_cache(maxsize=32)
