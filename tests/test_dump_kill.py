@@ -172,3 +172,25 @@ def test_interrupted(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
         assert {name: archives[name] for name in archive_bytes(data)} == archive_bytes(data)
     assert dump(data, "--shard-utterances=2", "--resume") == 0
     assert archive_bytes(data) == archives
+
+
+def test_interrupted_twice_ends_at_once(tmp_path: Path) -> None:
+    """The first signal waits for the commands that are being read; nobody has to wait for them."""
+    data = make_data(tmp_path, 2)
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    (data / "wav.scp").write_text("".join(f"{key} touch {data}/begun; sleep 20 |\n" for key in keys))
+    process = start(data)
+    wait_for(data / "begun")
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    since = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 130 and time.monotonic() - since < 5
+    assert process.stderr is not None
+    assert "ended at once" in process.stderr.readline()
+
+
+def test_callers_keep_their_signal_handlers(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert dump(undisturbed[0], "--resume", "--shard-utterances=2") == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 
 FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
+AT_ONCE = "kaldi-compat: interrupted again, and ended at once; --resume goes on from what is complete\n"
 TRUTHS = {"true": True, "false": False}
 
 
@@ -37,9 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = vars(parser.parse_args(without_values(sys.argv[1:] if argv is None else argv)))
     arguments.pop("command")
     feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
-    # What batch systems send before they kill means what ^C means.
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    handlers = take_signals()
     try:
         job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments))
         return dump(job)
@@ -47,6 +47,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
     except (KaldiCompatError, ArkError, OSError) as error:
         return _say(one_line(error), ERROR_STATUS)
+    finally:
+        if argv is not None:  # called by a program that goes on
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def take_signals() -> dict[int, Any]:
+    """Let ^C, and SIGTERM, which batch systems send before they kill, end the job in order; once more, at once.
+
+    Returns:
+        the handlers that were there before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    taken = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def end_at_once(*_: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, AT_ONCE.encode())
+        os._exit(INTERRUPTED_STATUS)
+
+    def end_in_order(*_: object) -> None:
+        for number in taken:
+            signal.signal(number, end_at_once)
+        raise KeyboardInterrupt
+
+    return {number: signal.signal(number, end_in_order) for number in taken}
 
 
 def _say(message: str, status: int) -> int:

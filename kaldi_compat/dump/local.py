@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
 from io_ark.errors import ArkError
@@ -91,10 +91,22 @@ def _start(job: Job, plan: Plan, device: str) -> _Worker:
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, listening, job, plan, device), daemon=True)
-    process.start()
+    with _interrupts_held():
+        process.start()
     theirs.close()
     listening.close()
     return _Worker(process, ours, lifeline, device)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process that is started meanwhile hears no ^C: its parent, which hears it afterwards, decides what it means."""
+    resource_tracker.ensure_running()  # which lets ^C through again when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
@@ -153,7 +165,6 @@ def _ending(code: int | None) -> str:
 
 def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     """A worker's life: archives as they are given, until its parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what ^C means
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         prepare_device(device, job.options.max_device_memory)
