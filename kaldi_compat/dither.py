@@ -1,13 +1,11 @@
 """The noise that Kaldi adds to each frame: glibc's ``rand_r()`` drawn for many frames and samples at once.
 
 Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers a sample from it (src/feat/feature-window.cc,
-Dither; src/base/kaldi-math.h, RandGauss). ``rand_r()`` is three steps of a linear congruence modulo 2^32, and its k-th
-step is itself linear in the seed, ``A_k * seed + C_k``: so each number is reached from the seed directly.
+Dither; src/base/kaldi-math.h, RandGauss). Each is reached from the seed directly.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -15,27 +13,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.libm import cosf, logf
-from kaldi_compat.random import RAND_R_INCREMENT, RAND_R_MULTIPLIER
-
-_STEPS = 6  # of the congruence in a sample: two draws of three steps each
-
-
-@functools.lru_cache(maxsize=8)
-def _jump_table(num_samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers and increments that lead from a seed to the six words of each sample: two of (6, 1, num_samples).
-
-    The three words of a draw give 11, 10 and 10 of its bits, each from bit 16 of the word upwards. Shifting the
-    tables left (by 4, 6 and 6) puts those bits in their place already, or at the top of the word.
-    """
-    count = _STEPS * num_samples
-    powers = np.cumprod(np.full(count, RAND_R_MULTIPLIER, np.uint32), dtype=np.uint32)
-    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(RAND_R_INCREMENT)
-    shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
-    multipliers, increments = (
-        np.ascontiguousarray((table.reshape(num_samples, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
-        for table in (powers, sums)
-    )
-    return multipliers, increments
+from kaldi_compat.random import rand_r_jumps
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
@@ -44,6 +22,11 @@ def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))
     return high.bitwise_or_(low.bitwise_right_shift_(22).bitwise_and_(0x000003FF))
+
+
+def without_waiting(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device. From memory that is not pinned, the copy waits for what is computed there."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -> Tensor:
@@ -62,7 +45,7 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
     >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])
     """
-    multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in _jump_table(num_samples))
+    multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in rand_r_jumps(num_samples))
     seeds = seeds.unsqueeze(-1)
     first = _draw(seeds, multipliers[:3], increments[:3])
     second = _draw(seeds, multipliers[3:], increments[3:])

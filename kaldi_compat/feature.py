@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from kaldi_compat import frames as steps
 from kaldi_compat import kernels
 from kaldi_compat.arrays import is_followed
-from kaldi_compat.dither import kaldi_noise
+from kaldi_compat.dither import kaldi_noise, without_waiting
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
 from kaldi_compat.mel import in_groups, matmul, mel_banks, mel_sums, power_spectrum
@@ -240,7 +240,7 @@ class SpectralFeature(OptionedModule):
             valid = torch.ones(frames.shape[:-1], dtype=torch.bool, device="cpu")
         seeds = torch.zeros(valid.shape, dtype=torch.int32, device="cpu")
         seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
-        seeds = seeds.to(frames.device)
+        seeds = without_waiting(seeds, frames.device)
         size = frames.shape[-1]
         return lambda index, kaldi_order=False: kaldi_noise(seeds[index], size, kaldi_order=kaldi_order)
 

@@ -81,14 +81,13 @@ class PackedComputer(SpectralComputer):
             row = pack([member.samples for member in members], self.frame_options, pinned=lane.pinned)
             noise = RowNoise(row, [member.utterance.key for member in members], self.seed)
         with torch.inference_mode(), lane.named("compute"):
-            places = lane.send(torch.tensor([row.first_frames, row.counts]))
             try:
                 features = self.module(lane.send(row.samples), vtln_warp=warp, generator=noise)
             except KaldiCompatError as reason:
                 return ready([failure(member.utterance, reason) for member in members])
         with torch.inference_mode(), lane.named("compress"):
             if self.compresses:
-                return self._fetch_compressed(features, places, row, members)
+                return self._fetch_compressed(features, row, members)
             return self._fetch(features, row, members)
 
     def _fetch(self, features: Tensor, row: Row, members: Sequence[Member]) -> Pending:
@@ -101,12 +100,13 @@ class PackedComputer(SpectralComputer):
 
         return collect
 
-    def _fetch_compressed(self, features: Tensor, places: Tensor, row: Row, members: Sequence[Member]) -> Pending:
+    def _fetch_compressed(self, features: Tensor, row: Row, members: Sequence[Member]) -> Pending:
         long = [i for i, count in enumerate(row.counts) if count >= FEWEST_ROWS]
         short = [i for i, count in enumerate(row.counts) if count < FEWEST_ROWS]
         parts = []
         if long:
-            first, counts = places if len(long) == len(members) else places[:, long]
+            places = [[row.first_frames[i] for i in long], [row.counts[i] for i in long]]
+            first, counts = self.lane.send(torch.tensor(places))
             parts = compress_speech(padded(features, first, max(row.counts)), counts)
         parts += [features[row.first_frames[i] : row.first_frames[i] + row.counts[i]] for i in short]
         arrival = self.lane.fetch(parts)

@@ -55,7 +55,8 @@ class Lane:
                 host.copy_(each, non_blocking=True)
                 each.record_stream(self._out)
                 back.append(host)
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            # The cores have other things to do than to look whether it has come.
+            event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
         return Arrival(back, event)
 
