@@ -1,0 +1,148 @@
+"""Filter banks of audio that lies on a GPU already: int16 in, float32 out, as times real time and share of bandwidth.
+
+    python benchmarks/resident.py [--device cuda] [--seconds 600] [--batch 8] [--rounds 20]
+
+The contestants take turns, and the best round of each counts, timed by the device's own events. The audio, a batch of
+equally long utterances, is the same for all; torchaudio and lhotse get it as floats, for which they are not charged.
+The bandwidth is that of a copy of 1 GiB, counted as read and written; a contestant's share of it is what reading its
+samples and writing its features would take. On a CPU everything runs too, but the fused kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import Fbank, kernels
+
+RATE = 16000
+BINS = 80
+Work = Callable[[], object]
+
+
+def plainly(feature: Fbank, audio: Tensor) -> object:
+    """Ours without the fused kernels."""
+    before = os.environ.get(kernels.SWITCH)
+    os.environ[kernels.SWITCH] = "0"
+    try:
+        return feature(audio)
+    finally:
+        os.environ.pop(kernels.SWITCH)
+        if before is not None:
+            os.environ[kernels.SWITCH] = before
+
+
+def ours(audio: Tensor) -> dict[str, Work]:
+    """Our filter bank with kernels, without, compiled, and with kernels in a captured graph."""
+    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(audio.device)
+    found: dict[str, Work] = {"kaldi_compat, plain": lambda: plainly(feature, audio)}
+    compiled = torch.compile(feature, fullgraph=True)
+    found["kaldi_compat, torch.compile"] = lambda: compiled(audio)
+    if audio.is_cuda and kernels.serves(feature, audio, None, 1.0):
+        found["kaldi_compat, kernels"] = lambda: feature(audio)
+        found["kaldi_compat, kernels in a graph"] = captured(feature, audio)
+    return found
+
+
+def captured(feature: Fbank, audio: Tensor) -> Work:
+    """A CUDA graph of the features."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        feature(audio)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        feature(audio)
+    return graph.replay
+
+
+def torchaudio_fbank(audio: Tensor) -> dict[str, Work]:
+    """torchaudio, an utterance at a time: it takes no batches."""
+    try:
+        from torchaudio.compliance import kaldi
+    except (ImportError, OSError):
+        return {}
+    samples = audio.float()
+    return {"torchaudio, one by one": lambda: [kaldi.fbank(x[None], num_mel_bins=BINS, dither=0.0) for x in samples]}
+
+
+def lhotse_fbank(audio: Tensor) -> dict[str, Work]:
+    """lhotse's layers on the whole batch."""
+    try:
+        from lhotse.features.kaldi.layers import Wav2LogFilterBank
+    except ImportError:
+        return {}
+    layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(audio.device)
+    samples = audio.float()
+    return {"lhotse, batch": lambda: layer(samples)}
+
+
+def seconds_taken(work: Work, on_gpu: bool) -> float:
+    """The time of one round, by the device's clock if it is a GPU."""
+    if not on_gpu:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+def best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
+    """The best round of each, after one that does not count."""
+    for work in contestants.values():
+        work()
+    taken = [{name: seconds_taken(work, on_gpu) for name, work in contestants.items()} for _ in range(rounds)]
+    return {name: min(each[name] for each in taken) for name in contestants}
+
+
+def copy_of(size: int, device: str) -> Work:
+    """A copy of so many bytes."""
+    source = torch.zeros(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seconds", type=float, default=600.0, help="length of an utterance")
+    parser.add_argument("--batch", type=int, default=8, help="utterances")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    on_gpu = options.device.startswith("cuda")
+    generator = torch.Generator().manual_seed(0)
+    shape = (options.batch, int(options.seconds * RATE))
+    audio = torch.randint(-9999, 9999, shape, dtype=torch.int16, generator=generator).to(options.device)
+
+    with torch.inference_mode():
+        contestants = ours(audio) | lhotse_fbank(audio) | torchaudio_fbank(audio)
+        times = best_times(contestants, options.rounds, on_gpu)
+        copied = best_times({"copy": copy_of(options.copied, options.device)}, options.rounds, on_gpu)["copy"]
+        features = contestants["kaldi_compat, plain"]()
+    assert isinstance(features, Tensor)
+    bandwidth = 2 * options.copied / copied
+    moved = audio.nbytes + features.nbytes
+    there = torch.cuda.get_device_name(options.device) if on_gpu else options.device
+    print(f"fbank, {BINS} bins: {options.batch} utterances of {options.seconds:g} s")
+    print(f"{there}, {bandwidth / 1e9:,.0f} GB/s")
+    for name, taken in times.items():
+        speed = options.batch * options.seconds / taken
+        print(f"  {name:34} {speed:12,.0f} times real time {100 * moved / taken / bandwidth:6.2f}% of the bandwidth")
+
+
+if __name__ == "__main__":
+    main()
