@@ -523,3 +523,19 @@ def test_a_file_where_a_directory_is_wanted(data: Path, name: str, capsys: pytes
     assert dump(data) == 255
     said = capsys.readouterr().err
     assert f"{data / name} cannot be made a directory: File exists" in said and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("report", ["none/page.html", "."])
+def test_a_report_that_cannot_be_written_is_refused_first(
+    data: Path, report: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dump(data, f"--report={data / report}") == 255
+    said = capsys.readouterr().err
+    assert "cannot be written" in said and len(said.splitlines()) == 1
+    assert not (data / "log").exists()
+
+
+def test_what_cannot_be_written_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / "feats.scp").mkdir()
+    assert dump(data) == 255
+    assert f"cannot write {data / 'feats.scp'}: Is a directory" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.compute import check_warps, program_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.files import make_directory
+from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
 from kaldi_compat.dump.local import complete, run_local
@@ -138,6 +138,8 @@ def dump(job: Job) -> int:
     # What cannot be meant is refused before anything is touched.
     program_options(job)
     check_warps(job)
+    if job.options.report:
+        check_writable(Path(job.options.report))
     if job.options.engine == "local":
         devices_of(job.options.device)
     job = with_speeds(job)

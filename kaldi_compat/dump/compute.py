@@ -13,11 +13,10 @@ import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from kaldi_compat.config import load_options
-from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.job import PITCH, PROCESS_CONF, Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance
+from kaldi_compat.dump.read import Failure, Utterance, failed
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions, require
 from kaldi_compat.programs.compute import Extractor, VtlnOptions, feature_options
@@ -58,7 +57,7 @@ def computed(utterance: Utterance, features: Matrix | CompressedMatrix) -> Compu
 
 def failure(utterance: Utterance, reason: BaseException) -> Failure:
     """An utterance's failure to give a result."""
-    return Failure(utterance.index, utterance.key, one_line(reason))
+    return failed(utterance.index, utterance.key, reason)
 
 
 def ready(results: list[Result]) -> Pending:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import io_ark
 from io_ark.errors import ArkError
-from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.errors import OutputError
 
 TEMPORARY = ".unfinished-"
 
@@ -20,12 +20,19 @@ def make_directory(path: Path) -> None:
     """Make a directory, and those above it, unless it is there.
 
     Raises:
-        DumpError: it cannot be made.
+        OutputError: it cannot be made.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DumpError(f"{path} cannot be made a directory: {error.strerror}") from None
+        raise OutputError(f"{path} cannot be made a directory: {error.strerror}") from None
+
+
+def check_writable(path: Path) -> None:
+    """Raise :class:`OutputError` unless a file can be put there: said before the work, not after it."""
+    directory = Path(os.path.realpath(path)).parent
+    if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
+        raise OutputError(f"{path} cannot be written: is {directory} a directory that is there, and yours to write?")
 
 
 def temporary_name(path: Path) -> Path:
@@ -46,15 +53,25 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the operating system has against it is said as an :class:`OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file to write, which takes its name only when all of it is on the disk; nothing stays after an error."""
     temporary = temporary_name(path)
     try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        put_in_place(temporary, path)
+        with writing(path):
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            put_in_place(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -85,10 +102,11 @@ class WholeTable:
 
     def finish(self) -> None:
         """Give the table its name."""
-        self._writer.close()
-        with open(self.temporary, "rb") as file:
-            os.fsync(file.fileno())
-        put_in_place(self.temporary, self.path)
+        with writing(self.path):
+            self._writer.close()
+            with open(self.temporary, "rb") as file:
+                os.fsync(file.fileno())
+            put_in_place(self.temporary, self.path)
 
     def abandon(self) -> None:
         """Leave nothing behind."""

@@ -60,6 +60,11 @@ class Failure:
     reason: str
 
 
+def failed(index: int, key: str, error: BaseException) -> Failure:
+    """The failure that an error is, which need not name the utterance once more."""
+    return Failure(index, key, one_line(error).removeprefix(f"{key}: "))
+
+
 Read = list[Utterance | Failure]
 
 
@@ -126,7 +131,7 @@ def read_task(task: Task, *, pipes: bool, native_speed: bool) -> Read:
     try:
         wave = read_audio(task.rxfilename, pipes=pipes, native_speed=native_speed)
     except (ArkError, KaldiCompatError, OSError) as error:
-        return [Failure(index, key, one_line(error)) for index, key in task.wanted]
+        return [failed(index, key, error) for index, key in task.wanted]
     if task.whole:
         return [Utterance(*task.whole, wave)]
     return [_cut(wave, index, segment) for index, segment in task.segments]
@@ -136,7 +141,7 @@ def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Utterance | Fa
     try:
         return Utterance(index, segment.key, extract_segments.cut(recording, segment, extract_segments.Options()))
     except (Skip, AudioError) as reason:
-        return Failure(index, segment.key, one_line(reason))
+        return failed(index, segment.key, reason)
 
 
 def read_audio(rxfilename: str, *, pipes: bool = True, native_speed: bool = False) -> io_ark.Wave:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import io_ark
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import WholeTable, put_in_place, remove_unfinished, temporary_name, write_whole
+from kaldi_compat.dump.files import WholeTable, put_in_place, remove_unfinished, temporary_name, write_whole, writing
 from kaldi_compat.dump.job import Layout
 from kaldi_compat.dump.read import Failure
 
@@ -180,15 +180,6 @@ class StatsWriter:
     def abandon(self) -> None:
         """Leave nothing behind."""
         self._table.abandon()
-
-
-@contextlib.contextmanager
-def writing(archive: Path) -> Iterator[None]:
-    """What the operating system has against it is said as an :class:`OutputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {archive}: {error.strerror or error}") from error
 
 
 def clear_unfinished(layout: Layout, shard: int) -> None:
