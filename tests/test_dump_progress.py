@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -52,6 +53,13 @@ def test_a_bar_on_a_terminal() -> None:
     monitor.progress(1, 1, 3600.0, 0)
     monitor.close()
     assert "1/4" in stream.getvalue() and "1.00 h" in stream.getvalue() and "real time" in stream.getvalue()
+
+
+def test_lines_on_a_terminal_without_a_width() -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as stream, open(ours, "rb", buffering=0) as shown:
+        Monitor(1, stream=stream).close()
+        assert b"0 of 1 utterances" in shown.read(1000)
 
 
 def test_a_closed_standard_error_stops_nothing() -> None:

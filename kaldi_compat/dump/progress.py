@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from kaldi_compat.dump.write import Counts, Manifest
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
 HOUR = 3600.0
+# Of tqdm's own figures only what is not said better by :meth:`Monitor.text`, which follows.
+BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} utt [{elapsed}{postfix}]"
 
 
 class Monitor:
@@ -129,10 +132,18 @@ def _clock(seconds: float) -> str:
 
 def _bar(total: int, initial: int, stream: TextIO) -> Any:
     """A progress bar, or None where there is no terminal or no tqdm."""
-    if not stream.isatty():
+    if not _is_terminal(stream):
         return None
     try:
         import tqdm
     except ImportError:
         return None
-    return tqdm.tqdm(total=total, initial=initial, file=stream, unit="utt", dynamic_ncols=True)
+    return tqdm.tqdm(total=total, initial=initial, file=stream, bar_format=BAR, dynamic_ncols=True)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    """Whether a bar can be drawn there; terminals that nobody looks at, as ``script`` makes, may have no width."""
+    try:
+        return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
+    except OSError:
+        return True
