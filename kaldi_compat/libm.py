@@ -92,18 +92,24 @@ def logf(x: npt.ArrayLike) -> Floats:
     """
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
-        subnormal = np.abs(x) < np.finfo(np.float32).tiny
-        bits = np.where(subnormal, x * np.float32(2**23), x).view(np.int32) - np.where(subnormal, 23 << 23, 0)
-        above = bits.astype(np.int32) - LOG_OFFSET
-        row = (above >> LOG_STEP_BITS) % 16
+        bits: npt.NDArray[np.int32] = x.view(np.int32)
+        normal = (x >= np.finfo(np.float32).tiny) & (x < np.inf)
+        all_normal = bool(normal.all())
+        if not all_normal:
+            subnormal = np.abs(x) < np.finfo(np.float32).tiny
+            bits = np.where(subnormal, x * np.float32(2**23), x).view(np.int32)
+            bits = (bits - np.where(subnormal, 23 << 23, 0)).astype(np.int32)
+        above = bits - np.int32(LOG_OFFSET)
+        row = (above >> LOG_STEP_BITS) & 15
         exponent = above >> 23
-        z = (bits - (exponent << 23)).astype(np.int32).view(np.float32).astype(np.float64)
+        z = (bits - (exponent << 23)).view(np.float32).astype(np.float64)
         r = z * LOG_INVERSE[row] - 1
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
         y = (a0 * (r * r) + (a1 * r + a2)) * (r * r) + (y0 + r)
-        # Zero, negative numbers, infinity and NaN: as NumPy has them.
-        result: Floats = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64))).astype(np.float32)
+        if not all_normal:  # zero, negative numbers, infinity and NaN: as NumPy has them
+            y = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64)))
+        result: Floats = y.astype(np.float32)
     return result
 
 
@@ -113,22 +119,26 @@ def sinf(x: npt.ArrayLike) -> Floats:
     >>> sinf([0.0, 0.5])
     array([0.        , 0.47942555], dtype=float32)
     """
-    return _sine(x, 0)
+    return sincosf(x)[0]
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
     """The cosine of float32 numbers up to a few turns."""
-    return _sine(x, 1)
+    return sincosf(x)[1]
 
 
-def _sine(angle: npt.ArrayLike, quarter_turns: int) -> Floats:
+def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The sine and the cosine of float32 numbers up to a few turns."""
     x = np.asarray(angle, np.float32).astype(np.float64)
-    quadrant = np.rint(x * (2.0 / np.pi))
-    x = x - quadrant * (np.pi / 2.0)
-    quadrant = (quadrant + quarter_turns) % 4
+    quarters = np.rint(x * (2.0 / np.pi))
+    x = x - quarters * (np.pi / 2.0)
+    quadrant = quarters.astype(np.int8)
     x2 = x * x
     x4 = x2 * x2
-    sine = (x + x * x2 * SINE[1]) + x * x4 * (SINE[2] + x2 * SINE[3])
-    cosine = ((1.0 + x2 * COSINE[1]) + x4 * COSINE[2]) + x2 * x4 * (COSINE[3] + x2 * COSINE[4])
-    result: Floats = np.where(quadrant % 2, cosine, sine) * np.where(quadrant >= 2, -1.0, 1.0)
-    return result.astype(np.float32)
+    sine = ((x + x * x2 * SINE[1]) + x * x4 * (SINE[2] + x2 * SINE[3])).astype(np.float32)
+    cosine = (((1.0 + x2 * COSINE[1]) + x4 * COSINE[2]) + x2 * x4 * (COSINE[3] + x2 * COSINE[4])).astype(np.float32)
+    swapped = (quadrant & 1).view(bool)
+    return (
+        np.where(swapped, cosine, sine) * (1 - (quadrant & 2)),
+        np.where(swapped, sine, cosine) * (1 - ((quadrant + 1) & 2)),
+    )

@@ -16,8 +16,8 @@ from kaldi_compat.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
-# rand_r()'s linear congruence modulo 2^32, three steps of which make a draw
-RAND_R_MULTIPLIER, RAND_R_INCREMENT = 1103515245, 12345
+_MULTIPLIER, _INCREMENT = 1103515245, 12345  # of rand_r()'s linear congruence modulo 2^32
+_STEPS = 6  # of the congruence in two draws
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # numbers computed at once: the cost per number is lowest around a thousand
 _DISCARDED = 310  # glibc throws away its first ten rounds
@@ -100,3 +100,25 @@ class KaldiRandom:
         """``rand_r()`` states for the noise of the next ``count`` frames (Kaldi's RandomState), as signed words."""
         seeds: npt.NDArray[np.int32] = self.draws(count) + np.int32(SEED_OFFSET)
         return seeds
+
+
+@functools.lru_cache(maxsize=8)
+def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Multipliers and increments that lead from a seed of ``rand_r()`` to the words of so many pairs of draws.
+
+    A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
+    seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
+    tables are shifted left (by 4, 6 and 6), which puts those bits in their place already, or at the top of the word.
+
+    Returns:
+        Two of (6, pairs).
+    """
+    count = _STEPS * pairs
+    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
+    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
+    multipliers, increments = (
+        np.ascontiguousarray((table.reshape(pairs, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
+        for table in (powers, sums)
+    )
+    return multipliers, increments

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+import io_ark
+from kaldi_compat.errors import FeatureError
 from kaldi_compat.options import InterpolatePitchOptions
-from kaldi_compat.pitch_interpolate import InterpolationCounts, interpolate_linearly, interpolate_smoothly
+from kaldi_compat.pitch_interpolate import InterpolationCounts, check_track, interpolate_linearly, interpolate_tracks
 from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
+from kaldi_compat.programs.loop import Counts
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.program import program
-from kaldi_compat.random import KaldiRandom
 
 USAGE = """
 Fills the gaps in (probability of voicing, pitch), where the pitch is 0: by a model of how pitch moves, which also
@@ -22,17 +25,20 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
     """Interpolate a table of pitch tracks."""
-    random = KaldiRandom()
     frames = InterpolationCounts()
-
-    def interpolate(key: str, track: Matrix) -> Matrix:
-        if len(track) == 0:
-            raise Skip(f"Feature file has bad size: {key} is {track.shape[0]} by {track.shape[1]}")
+    counts = Counts()
+    with (
+        io_ark.SequentialReader[Matrix]("matrix", source) as reader,
+        io_ark.Writer[Matrix]("matrix", target) as writer,
+    ):
+        tracks = _tracks(reader, counts)
         if options.linear_interpolation:
-            return interpolate_linearly(track)
-        return interpolate_smoothly(track, options, random, frames)
-
-    counts = convert_table("matrix", source, target, interpolate)
+            smooth: Iterable[tuple[str, Matrix]] = ((key, interpolate_linearly(track)) for key, track in tracks)
+        else:
+            smooth = interpolate_tracks(tracks, options, counts=frames)
+        for key, track in smooth:
+            writer[key] = track
+            counts.done += 1
     if frames.frames:
         gaps, changed = 100 * frames.gaps / frames.frames, 100 * frames.changed / frames.frames
         logger.info(
@@ -43,3 +49,17 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         )
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status
+
+
+def _tracks(reader: Iterable[tuple[str, Matrix]], counts: Counts) -> Iterator[tuple[str, Matrix]]:
+    """The tracks that have frames; the others are counted as failed."""
+    for key, track in reader:
+        if len(track) == 0:
+            logger.warning("Feature file has bad size: %s is %d by %d", key, *track.shape)
+            counts.failed += 1
+            continue
+        try:
+            check_track(track)
+        except FeatureError as error:
+            raise FeatureError(f"{key}: {error}") from error
+        yield key, track
