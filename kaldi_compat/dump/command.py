@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.errors import ArkError
+from kaldi_compat import __version__
 from kaldi_compat.dump.compute import check_warps, program_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import one_line
@@ -29,12 +30,22 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 
 FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
+EPILOG = """\
+examples:
+  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
+  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8 --resume         after a stop
+  kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
+  kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
+
+exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 if the command
+line cannot be meant, 130 after ^C or SIGTERM. What failed, and why, is in <log>/dump_<feature>_<name>.failures."""
 AT_ONCE = "kaldi-compat: interrupted again, and ended at once; --resume goes on from what is complete\n"
 TRUTHS = {"true": True, "false": False}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    open_closed_streams()
     parser = make_parser()
     arguments = vars(parser.parse_args(without_values(sys.argv[1:] if argv is None else argv)))
     arguments.pop("command")
@@ -51,6 +62,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is not None:  # called by a program that goes on
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+
+def open_closed_streams() -> None:
+    """Make standard streams that were closed (``2>&-``) lead nowhere, lest an archive take the place of one of them."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # by workers, and by commands in wav.scp
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
 
 
 def take_signals() -> dict[int, Any]:
@@ -85,11 +107,14 @@ def _say(message: str, status: int) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """The command line, derived from :class:`DumpOptions`."""
     parser = argparse.ArgumentParser(prog="kaldi-compat", description="Kaldi's features for whole data directories.")
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     dump_parser = commands.add_parser(
         "dump",
         help="compute the features of a data directory",
         description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]",
     )
     dump_parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
@@ -99,7 +124,7 @@ def make_parser() -> argparse.ArgumentParser:
     for field in fields(DumpOptions):
         flag = "--" + field.name.replace("_", "-")
         default: Any = field.default
-        shown = f"{meaning(field)} (default: {default!r})"
+        shown = meaning(field) if default == "" else f"{meaning(field)} (default: {default})"
         if isinstance(default, bool):
             dump_parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
         else:

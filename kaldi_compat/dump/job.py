@@ -33,7 +33,10 @@ class DumpOptions:
     compression_method: int = option(1, "how to compress, 1 to 7, as copy-feats has it")
     write_utt2num_frames: bool = option(True, "write <data>/utt2num_frames")
     write_utt2dur: bool = option(True, "write <data>/utt2dur")
-    nj: int = option(4, "worker processes, spread over the devices; and archives, as in Kaldi's scripts")
+    nj: int = option(
+        4,
+        "archives, as in Kaldi's scripts; and worker processes: on a CPU at most one a core, else spread over the GPUs",
+    )
     shard_utterances: int = option(0, "utterances in an archive at most, in place of nj archives; 0 leaves it to nj")
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
     readers: int = option(2, "threads of each worker that read and decode audio")
