@@ -112,7 +112,7 @@ class Pitch(OptionedModule):
         """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_followed(samples)
-        if is_followed(samples) and not samples.requires_grad:
+        if is_followed(samples.detach()):  # by others than autograd: the pitch has no gradient
             raise KaldiCompatError(
                 "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
                 "model can hold: leave it out there"
