@@ -33,6 +33,8 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[test]'
 # A peer of which the Python part is enough; its own requirements would replace torch.
 	-$(PIP) --no-deps torchaudio && rm -f $(VENV)/lib/python*/site-packages/torchaudio/lib/*.so
+# PyTorch's CUDA packages bring it. It is large (0.2 GB to fetch); without it the tests of the fused kernels are skipped.
+	-$(BIN)/python -c "import triton" 2>/dev/null || $(PIP) triton==3.6.0
 	touch $@
 
 clean:

@@ -43,8 +43,8 @@ def bands_kernel(
     end = tl.load(ranges + 2 * group + 1)
     rows = power + (tl.where(inside, place, 0) * ROW)[:, None]
     total = tl.zeros((FRAMES, BANDS), tl.float32)
-    for start in range(first, end, BINS):
-        k = start + tl.arange(0, BINS)
+    while first < end:
+        k = first + tl.arange(0, BINS)
         spectrum = tl.load(rows + k[None, :], mask=(k < end)[None, :], other=0.0)
         filters = tl.load(
             weights + k[:, None] * weights_row + band[None, :] * weights_column,
@@ -52,6 +52,7 @@ def bands_kernel(
             other=0.0,
         )
         total = tl.dot(spectrum, filters, total, input_precision="ieee")
+        first += BINS
     if LOG:
         total = tl.log(tl.maximum(total, floor))
     to = out + (first_frame + place).to(tl.int64)[:, None] * out_row + band[None, :]
