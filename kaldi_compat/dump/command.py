@@ -28,6 +28,7 @@ from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speed import make_speed_directory
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
+from kaldi_compat.programs.program import end_of_process, open_closed_streams
 
 FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
 EPILOG = """\
@@ -40,17 +41,30 @@ examples:
 exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 if the command
 line cannot be meant, 130 after ^C or SIGTERM. What failed, and why, is in <log>/dump_<feature>_<name>.failures."""
 AT_ONCE = "kaldi-compat: interrupted again, and ended at once; --resume goes on from what is complete\n"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TRUTHS = {"true": True, "false": False}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status."""
-    open_closed_streams()
+    """Run this command line and return the exit status; without one, this process's, which may end here."""
+    if argv is None:
+        open_closed_streams()
+        return end_of_process(_run(sys.argv[1:]))
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        return _run(argv)
+    finally:
+        for number, handler in handlers.items():
+            with contextlib.suppress(ValueError):  # not in the main thread, so it was not changed
+                signal.signal(number, handler)
+
+
+def _run(argv: Sequence[str]) -> int:
     parser = make_parser()
-    arguments = vars(parser.parse_args(without_values(sys.argv[1:] if argv is None else argv)))
+    arguments = vars(parser.parse_args(without_values(argv)))
     arguments.pop("command")
     feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
-    handlers = take_signals()
+    take_signals()
     try:
         job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments))
         return dump(job)
@@ -58,32 +72,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
     except (KaldiCompatError, ArkError, OSError) as error:
         return _say(one_line(error), ERROR_STATUS)
-    finally:
-        if argv is not None:  # called by a program that goes on
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
 
-def open_closed_streams() -> None:
-    """Make standard streams that were closed (``2>&-``) lead nowhere, lest an archive take the place of one of them."""
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # by workers, and by commands in wav.scp
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
-
-
-def take_signals() -> dict[int, Any]:
-    """Let ^C, and SIGTERM, which batch systems send before they kill, end the job in order; once more, at once.
-
-    Returns:
-        the handlers that were there before.
-    """
+def take_signals() -> None:
+    """Let ^C, and SIGTERM, which batch systems send before they kill, end the job in order; once more, at once."""
     if threading.current_thread() is not threading.main_thread():
-        return {}
-    taken = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+        return
+    taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end_at_once(*_: object) -> None:
         with contextlib.suppress(OSError):
@@ -95,7 +90,8 @@ def take_signals() -> dict[int, Any]:
             signal.signal(number, end_at_once)
         raise KeyboardInterrupt
 
-    return {number: signal.signal(number, end_in_order) for number in taken}
+    for number in taken:
+        signal.signal(number, end_in_order)
 
 
 def _say(message: str, status: int) -> int:

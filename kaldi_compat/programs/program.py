@@ -66,7 +66,8 @@ class Program:
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with these arguments and return the exit status; without, as this process, which may end here."""
         if argv is None:
-            return _end_of_process(self._run(sys.argv[1:]))
+            open_closed_streams()
+            return end_of_process(self._run(sys.argv[1:]))
         return self._run(argv)
 
     def _run(self, argv: Sequence[str]) -> int:
@@ -124,7 +125,19 @@ def program(
     return lambda run: Program(name, text, options, run, at_least)
 
 
-def _end_of_process(status: int) -> int:
+def open_closed_streams() -> None:
+    """Make standard streams that were closed (``2>&-``) lead nowhere, lest an output take the place of one of them."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
+
+
+def end_of_process(status: int) -> int:
+    """End this process with this status if that saves time; else return it."""
     # All output is closed and checked by now, and taking torch apart would add a third to what its import takes.
     if "torch" in sys.modules:
         with contextlib.suppress(OSError, ValueError, AttributeError):
