@@ -52,11 +52,14 @@ OPTIONS = {
 }
 
 
+LOOK = kernels._is_trusted
+
+
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels serve the device that the tests have."""
     monkeypatch.setattr(kernels, "DEVICE_TYPE", DEVICE.type)
-    monkeypatch.setattr(kernels, "_agreed", {DEVICE: True})
+    monkeypatch.setattr(kernels, "_is_trusted", lambda module, samples: True)
     monkeypatch.delenv(kernels.SWITCH, raising=False)
     yield
 
@@ -153,7 +156,8 @@ def test_many_frames_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert torch.equal(module(x), whole)
 
 
-def test_audio_in_the_wrong_scale_is_told() -> None:
+def test_audio_in_the_wrong_scale_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
     with pytest.warns(UserWarning, match="waveform_scale"):
         Fbank(dither=0.0).to(DEVICE)(torch.rand(1000, device=DEVICE))
 
@@ -204,11 +208,14 @@ def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not kernels.serves(module, x, None, 1.0)
 
 
-def test_kernels_are_looked_at_before_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_agreed", {})
-    module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
-    assert kernels.serves(module, x, None, 1.0)
-    assert kernels._agreed == {DEVICE: True}
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_kernels_are_looked_at_before_they_are_used(
+    kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
+    assert kernels.serves(module, x, None, 1.0), caplog.text
+    assert (x.device, x.dtype, kind, module.options) in kernels._trusted
 
 
 @pytest.mark.parametrize("fault", ["absent", "wrong", "nan"])
@@ -224,12 +231,22 @@ def test_kernels_that_do_not_work_are_told_once_and_not_used(
             raise RuntimeError("no C compiler")
         return right(*args) + (0.01 if fault == "wrong" else float("nan"))
 
-    monkeypatch.setattr(kernels, "_agreed", {})
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    monkeypatch.setattr(kernels, "_trusted", {})
     monkeypatch.setattr(launch, "features_of", broken)
-    module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
+    module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     expected = plainly(module, x)
     assert torch.equal(module(x), expected) and torch.equal(module(x), expected)
     assert len(caplog.records) == 1 and "without fused kernels" in caplog.text
+
+
+def test_a_module_that_computes_something_else_does() -> None:
+    class Louder(Fbank):
+        def features_of_energies(self, energies: torch.Tensor, log_energy: torch.Tensor | None) -> torch.Tensor:
+            return super().features_of_energies(energies, log_energy) + 1
+
+    x = audio(1000, 1)
+    assert torch.equal(Louder(dither=0.0).to(DEVICE)(x), plainly(Fbank(dither=0.0).to(DEVICE), x) + 1)
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a GPU")

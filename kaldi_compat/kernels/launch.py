@@ -28,8 +28,6 @@ def features_of(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Features of what :func:`kaldi_compat.kernels.serves`: as :meth:`SpectralFeature.forward` gives them."""
     options: Any = module.options
-    if samples.dtype == torch.float32:
-        module._warn_of_scale(samples)
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
     count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
@@ -75,7 +73,7 @@ def _power(
     factors, bins = _tables(module.points, rows.device)
     power_kernel[(-(-len(power) // constants["FRAMES"]),)](
         rows,
-        rows if lengths is None else lengths,
+        lengths if constants["RAGGED"] else rows,
         module.window,
         factors,
         bins,
