@@ -2,8 +2,8 @@
 
 Every pair of states is compared, which a GPU does faster than it would find the hull that
 :mod:`kaldi_compat.pitch_viterbi` searches by. The two steps, from frame to frame and back, are written once; what
-differs is who loops over the frames: Python, TorchScript in a traced model, or ``scan`` in a compiled or exported one,
-where the number of frames is known only when the model runs.
+differs is who loops over the frames: Python, also for a compiled model, as one operation of its graph; TorchScript in a
+traced model; and ``scan`` in an exported one, which runs where this package is not.
 """
 
 from __future__ import annotations
@@ -36,10 +36,17 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         search = _scripted_search()
-    elif torch.compiler.is_compiling():
+    elif _is_exporting():
         search = _search_by_scan
+    elif torch.compiler.is_compiling():
+        search = _search_as_operation
     path: Tensor = search(local, steps, last)
     return path.transpose(0, 1)
+
+
+def _is_exporting() -> bool:
+    """Whether torch.export records; torch before 2.7 does not tell it from torch.compile."""
+    return hasattr(torch.compiler, "is_exporting") and torch.compiler.is_exporting()
 
 
 def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,6 +80,20 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     return torch.stack(path).flip(0)
 
 
+# Inductor (of torch 2.13) has no code for a scan over a number of frames that it does not know.
+_search_as_operation = torch.library.custom_op(
+    "kaldi_compat::cheapest_paths",
+    _search,
+    mutates_args=(),
+    schema="(Tensor local, Tensor steps, Tensor last) -> Tensor",
+)
+
+
+@_search_as_operation.register_fake
+def _(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
+    return torch.empty_like(last, dtype=torch.long)
+
+
 @functools.cache
 def _scripted_search() -> Any:
     with warnings.catch_warnings():
@@ -81,7 +102,7 @@ def _scripted_search() -> Any:
 
 
 def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """:func:`_search` as two loops that stay loops in a graph."""
+    """:func:`_search` as two loops that stay loops in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
     def forward(costs: Tensor, here: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -38,7 +38,7 @@ def speech(name: str) -> Tensor:
 
 def compiled(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
     torch._dynamo.reset()
-    model: Model = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
+    model: Model = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
     return model
 
 
@@ -96,6 +96,13 @@ def test_vmap_finds_the_states_that_numpy_finds() -> None:
         expected = track_pitch(samples.numpy())
         np.testing.assert_array_equal(track[:, 1], expected[:, 1])
         np.testing.assert_allclose(track[:, 0], expected[:, 0], atol=2e-6)
+
+
+def test_the_search_is_an_operation_as_torch_wants_it() -> None:
+    local = torch.rand(5, 2, 9, generator=torch.Generator().manual_seed(1))
+    steps = 0.1 * (torch.arange(9.0)[:, None] - torch.arange(9.0)) ** 2
+    last = torch.arange(5)[:, None] == torch.tensor([4, 2])
+    torch.library.opcheck(torch.ops.kaldi_compat.cheapest_paths.default, (local, steps, last))
 
 
 def test_a_batch_has_as_many_frames_as_its_audio_wherever_it_is_computed() -> None:
