@@ -100,6 +100,31 @@ def test_what_is_no_audio_is_said_to_be_none(tmp_path: Path) -> None:
         read_audio(str(path))
 
 
+def test_a_length_that_cannot_be_true_takes_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    samples = audio(5000, 3)[0]
+    soundfile.write(tmp_path / "a.flac", samples, RATE, subtype="PCM_16")
+    content = bytearray((tmp_path / "a.flac").read_bytes())
+    content[21] |= 0x0F  # the upper bits of the number of samples, in the stream's first block
+    (tmp_path / "b.flac").write_bytes(content)
+    try:
+        found = read_audio(str(tmp_path / "b.flac")).samples[0]
+    except AudioError as error:
+        assert "b.flac" in str(error)
+    else:
+        np.testing.assert_array_equal(found, samples[: len(found)])
+        assert "only" in caplog.text
+
+
+def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    monkeypatch.setattr(read, "PIECE", 1000)
+    for length in (999, 1000, 1001, 3000):
+        samples = audio(length, 3, channels=2)
+        soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
+        np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
+
+
 def test_without_soundfile_its_name_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
     path = tmp_path / "a.flac"

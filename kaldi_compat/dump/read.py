@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -10,8 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
@@ -25,9 +28,12 @@ from kaldi_compat.programs import extract_segments
 from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.segments import Segment, parse_segment
 
+logger = logging.getLogger(__name__)
+
 # How much audio may wait between reading and computing.
 WAITING_BYTES = 256 << 20
 RIFF = (b"RIFF", b"RIFX")
+PIECE = 1 << 20  # samples of each channel that are decoded at once
 
 
 @dataclass(frozen=True)
@@ -180,11 +186,22 @@ def _read_with_soundfile(path: Path) -> io_ark.Wave:
             f"{path} is no WAV file; other formats need soundfile: pip install kaldi-compat[audio]"
         ) from None
     try:
-        samples, rate = soundfile.read(str(path), dtype="int16", always_2d=True)
+        with soundfile.SoundFile(str(path)) as file:
+            samples, rate, announced = _frames(file), file.samplerate, file.frames
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
         reason = str(error).rpartition(": ")[2] if path.stat().st_size else "it is empty"
         raise AudioError(f"{path} cannot be read as audio: {reason}") from error
+    if len(samples) < announced:
+        logger.warning("%s: %d samples announced, but only %d are there", path, announced, len(samples))
     return io_ark.Wave(float(rate), np.ascontiguousarray(samples.T))
+
+
+def _frames(file: Any) -> npt.NDArray[np.int16]:
+    """All of a SoundFile, shape (samples, channels): in pieces, since a broken header may announce any length."""
+    pieces: list[npt.NDArray[np.int16]] = []
+    while not pieces or len(pieces[-1]) == PIECE:
+        pieces.append(file.read(PIECE, dtype="int16", always_2d=True))
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 @dataclass
