@@ -2,8 +2,8 @@
 
     python tests/kernel_resources.py [compute capability, such as 90]
 
-For a usual filter bank (16 kHz, 80 bins) the registers, stack and local memory of each kernel, which the assembler
-counts. TRITON_INTERPRET must not be set.
+What is compiled is what a usual filter bank (16 kHz, 80 bins) launches for audio of several lengths: a line for each of
+the kernels, with its registers, and bytes of stack, local and shared memory. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -15,28 +15,43 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from kaldi_compat import Fbank
 from kaldi_compat.kernels import launch
 
-POINTERS = {"samples": "*i16", "lengths": "*i64", "bins": "*i32", "ranges": "*i32"}
-FLOATS = {"coefficient", "scale", "energy_floor", "floor"}
-ARRAYS = {"window", "factors", "power", "log_energy", "weights", "out"}
+
+class Driver:
+    """Stands for the GPU's driver as far as compiling goes."""
+
+    def __init__(self, capability: int) -> None:
+        self.target = GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
 
 
-def compiled(kernel: Any, options: dict[str, Any], capability: int) -> Any:
-    """A kernel for these constants and launch options."""
-    constants = {name: value for name, value in options.items() if name in kernel.arg_names}
-    signature = {}
-    for name in kernel.arg_names:
-        pointer = POINTERS.get(name, "*fp32") if name in POINTERS or name in ARRAYS else None
-        signature[name] = "constexpr" if name in constants else pointer or ("fp32" if name in FLOATS else "i32")
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
-    rest = {name: value for name, value in options.items() if name not in constants}
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=rest)
+class Compiled:
+    """A kernel that is compiled where it would be launched."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.made: dict[int, Any] = {}
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def compile_only(*args: Any, **options: Any) -> None:
+            made = self.kernel.warmup(*args, grid=grid, **options)
+            self.made[id(made)] = made
+
+        return compile_only
 
 
 def resources(made: Any) -> dict[str, int]:
@@ -52,15 +67,16 @@ def resources(made: Any) -> dict[str, int]:
 
 def main() -> None:
     """Compile and print."""
-    capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
+    triton.runtime.driver.set_active(Driver(int(sys.argv[1]) if len(sys.argv) > 1 else 90))
+    kernels = [Compiled(launch.power_kernel), Compiled(launch.bands_kernel)]
+    launch.power_kernel, launch.bands_kernel = kernels
     module = Fbank(dither=0.0, num_mel_bins=80)
-    for kernel, options in (
-        (launch.power_kernel, launch.power_options(module, ragged=False, energy=0)),
-        (launch.bands_kernel, launch.bands_options(module.points, logs=True)),
-    ):
-        made = compiled(kernel, options, capability)
-        assert "mma" not in made.asm["ptx"], "a product in TF32"
-        print(kernel.__name__, *(f"{name}:{value}" for name, value in resources(made).items()))
+    for shape in ((1, 16000), (1, 16001), (3, 9999), (16, 480000)):
+        launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, 1.0)
+    for kernel in kernels:
+        for made in kernel.made.values():
+            assert "mma" not in made.asm["ptx"], "a product in TF32"
+            print(kernel.kernel.__name__, *(f"{name}:{value}" for name, value in resources(made).items()))
 
 
 if __name__ == "__main__":
