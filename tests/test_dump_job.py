@@ -18,6 +18,7 @@ from dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
 
 import io_ark
 from kaldi_compat.dump import finish
+from kaldi_compat.dump.compute import SpectralComputer
 from kaldi_compat.dump.finish import link_to_storage
 from kaldi_compat.dump.lock import lock_alone, lock_with_others
 from kaldi_compat.programs import compute_cmvn_stats, compute_fbank_feats, copy_feats, extract_segments
@@ -539,6 +540,24 @@ def test_what_cannot_be_written_is_named(data: Path, capsys: pytest.CaptureFixtu
     (data / "feats.scp").mkdir()
     assert dump(data) == 255
     assert f"cannot write {data / 'feats.scp'}: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(RuntimeError("boom"), "internal error, please report it with the .log files: RuntimeError: boom"),
+     (MemoryError(), "out of memory")],
+)  # fmt: skip
+def test_mistakes_of_ours_are_told_in_a_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SpectralComputer, "submit", broken)
+    assert dump(data) == 255
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert type(error).__name__ in (data / "log" / "dump_fbank_train.1.log").read_text()
+    assert not list((data / "data").iterdir())
 
 
 def test_closed_streams_harm_nothing(data: Path, tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line
+from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line, told
 from kaldi_compat.dump.job import CPU, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.local import told
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner

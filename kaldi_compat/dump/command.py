@@ -13,11 +13,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from io_ark.errors import ArkError
 from kaldi_compat import __version__
 from kaldi_compat.dump.compute import check_warps, program_options
 from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import one_line
+from kaldi_compat.dump.errors import told
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
@@ -26,7 +25,6 @@ from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
 from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speed import make_speed_directory
-from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.options import meaning
 from kaldi_compat.programs.program import end_of_process, open_closed_streams
 
@@ -70,8 +68,8 @@ def _run(argv: Sequence[str]) -> int:
         return dump(job)
     except KeyboardInterrupt:
         return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
-    except (KaldiCompatError, ArkError, OSError) as error:
-        return _say(one_line(error), ERROR_STATUS)
+    except Exception as error:
+        return _say(str(told(error)), ERROR_STATUS)
 
 
 def take_signals() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from io_ark.errors import ArkError
 from kaldi_compat.errors import KaldiCompatError
+
+# What is a matter of files, data or options, and no mistake of the program.
+EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def one_line(error: BaseException) -> str:
@@ -30,3 +34,20 @@ class TooManyFailuresError(DumpError):
 
 class WorkerError(DumpError):
     """A worker process that died again and again."""
+
+
+class InternalError(DumpError):
+    """Something that should not have happened, told in one line."""
+
+
+def told(error: BaseException) -> DumpError:
+    """What ended the work, as it is to be said."""
+    if isinstance(error, DumpError):
+        return error
+    if isinstance(error, EXPECTED):
+        return DumpError(one_line(error))
+    if isinstance(error, MemoryError):
+        return DumpError(f"out of memory ({one_line(error)}): fewer processes (nj) or window_utterances take less")
+    return InternalError(
+        f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}"
+    )

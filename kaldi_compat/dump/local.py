@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from io_ark.errors import ArkError
 from kaldi_compat.dump.devices import devices_of, prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line
+from kaldi_compat.dump.errors import OutputError, WorkerError, told
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import Counts, clear_unfinished, read_manifest
-from kaldi_compat.errors import KaldiCompatError
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -178,15 +176,6 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     except Exception as error:
         with contextlib.suppress(OSError):  # the parent is gone, and this process will be
             tasks.send(("stop", told(error)))
-
-
-def told(error: Exception) -> DumpError:
-    """What ended a worker, as its parent is to say it."""
-    if isinstance(error, DumpError):
-        return error
-    if isinstance(error, (KaldiCompatError, ArkError, OSError)):
-        return DumpError(one_line(error))
-    return WorkerError(f"internal error, please report it: {type(error).__name__}: {error}")
 
 
 def _end_with_parent(lifeline: Any) -> None:

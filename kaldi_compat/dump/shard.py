@@ -15,6 +15,7 @@ from io_ark.script import Script
 from kaldi_compat.dump.compute import Computed, Pending, Result
 from kaldi_compat.dump.computer import Computer
 from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.errors import EXPECTED
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, Plan, Shard
@@ -60,7 +61,9 @@ class ShardRunner:
             writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
             try:
                 return self._make(shard, writer, report)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, Exception) and not isinstance(error, EXPECTED):
+                    logger.exception("archive %d", shard.number)
                 writer.abandon()
                 raise
 
