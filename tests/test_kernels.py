@@ -20,7 +20,7 @@ from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
 from kaldi_compat.errors import OptionError
 from kaldi_compat.feature import SpectralFeature
 
-pytest.importorskip("triton", reason="Triton is not installed")
+pytest.importorskip("triton", minversion="3.6")
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
