@@ -20,12 +20,14 @@ def make_directory(path: Path) -> None:
     """Make a directory, and those above it, unless it is there.
 
     Raises:
-        OutputError: it cannot be made.
+        OutputError: it cannot be made, or not be written to.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{path} cannot be made a directory: {error.strerror}") from None
+    if not os.access(path, os.W_OK):
+        raise OutputError(f"{path} is not yours to write")
 
 
 def check_writable(path: Path) -> None:
