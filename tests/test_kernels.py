@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
@@ -42,7 +42,7 @@ FRAME_OPTIONS = st.fixed_dictionaries(
         "energy_floor": st.sampled_from([0.0, 1.0]),
     },
 )
-MEL_OPTIONS = {"num_mel_bins": st.sampled_from([20, 23, 31]), "low_freq": st.sampled_from([20.0, 100.0])}
+MEL_OPTIONS = {"num_mel_bins": st.sampled_from([20, 23, 31]), "low_freq": st.sampled_from([20.0, 60.0])}
 FLAGS = {"htk_compat": st.booleans(), "use_energy": st.booleans()}
 OPTIONS = {
     Fbank: MEL_OPTIONS | FLAGS | {"use_power": st.booleans(), "use_log_fbank": st.booleans()},
@@ -93,7 +93,10 @@ def test_kernels_are_as_exact_as_the_plain_operations(
 ) -> None:
     more = data.draw(st.fixed_dictionaries({}, optional=OPTIONS[kind]))
     warp = data.draw(st.sampled_from([1.0, 0.9]))
-    module = kind(dither=0.0, **changes, **more).to(DEVICE)
+    try:
+        module = kind(dither=0.0, **changes, **more).to(DEVICE)
+    except OptionError:  # more bands than a small FFT has bins for
+        reject()
     x = audio(module.size + module.shift * FRAMES // 2, 2, seed)
     x = x if data.draw(st.booleans()) else x.float()
     lengths = torch.tensor([x.shape[1], x.shape[1] * 2 // 3], device=DEVICE) if data.draw(st.booleans()) else None
