@@ -187,12 +187,12 @@ def _search_block(rows: list[_Entry[Key]], search: Search, costs: Floats, consta
     frames = min(_BLOCK, *(entry.frames - entry.searched for entry in rows))
     parts = [entry.analysis.searched[entry.searched : entry.searched + frames] for entry in rows if entry.analysis]
     local = local_costs(np.stack(parts, 1), constants)
-    predecessors = np.empty(local.shape, np.int16)
-    best = np.empty(local.shape[:2], np.int16)
+    predecessors = np.empty((len(rows), frames, search.states), np.int16)
+    best = np.empty((len(rows), frames), np.int16)
     for frame in range(frames):
-        costs, predecessors[frame], best[frame] = search.step(costs, local[frame])
+        costs, predecessors[:, frame], best[:, frame] = search.step(costs, local[frame])
     for row, entry in enumerate(rows):
-        entry.record(predecessors[:, row], best[:, row])
+        entry.record(predecessors[row], best[row])
     return costs
 
 

@@ -22,7 +22,8 @@ States = npt.NDArray[np.int16]
 # decide on the speed alone: what is left is compared with its neighbours until nothing more falls out.
 _FAR = (1, 4, 16, 64)
 _NEAR = ((2, 4, 8, 16), (2, 4))
-_REACH = np.arange(-16, 17)  # around points that fell out, where more may fall out
+_AROUND = (2, 4)
+_WIDENED = (1, 2, 4, 8)  # by which, one after the other, points that fell out are widened: there more may fall out
 
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
 _MORE_THAN_COSTS = 16.0
@@ -152,10 +153,12 @@ def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
     """Points left when those near the few that are not kept are sieved alone, as they fall out one after the other."""
     fallen = np.ones(len(place), bool)
     fallen[kept] = False
-    around = np.unique(np.clip(np.flatnonzero(fallen)[:, None] + _REACH, 0, len(place) - 1))
-    left = around
+    for k in _WIDENED:
+        fallen[k:] |= fallen[:-k]
+        fallen[:-k] |= fallen[k:]
+    around = left = np.flatnonzero(fallen)
     while True:
-        _, kept = _sieve(place.take(left), height.take(left), _NEAR[-1])
+        _, kept = _sieve(place.take(left), height.take(left), _AROUND)
         if len(kept) == len(left):
             break
         left = left.take(kept)
