@@ -12,11 +12,14 @@ import pytest
 import torch
 from reference import ROOT
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kaldi_compat import KaldiCompatError, Pitch, PitchOptions, track_pitch
+from kaldi_compat.pitch import track_batch
 
 # torch.jit says of itself that it is deprecated, and warns of each look at a size; exporters miss other packages.
-pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")]
+QUIET = ("DeprecationWarning", "FutureWarning", "UserWarning", "torch.jit.TracerWarning")
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in QUIET]
 AUTO = torch.export.Dim.AUTO
 Model = Callable[[Tensor, Tensor], Any]
 
@@ -103,6 +106,23 @@ def test_the_search_is_an_operation_as_torch_wants_it() -> None:
     steps = 0.1 * (torch.arange(9.0)[:, None] - torch.arange(9.0)) ** 2
     last = torch.arange(5)[:, None] == torch.tensor([4, 2])
     torch.library.opcheck(torch.ops.kaldi_compat.cheapest_paths.default, (local, steps, last))
+
+
+class NoNumberRead(TorchDispatchMode):
+    """Fails where Python asks for a number out of a tensor, which a CUDA graph cannot hold and a GPU is waited for."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([5000, 0])], ids=["no lengths", "lengths"])
+def test_no_number_is_read_on_the_way(lengths: Tensor | None) -> None:
+    batch = speech("speech16k")[:10000].reshape(2, -1).clone()
+    expected = Pitch()(batch) if lengths is None else Pitch()(batch, lengths)[0]
+    with NoNumberRead():
+        features, _ = track_batch(batch, lengths, Pitch()._tensors())
+    torch.testing.assert_close(features, expected, rtol=0, atol=2e-6)
 
 
 def test_a_batch_has_as_many_frames_as_its_audio_wherever_it_is_computed() -> None:
