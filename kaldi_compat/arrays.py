@@ -136,6 +136,36 @@ def matmul(a: Array, b: Array) -> Array:
     return product
 
 
+def running_sum(x: Array, axis: int) -> Array:
+    """Sums of all elements up to each one along an axis.
+
+    On a GPU torch's own is refused in deterministic algorithms mode.
+    """
+    xp = namespace(x)
+    summed: Array
+    if isinstance(x, np.ndarray) or x.device.type == "cpu" or not xp.are_deterministic_algorithms_enabled():
+        summed = xp.cumsum(x, axis)
+    else:
+        summed = running_sum_by_doubling(x, axis)
+    return summed
+
+
+def running_sum_by_doubling(x: Array, axis: int) -> Array:
+    """:func:`running_sum` by sums of 2, 4, 8 ... neighbours (Hillis & Steele, "Data parallel algorithms", 1986).
+
+    >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
+    array([ 1,  3,  6, 10, 15])
+    """
+    xp = namespace(x)
+    x = xp.moveaxis(x, axis, -1)
+    reach = 1
+    while reach < x.shape[-1]:
+        x = xp.concatenate((x[..., :reach], x[..., reach:] + x[..., :-reach]), -1)
+        reach *= 2
+    summed: Array = xp.moveaxis(x, -1, axis)
+    return summed
+
+
 def multiply_add(total: Array, factor: float, wide: Array) -> Array:
     """``total + factor * wide``, summed in the double precision of ``wide`` and rounded once; overwrites ``total``."""
     added: Array

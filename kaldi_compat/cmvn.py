@@ -20,6 +20,7 @@ from kaldi_compat.arrays import (
     float64,
     full,
     namespace,
+    running_sum,
     take_frames,
     zero_past,
 )
@@ -304,7 +305,7 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     centred = wide - origin
 
     def window_average(values: Array) -> Array:
-        sums: Any = xp.cumsum(values, axis=-2)
+        sums: Any = running_sum(values, -2)
         sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace
+from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace, running_sum
 from kaldi_compat.pitch_constants import PitchConstants
 from kaldi_compat.pitch_nccf import nccf
 
@@ -35,7 +35,7 @@ def _sums_of_first(x: Array, counts: Any) -> Array:
     elif isinstance(x, np.ndarray):
         sums = np.take_along_axis(np.cumsum(x, -1), np.asarray(counts) - 1, -1)
     else:
-        sums = x.cumsum(-1).gather(-1, as_like(counts, x) - 1)
+        sums = running_sum(x, -1).gather(-1, as_like(counts, x) - 1)
     return sums
 
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kaldi_compat.arrays import Array, arange, as_like, astype, check_features, float64, is_followed, namespace
+from kaldi_compat.arrays import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    check_features,
+    float64,
+    is_followed,
+    namespace,
+    running_sum,
+)
 from kaldi_compat.deltas import Filter, add_deltas
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options import DeltaOptions, ProcessPitchOptions
@@ -68,7 +78,7 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
 
     def window_sum(x: Array) -> Array:
         # Kaldi too adds what enters the window and subtracts what leaves it, in double.
-        before = xp.concatenate((0 * x[..., :1], xp.cumsum(x, -1)), -1)
+        before = xp.concatenate((0 * x[..., :1], running_sum(x, -1)), -1)
         summed: Array
         if lengths is None:
             summed = before[..., end] - before[..., begin]
