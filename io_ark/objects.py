@@ -83,7 +83,7 @@ class Loader:
 
     def _read_at(self, path: str, offset: int) -> Any:
         if not self._in_order:
-            return self._codec.read(self._files.get(path).source(offset))
+            return self._codec.read(self._files.get(path).source(offset, ahead=False))
         source: Source | None
         try:
             source = self._sources.pop()

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from io_ark.errors import FormatError, OpenError, TruncatedError
 
+HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
 # What is read along with a large array, in the same call: mostly the next key, and how large the next array is.
@@ -329,16 +330,20 @@ class FileSource(StreamSource):
         size: the size of the file in bytes.
         name: what to call the file in an error.
         owner: who closes the descriptor, kept from doing so while this source is there.
+        ahead: whether what follows an object is likely to be read next.
     """
 
-    def __init__(self, descriptor: int, offset: int, size: int, name: str, owner: object = None) -> None:
+    def __init__(
+        self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
+    ) -> None:
         self.name = name
         self._owner = owner
+        self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
         self._base = offset
         self._at = 0
-        self._window = self._pread(SMALL_WINDOW, offset)
+        self._window = self._pread(SMALL_WINDOW if ahead else HEADER_WINDOW, offset)
         self._end = len(self._window)
         self._step = 2 * SMALL_WINDOW
 
@@ -399,15 +404,15 @@ class FileSource(StreamSource):
         if not 0 <= size <= self._size - start:
             self._check(size)
         array = np.empty(count, kind)
-        tail = bytearray(TAIL)
-        got = self._preadv([array, tail], start)
+        tail = [bytearray(TAIL)] if self._ahead else []
+        got = self._preadv([array, *tail], start)
         while got < size:
-            more = self._preadv([array.view(np.uint8)[got:], tail], start + got)
+            more = self._preadv([array.view(np.uint8)[got:], *tail], start + got)
             if more == 0:
                 self._truncated(size, got)
             got += more
         self._base = start + size
-        self._window = bytes(tail[: got - size])
+        self._window = bytes(tail[0][: got - size]) if tail else b""
         self._at = 0
         self._end = len(self._window)
         self._step = SMALL_WINDOW

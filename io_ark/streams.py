@@ -53,8 +53,11 @@ class OpenFile:
 
             self._map = map_file(self.descriptor, 0, access=ACCESS_READ)
 
-    def source(self, offset: int) -> Source:
-        """The bytes of this regular file from an offset on; views of a memory map, if it was opened so."""
+    def source(self, offset: int, *, ahead: bool = True) -> Source:
+        """The bytes of this regular file from an offset on; views of a memory map, if it was opened so.
+
+        ``ahead`` says whether more than one object is likely to be read.
+        """
         if self._map is not None:
             return BytesSource(self._map, offset, self.path)
         if offset > self._size:
@@ -63,7 +66,7 @@ class OpenFile:
                 raise OpenError(
                     f"has only {self._size} bytes: there is nothing at the offset", file=self.path, offset=offset
                 )
-        return FileSource(self.descriptor, offset, self._size, self.path, self)
+        return FileSource(self.descriptor, offset, self._size, self.path, self, ahead)
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
