@@ -55,7 +55,7 @@ class Loader:
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
-        self._sources: list[FileSource] = []  # one or none; whoever uses it takes it out
+        self._sources: list[FileSource] = []  # for the next call; who uses one takes it out
 
     def load(self, text: str) -> Any:
         """The object that an rxfilename, with or without a range, names.
@@ -82,19 +82,20 @@ class Loader:
             raise name_key(error, key) from error.__cause__
 
     def _read_at(self, path: str, offset: int) -> Any:
-        if not self._in_order:
-            return self._codec.read(self._files.get(path).source(offset, ahead=False))
         source: Source | None
         try:
             source = self._sources.pop()
         except IndexError:
             source = None
         if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
-            source = self._files.get(path).source(offset)
+            source = self._files.get(path).source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             self._sources.append(source)
         return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_sources": [], "_last": None}  # which are open, or large
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
         """What a command gives, of which ranges are wanted: the next line often names another range of it."""

@@ -341,18 +341,28 @@ class FileSource(StreamSource):
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
+        self._base = self._at = self._end = 0
+        self._go(offset)
+
+    def _go(self, offset: int) -> None:
+        self._window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
         self._base = offset
         self._at = 0
-        self._window = self._pread(SMALL_WINDOW if ahead else HEADER_WINDOW, offset)
         self._end = len(self._window)
         self._step = 2 * SMALL_WINDOW
 
     def reach(self, offset: int) -> bool:
-        """Go to an offset, forth or back, if what stands there has been read already; whether it has."""
+        """Go to an offset, forth or back, unless that is beyond where the file was known to end; whether it is there.
+
+        What stands there is read anew, but if objects come in order and it has been read ahead.
+        """
         at = offset - self._base
-        if not 0 <= at < self._end:
+        if self._ahead and 0 <= at < self._end:
+            self._at = at
+        elif offset > self._size:
             return False
-        self._at = at
+        else:
+            self._go(offset)
         return True
 
     def _pread(self, size: int, offset: int) -> bytes:

@@ -224,3 +224,24 @@ def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
                 ((key, tensor),) = list(entries)
                 assert key == "k" and isinstance(tensor, torch.Tensor)
                 np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
+
+
+def test_a_table_in_use_is_pickled_without_what_it_has_open(tmp_path: Path) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer["one"], writer["two"] = np.eye(2, dtype=np.float32), np.ones((900, 3), np.float32)
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    for key in ("one", "two", "one"):
+        table[key]
+    again = pickle.loads(pickle.dumps(table))
+    assert np.array_equal(again["two"], np.ones((900, 3))) and np.array_equal(again["one"], np.eye(2))
+
+
+def test_what_is_looked_up_is_what_stands_there_now(tmp_path: Path) -> None:
+    path = tmp_path / "a.ark"
+    with io_ark.writer(f"ark,scp:{path},{tmp_path}/a.scp") as writer:
+        writer["one"], writer["two"] = np.zeros(3, np.float32), np.ones(3, np.float32)
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    assert table["one"].tolist() == table["one"].tolist() == [0, 0, 0]
+    with open(path, "r+b") as file:
+        file.write(path.read_bytes().replace(np.zeros(3, np.float32).tobytes(), np.full(3, 2, np.float32).tobytes()))
+    assert table["one"].tolist() == [2, 2, 2]

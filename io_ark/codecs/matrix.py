@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from io_ark.specifier import Range
 Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"
+# The marker and the header of a dense matrix (see dense.py).
+_USUAL = struct.Struct("<5sbibi")
 
 
 class MatrixCodec(Codec[Array]):
@@ -33,13 +36,16 @@ class MatrixCodec(Codec[Array]):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
+        self._stored = self.dtype.newbyteorder("<")
 
     def read(self, source: Source) -> Array:
         # The common case by the shortest way: reading many small matrices is a matter of calls.
-        head = source.peek(2 + HEADER_SIZE)
-        if head.startswith(self._start):
-            source.skip(2)
-            return read_dense(source, head[2:], self.dtype)
+        head = source.peek(_USUAL.size)
+        if len(head) == _USUAL.size:
+            start, row_size, rows, column_size, columns = _USUAL.unpack(head)
+            if start == self._start and row_size == column_size == 4 and rows >= 0 and columns >= 0:
+                source.skip(_USUAL.size)
+                return source.read_array(self._stored, rows * columns).reshape(rows, columns)
         if head.startswith(_COMPRESSED):
             source.skip(2)
             return read_decompressed(source).astype(self.dtype, copy=False)
