@@ -32,6 +32,11 @@ class Fbank(MelFeature):
         """Number of columns: the mel bins, and the energy if it is asked for."""
         return self.options.num_mel_bins + self.options.use_energy
 
+    @property
+    def are_log_energies(self) -> bool:
+        """Whether the features are the logs of the mel energies and nothing more."""
+        return self.options.use_log_fbank and not self.options.use_energy
+
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """Mel sums of the power spectrum, or of the magnitudes."""
         power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))

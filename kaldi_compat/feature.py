@@ -67,6 +67,15 @@ class SpectralFeature(OptionedModule):
         """Number of columns of the features."""
         raise NotImplementedError
 
+    @property
+    def are_log_energies(self) -> bool:
+        """Whether the features are the logs of the energies, floored, and nothing more."""
+        return False
+
+    def bands(self, vtln_warp: float) -> Tensor | None:
+        """What turns power spectra into energies, (fft_bins, bands), where the module lies; None: they are the same."""
+        return None
+
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """A subclass's first step: complex spectra (..., fft_bins), which it may overwrite, to energies (..., bands).
 
@@ -111,6 +120,8 @@ class SpectralFeature(OptionedModule):
         if not isinstance(samples, Tensor):
             return self._forward_list(samples, vtln_warp, generator)
         if samples.device.type == kernels.DEVICE_TYPE and kernels.serves(self, samples, lengths, vtln_warp):
+            if samples.dtype == torch.float32:
+                self._warn_of_scale(samples)
             return kernels.features(self, samples, lengths, vtln_warp)
         options = self.options
         samples = self._checked(samples, lengths)
@@ -165,12 +176,12 @@ class SpectralFeature(OptionedModule):
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - (steps.mean_in_kaldi_order(frames) if kaldi_order else frames.mean(-1, keepdim=True))
-        log_energy = steps.log_energy(frames) if self._needs_energy(raw=True) else None
+        log_energy = steps.log_energy(frames) if self.needs_energy(raw=True) else None
         place = None if room is None else room[..., : self.size]
         if options.preemphasis_coefficient != 0:
             frames = steps.preemphasize(frames, options.preemphasis_coefficient, place)
         frames = torch.mul(frames, self.window.to(frames.dtype), out=place)
-        if self._needs_energy(raw=False):
+        if self.needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
         points = self.points
         if kaldi_order:
@@ -178,7 +189,7 @@ class SpectralFeature(OptionedModule):
             return torch.from_numpy(real_fft(padded.numpy())), log_energy
         return torch.fft.rfft(frames if room is None else room, points), log_energy
 
-    def _needs_energy(self, raw: bool) -> bool:
+    def needs_energy(self, raw: bool) -> bool:
         """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
         options: Any = self.options
         return bool(getattr(options, "use_energy", True)) and bool(options.raw_energy) == raw
@@ -333,6 +344,10 @@ class MelFeature(SpectralFeature):
     def mel(self) -> Tensor:
         """The filter bank: (fft_bins, num_mel_bins)."""
         return self.filled_mel[:, : self.options.num_mel_bins]
+
+    def bands(self, vtln_warp: float) -> Tensor:
+        """The filter bank for a VTLN factor."""
+        return self.mel if vtln_warp == 1 else self._mel_constant(vtln_warp).to(self.window.device)
 
     def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
         """Mel energies (..., num_mel_bins) of the power spectrum."""

@@ -13,16 +13,13 @@ import functools
 import importlib.util
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from kaldi_compat.arrays import is_followed
 from kaldi_compat.frames import frames_of, num_frames
-
-if TYPE_CHECKING:
-    from kaldi_compat.feature import SpectralFeature
 
 logger = logging.getLogger("kaldi_compat")
 
@@ -36,7 +33,27 @@ MOST, USUAL = 0.05, 1e-4
 MODULES = tuple(f"kaldi_compat.{name}" for name in ("fbank", "mfcc", "plp", "spectrogram"))
 
 
-def serves(module: SpectralFeature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
+class Feature(Protocol):
+    """What the kernels need of a module: see :class:`kaldi_compat.feature.SpectralFeature`, which has it."""
+
+    options: Any
+    size: int
+    shift: int
+    points: int
+    window: Tensor
+    windowed_energy_floor: ClassVar[float]
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def are_log_energies(self) -> bool: ...
+    def needs_energy(self, raw: bool) -> bool: ...
+    def bands(self, vtln_warp: float) -> Tensor | None: ...
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
+    def features_of_frames(self, frames: Tensor) -> Tensor: ...
+
+
+def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
     """Whether :func:`features` may compute this in the module's place.
 
     Not where someone follows the operations (autograd, compilers), and not what the kernels do not know: float64,
@@ -66,13 +83,11 @@ def serves(module: SpectralFeature, samples: Tensor, lengths: Tensor | None, vtl
 
 
 def features(
-    module: SpectralFeature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
     """What the module gives for audio, by the kernels: see :meth:`kaldi_compat.feature.SpectralFeature.forward`."""
     from kaldi_compat.kernels.launch import features_of
 
-    if samples.dtype == torch.float32:
-        module._warn_of_scale(samples)
     return features_of(module, samples, lengths, vtln_warp)
 
 
@@ -93,7 +108,7 @@ def _has_triton() -> bool:
 _trusted: dict[object, bool] = {}
 
 
-def _is_trusted(module: SpectralFeature, samples: Tensor) -> bool:
+def _is_trusted(module: Feature, samples: Tensor) -> bool:
     """Whether the kernels for these options can be had and give what torch gives; tried when they are first used.
 
     Triton needs a C compiler and a GPU that it knows. A compiler or driver that is at fault is noticed too.
@@ -111,7 +126,7 @@ def _is_trusted(module: SpectralFeature, samples: Tensor) -> bool:
 
 
 @torch.no_grad()
-def _fault(module: SpectralFeature, device: torch.device, dtype: torch.dtype) -> str:
+def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
     """What is wrong with the kernels there; nothing if it is empty."""
     options, count = module.options, module.size + 8 * module.shift
     noise = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")

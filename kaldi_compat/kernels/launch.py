@@ -9,10 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.fbank import Fbank
-from kaldi_compat.feature import MelFeature, SpectralFeature
 from kaldi_compat.frames import EPSILON, num_frames
-from kaldi_compat.kernels import SHAPES
+from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 from kaldi_compat.mel import mel_banks
@@ -24,22 +22,19 @@ LANES_IN_WARP = 32
 
 
 def features_of(
-    module: SpectralFeature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Features of what :func:`kaldi_compat.kernels.serves`: as :meth:`SpectralFeature.forward` gives them."""
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
     count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
-    mel = module.mel if isinstance(module, MelFeature) else None
-    if isinstance(module, MelFeature) and vtln_warp != 1:
-        mel = module._mel_constant(vtln_warp).to(samples.device)
+    mel = module.bands(vtln_warp)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = samples.new_empty((len(rows) * count, width), dtype=torch.float32)
-    with_energy = module._needs_energy(raw=True) or module._needs_energy(raw=False)
+    with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
     log_energy = energies.new_empty(len(energies)) if with_energy else None
-    # the plain filter bank's features are done with the logs
-    logs = isinstance(module, Fbank) and options.use_log_fbank and log_energy is None
+    logs = module.are_log_energies
     with torch.cuda.device_of(samples):  # type: ignore[no-untyped-call]
         for first in range(0, len(energies), FRAMES_AT_ONCE):
             end = min(first + FRAMES_AT_ONCE, len(energies))
@@ -58,7 +53,7 @@ def features_of(
 
 
 def _power(
-    module: SpectralFeature,
+    module: Feature,
     rows: Tensor,
     lengths: Tensor | None,
     count: int,
@@ -67,7 +62,7 @@ def _power(
     log_energy: Tensor | None,
 ) -> Tensor:
     """The power (or magnitude) spectra of some of the frames, in rows with room behind them; sets the log energies."""
-    raw = module._needs_energy(raw=True)
+    raw = module.needs_energy(raw=True)
     constants = power_options(module, lengths is not None, 0 if log_energy is None else 1 if raw else 2)
     power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
     factors, bins = _tables(module.points, rows.device)
@@ -92,7 +87,7 @@ def _power(
     return power
 
 
-def power_options(module: SpectralFeature, ragged: bool, energy: int) -> dict[str, Any]:
+def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
     """What the first kernel is compiled for: the module's options, the energy asked for (none, raw, windowed)."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
