@@ -114,9 +114,14 @@ def test_cmvn_statistics_refuse_what_does_not_go_together(capsys: Stderr) -> Non
     assert "b: dimension 4, but 2 before" in capsys.readouterr().err
     assert compute_cmvn_stats.main([f"--spk2utt={spk2utt}", source, "out.mat"]) == 255
     assert "is ark: missing?" in capsys.readouterr().err
-    assert compute_cmvn_stats.main([save("none.ark", {}), "out.mat"]) == 255
-    assert "no features" in capsys.readouterr().err
     assert compute_cmvn_stats.main([save("none.ark", {}), "ark:out.ark"]) == 1
+
+
+def test_global_cmvn_statistics_of_nothing_are_an_empty_matrix(tmp_path: Path, capsys: Stderr) -> None:
+    assert compute_cmvn_stats.main(["scp:/dev/null", f"{tmp_path}/g"]) == 1
+    assert "no features" in capsys.readouterr().err
+    # what Kaldi's program writes
+    assert (tmp_path / "g").read_bytes() == b"\0BFM \4\0\0\0\0\4\0\0\0\0"
 
 
 def test_two_channels(capsys: Stderr) -> None:

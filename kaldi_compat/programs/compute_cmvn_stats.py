@@ -124,7 +124,9 @@ def of_all(entries: Iterable[tuple[str, Matrix]], target: str, accumulate: Accum
     counts = Counts()
     total = add_up(entries, accumulate, counts)
     if total is None:
-        raise FeatureError("there are no features to compute statistics of")
+        # As Kaldi, which leaves it to the exit status to tell.
+        logger.info("There are no features to compute statistics of: what is written is an empty matrix")
+        total = np.zeros((0, 0))
     io_ark.write_object("matrix", target, total.astype(np.float32), binary=binary)
     logger.info("Wrote global CMVN stats to %s", target)
     return counts
