@@ -86,6 +86,20 @@ def test_compressed_bytes_are_kaldis(tmp_path: Path, matrix: npt.NDArray[np.floa
     assert ours.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize(("kind", "stored", "top"), [("CM2", "<u2", 65535), ("CM3", "u1", 255)])
+@pytest.mark.parametrize("minimum", [0.0, -0.0, -32768.0, 0.1])
+@pytest.mark.parametrize("span", ["top", "-top", 0.0, -0.0, 1.0, 1e-40])
+def test_stored_integers_mean_what_they_mean_to_kaldi(
+    tmp_path: Path, kind: str, stored: str, top: int, minimum: float, span: str | float
+) -> None:
+    # Steps of 1 and least values of 0 take fewer operations, which must not show (in the sign of zero, say).
+    width = {"top": top, "-top": -top}.get(str(span), span)
+    header = struct.pack("<ffii", minimum, width, 2, 3)
+    data = b"key \0B" + kind.encode() + b" " + header + np.array([0, 1, 2, 7, top - 1, top], stored).tobytes()
+    expected = native_read(tmp_path, native.SequentialFloatMatrixReader, data)
+    assert archive_entries(data, "matrix")[0][1].tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
 def test_few_rows_with_percentiles(tmp_path: Path, rows: int) -> None:
     # kaldiio's trouble: fewer rows than percentiles.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, raw_bytes, read_token, shown
+from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.source import Source
@@ -25,6 +25,7 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<ffii")
+_LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -138,8 +139,11 @@ def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, pe
     # What one integer more stands for; the division is in float64, as in Kaldi.
     step = np.float32(float(span) * _PER_CODE[kind])
     values: Array = codes.astype(np.float32)
-    values *= step
-    values += minimum
+    # Each of these is a pass over memory, and does nothing where integers were stored (methods 4 and 6).
+    if step != 1:
+        np.multiply(values, step, values)
+    if minimum != 0 or not step > 0:  # for -0.0 + 0.0 is 0.0
+        np.add(values, minimum, values)
     return values
 
 
@@ -334,21 +338,22 @@ def read_decompressed(source: Source) -> Array:
 
 
 def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
-    at = source.tell()
-    kind = source.peek(len(b"CM2 ")).partition(b" ")[0]
+    head = source.peek(_LONGEST_HEADER)
+    kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
-    if stored is None:
-        kind = read_token(source, True)
-        source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}", at)
-    source.skip(len(kind) + 1)
-    minimum, span, rows, columns = _HEADER.unpack(source.read(_HEADER.size))
+    if stored is None or not space:
+        source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}")
+    if len(numbers) < _HEADER.size:
+        source.read(len(kind) + 1 + _HEADER.size)  # which says what is missing
+    minimum, span, rows, columns = _HEADER.unpack_from(numbers)
+    if columns < 0 or (rows < 0 and columns > 0):
+        source.fail(f"a compressed matrix of {rows} rows and {columns} columns")
+    source.skip(len(kind) + 1 + _HEADER.size)
     if columns == 0:
         # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return kind, 0.0, 0.0, np.empty((0, 0), stored), _NONE
-    if rows < 0 or columns < 0:
-        source.fail(f"a compressed matrix of {rows} rows and {columns} columns", at)
     if kind != b"CM":
         return kind, minimum, span, source.read_array(stored, rows * columns).reshape(rows, columns), _NONE
     data = source.read_array(stored, columns * (8 + rows))
