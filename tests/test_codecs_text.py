@@ -123,6 +123,12 @@ def test_rounding_once(value: float, beyond: int) -> None:
         assert nearest_float32(text.encode()) == expected
 
 
+def test_digits_beyond_pythons_limit_decide() -> None:
+    middle = b"1.000000059604644775390625"  # of 1 and the next float32
+    assert nearest_float32(middle + b"0" * 5000) == 1
+    assert nearest_float32(middle + b"0" * 5000 + b"1") == np.nextafter(np.float32(1), np.float32(2))
+
+
 @pytest.mark.parametrize(
     ("text", "rows"),
     [

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
+from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
@@ -65,7 +65,7 @@ def nearest_float32(text: bytes) -> float:
     other = float(np.nextafter(rounded, np.float32(np.inf if wide > near else -np.inf)))
     if not np.isfinite(other) or near + other != 2 * wide:
         return near
-    exact, middle = Fraction(text.decode()), Fraction(wide)
+    exact, middle = Decimal(text.decode()), Decimal(wide)
     if exact == middle:
         return near
     return max(near, other) if exact > middle else min(near, other)
