@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,51 +48,18 @@ VALUES: dict[str, list[Any]] = {
 }
 BINARY_ONLY = {"htk", "sphinx", "wave"}
 
-# What OpenFst 1.8 (pywrapfst) writes as compact_acceptor for
-#   0 1 3 3 0.25 / 0 2 4 4 / 1 2 5 5 1 / 2 2 6 6 / 2 1.5
-COMPACT_ACCEPTOR = bytes.fromhex(
-    "d6fdb27e10000000636f6d706163745f6163636570746f72080000007374616e6461726402000000000000000100955aa5a5000000000000"
-    "0000000003000000000000000400000000000000000000000200000003000000050000000300000000008"
-    "03e01000000040000000000000002000000050000000000803f02000000ffffffff0000c03fffffffff060000000000000002000000"
-)
+EXAMPLES = Path(__file__).parent / "data" / "nnet_examples"
 
 
-def _int(value: int) -> bytes:
-    return struct.pack("<bi", 4, value)
-
-
-def _io(name: bytes, times: bytes, features: bytes) -> bytes:
-    return b"<NnetIo> " + name + b" <I1V> " + _int(len(times)) + times + features + b"</NnetIo> "
-
-
-def nnet_example() -> bytes:
-    """An nnet3 example: dense input, sparse output."""
-    rows = to_bytes("matrix", np.arange(6, dtype=np.float32).reshape(3, 2))[2:]
-    output = to_bytes("sparse-matrix", SparseMatrix.of([[0.0, 1.0]]))[2:]
-    return (
-        b"\0B<Nnet3Eg> <NumIo> " + _int(2) + _io(b"input", b"\xff\x01\x01", rows) + _io(b"output", b"\0", output)
-        + b"</Nnet3Eg> "
-    )  # fmt: skip
-
-
-def chain_example(end_to_end: bool = False, weights: bytes = b"<DW2> ") -> bytes:
-    """A chain example of two frames; one index is given in full."""
-    rows = to_bytes("compressed-matrix", compress(np.arange(6, dtype=np.float32).reshape(3, 2)))[2:]
-    sequence = b"<Fsts> " + COMPACT_ACCEPTOR + b"</Fsts> " if end_to_end else COMPACT_ACCEPTOR
-    supervision = (
-        b"<Supervision> <Weight> " + struct.pack("<bf", 4, 1.0) + b"<NumSequences> " + _int(1)
-        + b"<FramesPerSeq> " + _int(2) + b"<LabelDim> " + _int(7) + b"<End2End> " + (b"T" if end_to_end else b"F")
-        + sequence + b"<AlignmentPdfs> " + struct.pack("<bi2i", 4, 2, 5, 6) + b"</Supervision> "
-    )  # fmt: skip
-    if weights == b"<DW2> ":
-        weights += to_bytes("vector", [1.0, 0.5])[2:]
-    elif weights == b"<DW> ":
-        weights += struct.pack("<bi2B", 1, 2, 255, 51)
-    return (
-        b"\0B<Nnet3ChainEg> <NumInputs> " + _int(1) + _io(b"input", b"\xfe\x01\x01", rows) + b"<NumOutputs> " + _int(1)
-        + b"<NnetChainSup> output <I1V> " + _int(2) + b"\x7f" + _int(0) + _int(300) + _int(0) + b"\x03" + supervision
-        + weights + b"</NnetChainSup> </Nnet3ChainEg> "
-    )  # fmt: skip
+def kaldi_examples() -> list[tuple[str, bytes]]:
+    """(kind, bytes) of training examples that Kaldi wrote, in binary and in text."""
+    found = []
+    for name, kind in ("nnet", "nnet-example"), ("chain", "nnet-chain-example"), ("old_chain", "nnet-chain-example"):
+        for ending in "ark", "txt":
+            data = (EXAMPLES / f"{name}.{ending}").read_bytes()
+            _, *objects = re.split(rb"[a-z-]+ (?=(?:\0B)?<Nnet3)", data)
+            found += [(kind, data) for data in objects]
+    return found
 
 
 def samples() -> list[tuple[str, bytes]]:
@@ -104,7 +72,4 @@ def samples() -> list[tuple[str, bytes]]:
                 found.append((kind, to_bytes(kind, value, binary=False)))
             if kind == "wave":
                 found.append(("wave-info", to_bytes(kind, value)))
-    found.append(("nnet-example", nnet_example()))
-    found += [("nnet-chain-example", chain_example(end_to_end)) for end_to_end in (False, True)]
-    found.append(("nnet-chain-example", chain_example(weights=b"<DW> ")))
-    return found
+    return found + kaldi_examples()

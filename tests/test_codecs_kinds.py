@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codec_samples import BINARY_ONLY, VALUES, chain_example, nnet_example, samples
+from codec_samples import BINARY_ONLY, VALUES, kaldi_examples, samples
 from codec_tools import from_bytes, to_bytes
 
 from io_ark.codecs import KINDS, codec, guess
 from io_ark.codecs.compressed import CompressedMatrix, compress
-from io_ark.codecs.fst import Acceptor
 from io_ark.codecs.packed import PackedMatrixCodec
 from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.errors import FormatError, TruncatedError
@@ -102,48 +101,10 @@ def test_doubles_where_floats_are_meant() -> None:
     assert from_bytes("float", b"\0B\x08" + np.float64(0.1).tobytes()) == float(np.float32(0.1))
 
 
-def test_nnet_example() -> None:
-    example = from_bytes("nnet-example", nnet_example())
-    assert [io.name for io in example.io] == ["input", "output"]
-    assert example.io[0].indexes.tolist() == [[0, -1, 0], [0, 0, 0], [0, 1, 0]]
-    assert np.asarray(example.io[0].features).tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert example.io[1].features.to_array().tolist() == [[0, 1]]
-
-
-ACCEPTOR = Acceptor(0, np.float32([np.inf, np.inf, 1.5]), np.array([0, 0, 1, 2]), np.array([3, 4, 5, 6]),
-                    np.float32([0.25, 0, 1, 0]), np.array([1, 2, 2, 2]))  # fmt: skip
-
-
-@pytest.mark.parametrize("end_to_end", [False, True])
-@pytest.mark.parametrize(("weights", "expected"), [(b"<DW2> ", [1, 0.5]), (b"<DW> ", [1, 0.2]), (b"", [])])
-def test_chain_example(end_to_end: bool, weights: bytes, expected: list[float]) -> None:
-    example = from_bytes("nnet-chain-example", chain_example(end_to_end, weights))
-    assert np.allclose(np.asarray(example.inputs[0].features), [[0, 1], [2, 3], [4, 5]], atol=1e-4)
-    (output,) = example.outputs
-    assert output.indexes.tolist() == [[0, 300, 0], [0, 303, 0]]
-    assert output.deriv_weights.tolist() == pytest.approx(expected)
-    supervision = output.supervision
-    assert (supervision.weight, supervision.num_sequences, supervision.frames_per_sequence) == (1.0, 1, 2)
-    assert (supervision.label_dim, supervision.end_to_end) == (7, end_to_end)
-    assert supervision.alignment_pdfs.tolist() == [5, 6]
-    assert same(supervision.fsts[0], ACCEPTOR)
-
-
-def test_chain_example_in_text() -> None:
-    text = (
-        b"<Nnet3ChainEg> <NumInputs> 1 \n<NnetIo> input <I1V> 1 <I1> 0 -2 0  [\n  1 2 ]\n</NnetIo> \n<NumOutputs> 1 \n"
-        b"<NnetChainSup> output <I1V> 2 <I1> 0 0 0 <I1> 0 3 0 <Supervision> <Weight> 1 <NumSequences> 1 "
-        b"<FramesPerSeq> 2 <LabelDim> 7 <End2End> F \n0\t1\t3\t3\t0.25\n0\t2\t4\t4\n1\t2\t5\t5\t1\n2\t2\t6\t6\n2\t1.5\n"
-        b"\n</Supervision> <DW2>  [ 1 1 ]\n</NnetChainSup> \n</Nnet3ChainEg> "
-    )
-    example = from_bytes("nnet-chain-example", text)
-    assert same(example.outputs[0].supervision.fsts[0], ACCEPTOR)
-    assert example.inputs[0].indexes.tolist() == [[0, -2, 0]]
-
-
-def test_examples_are_not_written() -> None:
+@pytest.mark.parametrize(("kind", "data"), kaldi_examples())
+def test_examples_are_not_written(kind: str, data: bytes) -> None:
     with pytest.raises(FormatError, match="not written"):
-        to_bytes("nnet-example", from_bytes("nnet-example", nnet_example()))
+        to_bytes(kind, from_bytes(kind, data))
 
 
 # Where the bytes of two kinds are the same, the more usual kind is told.

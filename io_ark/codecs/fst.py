@@ -6,13 +6,15 @@ Source: the layout that OpenFst's ``compact-fst.h`` and ``fst.h`` write; for tex
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import INT32_MAX, INTEGER, shown
+from io_ark.codecs.basic import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, shown
+from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.source import Source
 
 Array = npt.NDArray[Any]
@@ -28,6 +30,8 @@ _FINAL = -1
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
 # Longer names of types than any in use are no names.
 _LONGEST_NAME = 100
+_INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
+_INFINITE = b"Infinity", b"-Infinity"  # as OpenFst prints them
 
 
 class Acceptor(NamedTuple):
@@ -105,21 +109,23 @@ def _read_lines(source: Source) -> Acceptor:
     start = -1
     if source.read_line().strip():
         source.fail("an FST in text starts on a line of its own")
-    while words := _next_words(source):
-        at = source.tell()
-        numbers = [_number(source, word) for word in words]
-        state = _state(source, numbers[0])
+    at = source.tell()
+    while words := source.read_line().split():
+        state = _integer(source, words[0], at, least=0)
         start = state if start < 0 else start
+        cost = _cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
-            final[state] = numbers[1] if len(words) == 2 else 0.0
-        elif len(words) in (4, 5) and numbers[2] == numbers[3]:
-            arcs.append((state, int(numbers[2]), numbers[4] if len(words) == 5 else 0.0, _state(source, numbers[1])))
+            final[state] = cost
+        elif len(words) in (4, 5) and words[2] == words[3]:
+            label = _integer(source, words[2], at)
+            arcs.append((state, label, cost, _integer(source, words[1], at, least=0)))
         else:
             source.fail(f"a line of {len(words)} words is no arc of an acceptor (state, next state, label, the same "
                         "label, cost) and no final state", at)  # fmt: skip
+        at = source.tell()
     count = 1 + max([start, *final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
     if count > 2 * (len(arcs) + len(final)) + 1:
-        source.fail(f"an FST with {count} states, most of which have neither an arc nor are final")
+        source.fail(f"an FST with {count} states, most of which have neither an arc nor are final", at)
     final_costs = np.full(count, np.inf, np.float32)
     for state, cost in final.items():
         final_costs[state] = cost
@@ -130,18 +136,16 @@ def _read_lines(source: Source) -> Acceptor:
                     np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip
 
 
-def _next_words(source: Source) -> list[bytes]:
-    return source.read_line().split()
+def _integer(source: Source, word: bytes, at: int, least: int = INT32_MIN) -> int:
+    if not _INT32_DIGITS.fullmatch(word) or not least <= int(word) <= INT32_MAX:
+        source.fail(f"{shown(word)} is no {'label' if least else 'state'} of an FST", at)
+    return int(word)
 
 
-def _number(source: Source, word: bytes) -> float:
-    try:
-        return int(word) if INTEGER.fullmatch(word) else float(word)
-    except ValueError:
-        source.fail(f"{shown(word)} is no number of an FST")
-
-
-def _state(source: Source, number: float) -> int:
-    if number != int(number) or not 0 <= number < INT32_MAX:
-        source.fail(f"{number} is no state of an FST")
-    return int(number)
+def _cost(source: Source, word: bytes, at: int) -> float:
+    if word in _INFINITE:
+        return float(word)
+    cost = nearest_float32(word) if len(word) <= LONGEST_NUMBER and NUMBER.fullmatch(word) else np.inf
+    if np.isinf(cost):
+        source.fail(f"{shown(word)} is no cost of an FST", at)
+    return cost

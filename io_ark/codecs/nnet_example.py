@@ -14,7 +14,7 @@ import numpy.typing as npt
 from io_ark.codecs.basic import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
-from io_ark.codecs.integers import read_plain_integers
+from io_ark.codecs.integers import read_plain_integers, sized
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.source import Source
@@ -24,7 +24,9 @@ Array = npt.NDArray[Any]
 # A byte below this in size is the step in t from the index before; 127 announces an index in full.
 _LARGEST_STEP = 124
 _IN_FULL = 127
-_PIECE = 1 << 16
+_FULL = np.dtype([("mark", "u1"), ("index", sized("<i4", "n", "t", "x"))])
+# How many indexes to look ahead for, where one way of writing them has just begun, and where it goes on.
+_FEW, _MANY = 1 << 8, 1 << 12
 
 _matrix = GeneralMatrixCodec()
 _vector = VectorCodec()
@@ -99,35 +101,56 @@ def read_indexes(source: Source, binary: bool) -> Array:
     """Indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
+    if not binary:
+        return np.array([_index_in_text(source) for _ in range(count)], np.int32).reshape(-1, 3)
     runs: list[Array] = []
     last = np.zeros(3, np.int64)
-    done = 0
-    while done < count:
-        steps = _steps(source, count - done) if binary else np.empty(0, np.int64)
-        if len(steps):
-            run = np.tile(last, (len(steps), 1))
-            run[:, 1] += np.cumsum(steps)
-        else:
-            if not binary:
-                expect_token(source, binary, b"<I1>")
-            elif source.read(1)[0] != _IN_FULL:
-                source.fail("an index is neither a step in time nor given in full", source.tell() - 1)
-            run = np.array([[read_int32(source, binary) for _ in range(3)]])
+    ahead = _FEW
+    while count:
+        most = min(count, ahead)
+        run = _steps(source, most, last)
+        if not len(run):
+            run = _in_full(source, most)
         runs.append(run)
         last = run[-1]
-        done += len(run)
+        count -= len(run)
+        ahead = _MANY if len(run) == most else _FEW
     return np.concatenate(runs).astype(np.int32) if runs else np.empty((0, 3), np.int32)
 
 
-def _steps(source: Source, most: int) -> Array:
-    """The steps in t that stand here, one byte each, up to what is no such step."""
-    bytes_here = np.frombuffer(source.peek(min(most, _PIECE)), np.int8)
-    if len(bytes_here) == 0:
-        source.read(1)  # which says that it is not there
-    other = np.flatnonzero(np.abs(bytes_here.astype(np.int64)) > _LARGEST_STEP)
-    steps = bytes_here[: other[0] if len(other) else None].astype(np.int64)
+def _index_in_text(source: Source) -> list[int]:
+    expect_token(source, False, b"<I1>")
+    return [read_int32(source, False) for _ in range(3)]
+
+
+def _steps(source: Source, most: int, last: Array) -> Array:
+    """The indexes that stand here as steps in t of one byte each, up to what is no such step."""
+    bytes_here = np.frombuffer(source.peek(most), np.int8).astype(np.int64)
+    steps = bytes_here[: _length_of_run(np.abs(bytes_here) <= _LARGEST_STEP)]
     source.skip(len(steps))
-    return steps
+    run = np.tile(last, (len(steps), 1))
+    run[:, 1] += np.cumsum(steps)
+    return run
+
+
+def _in_full(source: Source, most: int) -> Array:
+    """The indexes that stand here in full, at least one, up to what is none."""
+    here = source.peek(most * _FULL.itemsize)
+    records = np.frombuffer(here, _FULL, len(here) // _FULL.itemsize)
+    index = records["index"]
+    sizes = index["n_size"], index["t_size"], index["x_size"]
+    count = _length_of_run((records["mark"] == _IN_FULL) & np.all(np.equal(sizes, 4), axis=0))
+    if count:
+        source.skip(count * _FULL.itemsize)
+        return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
+    if source.read(1)[0] != _IN_FULL:
+        source.fail("an index is neither a step in time nor given in full", source.tell() - 1)
+    return np.array([[read_int32(source, True) for _ in range(3)]])  # which says what is wrong with it
+
+
+def _length_of_run(good: npt.NDArray[np.bool_]) -> int:
+    """How many are good before the first that is not."""
+    return int(np.argmin(good)) if not good.all() else len(good)
 
 
 def _read_io(source: Source, binary: bool) -> NnetIo:
