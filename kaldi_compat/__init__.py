@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kaldi_compat.pitch import Pitch as Pitch
     from kaldi_compat.pitch import ProcessPitch as ProcessPitch
     from kaldi_compat.pitch_features import process_pitch as process_pitch
-    from kaldi_compat.pitch_tracker import track_pitch as track_pitch
+    from kaldi_compat.pitch_tracking.tracker import track_pitch as track_pitch
     from kaldi_compat.plp import Plp as Plp
     from kaldi_compat.postprocessing import Cmvn as Cmvn
     from kaldi_compat.postprocessing import Deltas as Deltas
@@ -53,7 +53,7 @@ _NAMES_OF = {
     ),
     "pitch": ("Pitch", "ProcessPitch"),
     "pitch_features": ("process_pitch",),
-    "pitch_tracker": ("track_pitch",),
+    "pitch_tracking.tracker": ("track_pitch",),
     "plp": ("Plp",),
     "postprocessing": ("Cmvn", "Deltas", "ShiftedDeltas", "SlidingCmvn", "Splice"),
     "random": ("KaldiRandom",),

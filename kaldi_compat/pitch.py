@@ -20,14 +20,14 @@ from kaldi_compat.deltas import delta_filters
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.optioned import OptionedModule
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_constants import PitchConstants
-from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf
 from kaldi_compat.pitch_features import pitch_deltas, process_pitch
-from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_paths import cheapest_paths
-from kaldi_compat.pitch_schedule import Schedule, num_frames, num_frames_of_size, samples_out
-from kaldi_compat.pitch_tracker import Analysis, track_pitches
+from kaldi_compat.pitch_tracking.constants import PitchConstants
+from kaldi_compat.pitch_tracking.costs import local_costs, mean_square, path_features, search_nccf
+from kaldi_compat.pitch_tracking.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch_tracking.paths import cheapest_paths
+from kaldi_compat.pitch_tracking.schedule import Schedule, num_frames, num_frames_of_size, samples_out
+from kaldi_compat.pitch_tracking.tracker import Analysis, track_pitches
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator

@@ -13,8 +13,8 @@ import numpy as np
 
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import standard_normal, undelayed_features
-from kaldi_compat.pitch_tracker import Analysis, Floats, lattice_of
-from kaldi_compat.pitch_viterbi import States
+from kaldi_compat.pitch_tracking.tracker import Analysis, Floats, lattice_of
+from kaldi_compat.pitch_tracking.viterbi import States
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_constants import PitchConstants
-from kaldi_compat.pitch_costs import local_costs, path_features, search_nccf
 from kaldi_compat.pitch_features import standard_normal, undelayed_features
-from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
-from kaldi_compat.pitch_schedule import frames_available, samples_out
-from kaldi_compat.pitch_viterbi import Search, States
+from kaldi_compat.pitch_tracking.constants import PitchConstants
+from kaldi_compat.pitch_tracking.costs import local_costs, path_features, search_nccf
+from kaldi_compat.pitch_tracking.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch_tracking.schedule import frames_available, samples_out
+from kaldi_compat.pitch_tracking.viterbi import Search, States
 from kaldi_compat.ragged import pad
 from kaldi_compat.streaming import Counts, Flags, Stream, WindowStream
 
@@ -219,7 +219,7 @@ class Tracker:
 
 
 class Resampler:
-    """:func:`~kaldi_compat.pitch_nccf.downsampled` on audio in pieces."""
+    """:func:`~kaldi_compat.pitch_tracking.nccf.downsampled` on audio in pieces."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants

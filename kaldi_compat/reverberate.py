@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.arrays import Array, arange, as_like, astype, float64, full, namespace
+from kaldi_compat.blas import dot
 from kaldi_compat.errors import AudioError
 from kaldi_compat.kaldi_fft import packed_irfft, packed_rfft
 from kaldi_compat.options import ReverberationOptions
@@ -99,9 +100,9 @@ def power(signal: Array) -> Array:
     """Mean square ``(..., 1)`` of ``(..., samples)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # BLAS's dot, as in Kaldi: how it rounds decides the last digit of the samples.
+        # As Kaldi's BLAS rounds it: that decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
-        energy = np.array([np.dot(row, row) for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
+        energy = np.array([dot(row, row) for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
         energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)

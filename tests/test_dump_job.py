@@ -151,7 +151,7 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
     process = tmp_path / "process.conf"
     process.write_text("--delta-pitch-noise-stddev=0\n--add-raw-log-pitch=true\n")
     (tmp_path / "conf" / "pitch.conf").write_text("--sample-frequency=16000\n--frame-shift=10\n")
-    assert dump(data, f"--pitch-postprocess-conf={process}", feature="mfcc_pitch") == 0
+    assert dump(data, "--no-compress", f"--pitch-postprocess-conf={process}", feature="mfcc_pitch") == 0
     dump_data.shell(
         f"""{sys.executable} -c 'from kaldi_compat.programs.compute_mfcc_feats import main; main()' \
               --config=conf/mfcc.conf scp:{data}/wav.scp ark:mfcc.ark
@@ -163,8 +163,12 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
               --length-tolerance=2 ark:mfcc.ark ark:processed.ark ark:pasted.ark""",
         tmp_path,
     )
-    copy_feats.main(["--compress=true", f"ark:{tmp_path}/pasted.ark", f"ark:{tmp_path}/ref.ark"])
-    assert (data / "data" / "raw_mfcc_pitch_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    ours, theirs = matrices(data / "feats.scp"), dict(io_ark.read(f"ark:{tmp_path}/pasted.ark"))
+    assert list(ours) == list(theirs)
+    for key, expected in theirs.items():
+        np.testing.assert_array_equal(ours[key][:, :13], expected[:, :13])
+        # How BLAS rounds depends on its threads, and near a correlation of 1 the feature of it shows that.
+        np.testing.assert_allclose(ours[key][:, 13:], expected[:, 13:], rtol=1e-4, atol=1e-4)
     assert sorted(path.name for path in (data / "conf").iterdir()) == [
         "mfcc.conf",
         "pitch.conf",

@@ -16,7 +16,10 @@ import io_ark
 import kaldi_compat
 
 DOCS = Path(__file__).parent.parent / "docs"
-OPTIONAL = {"kaldi_compat.lhotse_extractor": "lhotse"}
+OPTIONAL = {
+    "kaldi_compat.lhotse_extractor": "lhotse",
+    **dict.fromkeys((f"kaldi_compat.kernels.{name}" for name in ("bands", "launch", "spectrum")), "triton"),
+}
 
 
 def modules() -> list[str]:

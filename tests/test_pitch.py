@@ -17,12 +17,12 @@ from hypothesis.extra.numpy import arrays
 from reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
 from kaldi_compat import AudioError, OptionError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.pitch_constants import Lags, PitchConstants
 from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_paths import cheapest_paths
-from kaldi_compat.pitch_schedule import Schedule
-from kaldi_compat.pitch_tracker import Analysis, track_pitches
-from kaldi_compat.pitch_viterbi import PredecessorSearch, Search
+from kaldi_compat.pitch_tracking.constants import Lags, PitchConstants
+from kaldi_compat.pitch_tracking.paths import cheapest_paths
+from kaldi_compat.pitch_tracking.schedule import Schedule
+from kaldi_compat.pitch_tracking.tracker import Analysis, track_pitches
+from kaldi_compat.pitch_tracking.viterbi import PredecessorSearch, Search
 
 TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
 

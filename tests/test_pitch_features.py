@@ -25,7 +25,7 @@ from kaldi_compat.pitch_interpolate import (
 )
 from kaldi_compat.pitch_online import first_pass_features
 from kaldi_compat.pitch_smooth import smooth_pitch
-from kaldi_compat.pitch_tracker import Analysis, track_pitch
+from kaldi_compat.pitch_tracking.tracker import Analysis, track_pitch
 from kaldi_compat.programs.interpolate_pitch import main as interpolate_pitch
 from kaldi_compat.programs.process_kaldi_pitch_feats import main as process_kaldi_pitch_feats
 from kaldi_compat.programs.process_pitch_feats import main as process_pitch_feats

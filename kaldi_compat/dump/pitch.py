@@ -12,7 +12,7 @@ from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.pitch_features import process_pitch
-from kaldi_compat.pitch_tracker import track_pitches
+from kaldi_compat.pitch_tracking.tracker import track_pitches
 from kaldi_compat.programs.objects import Matrix
 
 

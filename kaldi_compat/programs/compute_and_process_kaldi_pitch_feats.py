@@ -9,7 +9,7 @@ from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import process_pitch
 from kaldi_compat.pitch_online import first_pass_features
-from kaldi_compat.pitch_tracker import search_pitches
+from kaldi_compat.pitch_tracking.tracker import search_pitches
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
 from kaldi_compat.programs.pitch import analyses, write_pitch

@@ -8,7 +8,7 @@ import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options import PitchOptions
 from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_tracker import search_pitches
+from kaldi_compat.pitch_tracking.tracker import search_pitches
 from kaldi_compat.programs.objects import Matrix
 from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
 from kaldi_compat.programs.pitch import analyses, write_pitch

@@ -10,7 +10,7 @@ import numpy as np
 from io_ark.codecs.wave import Wave
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import PitchOptions
-from kaldi_compat.pitch_tracker import Analysis
+from kaldi_compat.pitch_tracking.tracker import Analysis
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import Counts, Sink
 from kaldi_compat.programs.objects import Matrix

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from kaldi_compat.arrays import astype
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import PitchOptions
-from kaldi_compat.pitch_constants import PitchConstants
-from kaldi_compat.pitch_costs import local_costs, mean_square, path_features, search_nccf
-from kaldi_compat.pitch_nccf import correlate, downsampled, nccf
-from kaldi_compat.pitch_schedule import Schedule
-from kaldi_compat.pitch_viterbi import Lattice, Search, States
+from kaldi_compat.pitch_tracking.constants import PitchConstants
+from kaldi_compat.pitch_tracking.costs import local_costs, mean_square, path_features, search_nccf
+from kaldi_compat.pitch_tracking.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch_tracking.schedule import Schedule
+from kaldi_compat.pitch_tracking.viterbi import Lattice, Search, States
 
 Floats = npt.NDArray[np.float32]
 Key = TypeVar("Key")

@@ -83,7 +83,7 @@ class PitchConstants:
         preemphasis: how much of the previous sample is subtracted.
         ballast: factor on the square of a window's energy.
         ballast_online: whether that energy is of the audio up to each frame's end.
-        recompute_frame: see :class:`~kaldi_compat.pitch_schedule.Schedule`.
+        recompute_frame: see :class:`~kaldi_compat.pitch_tracking.schedule.Schedule`.
         first_lag, last_lag: whole lags in resampled samples at which correlations are measured.
         step: what a step of one state costs; of ``n`` states it is ``n**2`` times that.
         filters: ``(taps, phases)``, double: the filters of a period, which low-pass and resample.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.arrays import Array, arange, astype, float64, namespace
-from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_tracking.constants import PitchConstants
 from kaldi_compat.sinc import num_resampled
 
 

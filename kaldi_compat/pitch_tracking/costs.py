@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.arrays import Array, as_like, astype, float64, matmul, namespace, running_sum
-from kaldi_compat.pitch_constants import PitchConstants
-from kaldi_compat.pitch_nccf import nccf
+from kaldi_compat.pitch_tracking.constants import PitchConstants
+from kaldi_compat.pitch_tracking.nccf import nccf
 
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 

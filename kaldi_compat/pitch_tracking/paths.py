@@ -1,9 +1,9 @@
 """The cheapest path through the lags for tensors: on any device, and inside compiled, exported and traced models.
 
 Every pair of states is compared, which a GPU does faster than it would find the hull that
-:mod:`kaldi_compat.pitch_viterbi` searches by. The two steps, from frame to frame and back, are written once; what
-differs is who loops over the frames: Python, also for a compiled model, as one operation of its graph; TorchScript in a
-traced model; and ``scan`` in an exported one, which runs where this package is not.
+:mod:`kaldi_compat.pitch_tracking.viterbi` searches by. The two steps, from frame to frame and back, are written once;
+what differs is who loops over the frames: Python, also for a compiled model, as one operation of its graph; TorchScript
+in a traced model; and ``scan`` in an exported one, which runs where this package is not.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.arrays import Array, arange, as_like, astype, float64, is_recorded, matmul, namespace
-from kaldi_compat.pitch_constants import PitchConstants
+from kaldi_compat.pitch_tracking.constants import PitchConstants
 from kaldi_compat.sinc import num_resampled
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
