@@ -32,7 +32,7 @@ def dot(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> np.float32:
     joined = folded[0] + folded[1] + folded[2] + folded[3]
     pairs = joined[:4] + joined[4:]
     total = (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
-    rest = sum((x[halves:] * y[halves:]).tolist())  # in double, one after the other
+    rest: float = sum((x[halves:] * y[halves:]).tolist())  # in double, one after the other
     return np.float32(rest + float(total))
 
 
