@@ -74,10 +74,12 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     stored = _PRECISIONS.get(head[:3])
     if stored is None:
         source.fail(f"a vector (FV or DV) should stand here, not {shown(head.split(b' ')[0])}")
-    _, size, count = _HEADER.unpack(source.read(_HEADER.size))
+    if len(head) < _HEADER.size:
+        source.read(_HEADER.size)  # which says what is missing
+    _, size, count = _HEADER.unpack(head)
     if size != 4 or count < 0:
-        source.fail(f"a vector of {count} numbers" if size == 4 else "a vector's dimension should be 4 bytes",
-                    source.tell() - _HEADER.size)  # fmt: skip
+        source.fail(f"a vector of {count} numbers" if size == 4 else "a vector's dimension should be 4 bytes")
+    source.skip(_HEADER.size)
     return stored, count
 
 
