@@ -48,6 +48,9 @@ class AnyCodec(Codec[Any]):
     def read_range(self, source: Source, part: Range) -> Any:
         return self._tell(source).read_range(source, part)
 
+    def read_outline(self, source: Source) -> Any:
+        return self._tell(source).read_outline(source)
+
     def _tell(self, source: Source) -> Codec[Any]:
         """The codec for the object that stands here; each is made once."""
         kind, options = kind_told(source)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.errors import RangeError
+from io_ark.outline import Outline
 from io_ark.specifier import Range
 
 logger = logging.getLogger("io_ark")
@@ -17,7 +18,7 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """The rows and columns of a matrix, or the elements of a vector, that a range names; a copy.
 
     Args:
-        value: a float matrix or vector, which may be compressed or sparse.
+        value: a float matrix or vector, which may be compressed or sparse; or its outline, of which a part is one, too.
         part: the range; it may go up to three rows beyond the last, which a warning tells.
         name: where the object came from, for messages.
 
@@ -31,9 +32,11 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """
     if hasattr(value, "to_array"):  # compressed or sparse, of which Kaldi takes a part in full, too
         value = value.to_array()
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (1, 2):
+    if not isinstance(value, np.ndarray | Outline) or value.dtype.kind != "f" or value.ndim not in (1, 2):
         raise RangeError(f"a range [{part.text}] can be taken of a matrix or vector of floats only", file=name)
     rows, columns = slices(part, value.shape[0], value.shape[1] if value.ndim == 2 else None, name)
+    if isinstance(value, Outline):
+        return value.part(*(rows, columns)[: value.ndim])
     return (value[rows] if value.ndim == 1 else value[rows, columns]).copy()
 
 

@@ -120,12 +120,13 @@ class Source:
             self._at += count
             return
         self._check(count)
-        while count > 0:
+        left = count
+        while left > 0:
             if self._at == self._end and not self._fill(1):
-                self._truncated(count, 0)
-            step = min(count, self._end - self._at)
+                self._truncated(count, count - left)
+            step = min(left, self._end - self._at)
             self._at += step
-            count -= step
+            left -= step
 
     def read_rest(self) -> bytes:
         """All bytes up to the end of the source."""
@@ -387,6 +388,7 @@ class FileSource(StreamSource):
         self._base = self.tell() + count
         self._window = b""
         self._at = self._end = 0
+        self._step = SMALL_WINDOW
 
     def _fill(self, count: int) -> bool:
         start = self._base + self._at

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
+from io_ark.codecs.outlines import OutlineCodec
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
@@ -184,15 +185,17 @@ class FeatureDataset(_KeyedDataset):
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
         super().__init__(Script.open(os.fspath(feats), pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
+        self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Frames of each utterance, for a sampler: from that file, or else by reading all features once."""
+        """Frames of each utterance, for a sampler: from that file, or else from the headers of all features."""
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(utt2num_frames)]
-        return [len(self._read(*self._listing.line(line))) for line in self._lines.tolist()]
+        lines = map(self._listing.line, self._lines.tolist())
+        return [_named(self._outlines(), key, rest).shape[0] for key, rest in lines]
 
 
 class WaveDataset(_KeyedDataset):

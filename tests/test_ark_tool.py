@@ -41,6 +41,29 @@ def test_ls_of_audio_integers_and_words(table: Path, capsys: pytest.CaptureFixtu
     assert lines == [["audio 8000 Hz", "2 x 80", "WAV"], ["int vector", "3", "text"], ["token", "-", "text"]]
 
 
+def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=3)
+    Path("parts.scp").write_text(
+        "utt0 packed.ark:5[1:3]\nutt1 feats.ark:5[0:1,2:3]\n"
+        "utt2 tail -c +6 feats.ark |\nutt3 tail -c +6 feats.ark |[4:4]\n"
+    )
+    assert main(["ls", "parts.scp"]) == 0
+    lines = [line.split("\t")[:4] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["utt0", "matrix", "3 x 4", "compressed: 2 bytes a value"],
+        ["utt1", "matrix", "2 x 2", "float32"],
+        ["utt2", "matrix", "5 x 4", "float32"],
+        ["utt3", "matrix", "1 x 4", "float32"],
+    ]
+
+
+@pytest.mark.parametrize("name", ["feats.scp", "feats.ark", "ark:cat feats.ark |"])
+def test_ls_says_what_is_cut_short(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut_short()
+    assert main(["ls", name]) == 1
+    assert "utt2: ends too early: 112 bytes should follow, 109 are there" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [["feats.scp", "utt2"], ["feats.ark", "utt2"]])
 def test_show_prints_the_numbers(arguments: list[str], table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--all", *arguments]) == 0

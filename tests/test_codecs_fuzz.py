@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_ark.codecs import KINDS, codec, guess
-from io_ark.errors import ArkError
+from io_ark.errors import ArkError, FormatError, TruncatedError
 from io_ark.source import BytesSource, Source, StreamSource
 
 logging.getLogger("io_ark").addHandler(logging.NullHandler())
@@ -75,6 +75,28 @@ def test_any_bytes(kind: str, data: bytes, binary: bool) -> None:
         warnings.simplefilter("error")
         read_all(BytesSource(b"\0B" * binary + data), kind)
         read_all(BytesSource(b"\0B" * binary + data), None)
+
+
+@given(st.data())
+@SETTINGS
+def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
+    kind, valid = data.draw(st.sampled_from(SAMPLES))
+    damaged = data.draw(mutations(valid))
+    source, other = BytesSource(damaged), BytesSource(damaged)
+    try:
+        outline = codec(kind).read_outline(source)
+    except ArkError as error:
+        with pytest.raises(type(error)) as raised:
+            codec(kind).read(other)
+        assert str(raised.value) == str(error)
+        return
+    try:
+        value = codec(kind).read(other)
+    except FormatError as error:
+        assert not isinstance(error, TruncatedError)  # but something about numbers, which are not looked at
+        return
+    assert source.tell() == other.tell()
+    assert getattr(outline, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
 
 
 @pytest.mark.parametrize(

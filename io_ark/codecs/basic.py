@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
+from io_ark.outline import Outline
 from io_ark.ranges import extract_range
 from io_ark.source import Source
 from io_ark.specifier import Range
@@ -68,6 +69,18 @@ class Codec(Generic[T]):
         value: T = extract_range(self.read(source), part, source.name)
         return value
 
+    def read_outline(self, source: Source) -> Any:
+        """Something of the shape of the object that starts at the next byte, which is passed over.
+
+        Where a header tells the shape, the bytes that it announces have to be there, but are not looked at: the result
+        is an :class:`~io_ark.outline.Outline` (of audio, a :class:`~io_ark.codecs.wave.WaveInfo`). Else it is the
+        object itself.
+
+        Raises:
+            FormatError, TruncatedError: as of :meth:`read`.
+        """
+        return self.read(source)
+
     def write(self, sink: Sink, value: T, *, binary: bool = True) -> None:
         """Put ``value`` into ``sink``, after the binary marker if ``binary``.
 
@@ -84,6 +97,25 @@ class Codec(Generic[T]):
 
     def write_body(self, sink: Sink, value: T, binary: bool) -> None:
         """Put the object without a marker."""
+        raise NotImplementedError
+
+
+class ArrayCodec(Codec[npt.NDArray[Any]]):
+    """A codec of arrays that in binary follow a header with their shape.
+
+    Attributes:
+        dtype: of the arrays that it reads.
+    """
+
+    dtype: np.dtype[Any]
+
+    def read_outline(self, source: Source) -> Any:
+        if not read_marker(source):
+            return self.read_body(source, False)
+        return Outline(self.skip_body(source), self.dtype)
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        """Go past an array in binary, after its marker; its shape."""
         raise NotImplementedError
 
 

@@ -337,7 +337,24 @@ def read_decompressed(source: Source) -> Array:
     return decompress(*_read_stored(source))
 
 
+def skip_compressed(source: Source) -> tuple[int, int]:
+    """Go past a compressed matrix in binary, after the marker; rows and columns."""
+    _, _, _, rows, columns, stored, count = _read_header(source)
+    source.skip(count * stored.itemsize)
+    return rows, columns
+
+
 def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
+    kind, minimum, span, rows, columns, stored, count = _read_header(source)
+    data = source.read_array(stored, count)
+    if kind != b"CM":
+        return kind, minimum, span, data.reshape(rows, columns), _NONE
+    percentiles = data[: 8 * columns].view("<u2").reshape(columns, 4)
+    return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
+
+
+def _read_header(source: Source) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
+    """What a header says, which is passed over; and of what type the integers are that follow it, and how many."""
     head = source.peek(_LONGEST_HEADER)
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
@@ -353,12 +370,9 @@ def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
         # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
         if source.peek(4) == bytes(4):
             source.skip(4)
-        return kind, 0.0, 0.0, np.empty((0, 0), stored), _NONE
-    if kind != b"CM":
-        return kind, minimum, span, source.read_array(stored, rows * columns).reshape(rows, columns), _NONE
-    data = source.read_array(stored, columns * (8 + rows))
-    percentiles = data[: 8 * columns].view("<u2").reshape(columns, 4)
-    return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
+        return kind, 0.0, 0.0, 0, 0, stored, 0
+    count = columns * (8 + rows) if kind == b"CM" else rows * columns
+    return kind, minimum, span, rows, columns, stored, count
 
 
 def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:

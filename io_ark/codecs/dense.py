@@ -50,6 +50,13 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     return _converted(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
 
 
+def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
+    """Go past what :func:`read_dense` reads; rows and columns."""
+    stored, rows, columns = _read_header(source, head)
+    source.skip(rows * columns * stored.itemsize)
+    return rows, columns
+
+
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
     """Part of a dense matrix in binary: of the rows before it no byte is read; what follows it stays unread."""
     stored, rows, columns = _read_header(source, head)

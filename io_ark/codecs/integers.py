@@ -13,13 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import basic
-from io_ark.codecs.basic import Codec, Sink, int32_bytes, raw_bytes, shown
+from io_ark.codecs.basic import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
 Array = npt.NDArray[Any]
+
+_COUNT = "the number of integers"
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -102,7 +104,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     return array.astype(dtype, copy=False)
 
 
-class IntVectorCodec(Codec[Array]):
+class IntVectorCodec(ArrayCodec):
     """Integers as a one-dimensional array.
 
     Args:
@@ -117,8 +119,13 @@ class IntVectorCodec(Codec[Array]):
         if not binary:
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
-        count = basic.read_size(source, True, "the number of integers")
+        count = basic.read_size(source, True, _COUNT)
         return np.ascontiguousarray(read_sized(source, self._layout, count, "a vector of integers")["value"])
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        count = basic.read_size(source, True, _COUNT)
+        source.skip(count * self._layout.itemsize)
+        return (count,)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         numbers = as_integers(value, self.dtype)
@@ -139,7 +146,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             count = basic.read_size(source, True, "the number of vectors")
             return [
                 np.ascontiguousarray(
-                    read_sized(source, self._layout, basic.read_size(source, True, "the number of integers"),
+                    read_sized(source, self._layout, basic.read_size(source, True, _COUNT),
                                "a vector of vectors of integers")["value"]
                 )
                 for _ in range(count)
@@ -227,7 +234,7 @@ class PairVectorCodec(Codec[Array]):
 def read_plain_integers(source: Source, binary: bool) -> npt.NDArray[np.int32]:
     """A vector as Kaldi's ``ReadIntegerVector`` (``src/base/io-funcs-inl.h``) reads it inside of other objects."""
     if binary:
-        return source.read_array("<i4", basic.read_size(source, True, "the number of integers"))
+        return source.read_array("<i4", basic.read_size(source, True, _COUNT))
     source.skip_space()
     at = source.tell()
     if source.peek(1) != b"[":

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink
-from io_ark.codecs.compressed import read_decompressed
-from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_dense_range, read_text, write_dense, write_text
+from io_ark.codecs.basic import ArrayCodec, Sink
+from io_ark.codecs.compressed import read_decompressed, skip_compressed
+from io_ark.codecs.dense import (
+    HEADER_SIZE,
+    as_matrix,
+    read_dense,
+    read_dense_range,
+    read_text,
+    skip_dense,
+    write_dense,
+    write_text,
+)
 from io_ark.source import Source
 from io_ark.specifier import Range
 
@@ -21,7 +30,7 @@ _COMPRESSED = b"\0BC"
 _USUAL = struct.Struct("<5sbibi")
 
 
-class MatrixCodec(Codec[Array]):
+class MatrixCodec(ArrayCodec):
     """A matrix as an array of shape (rows, columns).
 
     Reads either precision, and compressed matrices, into the precision asked for. Arrays read belong to the caller
@@ -65,6 +74,10 @@ class MatrixCodec(Codec[Array]):
         if head.startswith(b"C"):
             return read_decompressed(source).astype(self.dtype, copy=False)
         return read_dense(source, head, self.dtype)
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        head = source.peek(HEADER_SIZE)
+        return skip_compressed(source) if head.startswith(b"C") else skip_dense(source, head)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_matrix(value, self.dtype)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
+from io_ark.codecs.basic import ArrayCodec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_numbers import parse
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dtype("<f8")}
 
 
-class PackedMatrixCodec(Codec[Array]):
+class PackedMatrixCodec(ArrayCodec):
     """A square matrix as an array of shape (n, n), or its lower triangle, row by row, as one of n (n + 1) / 2.
 
     Reads either precision into the one asked for.
@@ -43,9 +43,7 @@ class PackedMatrixCodec(Codec[Array]):
         if not binary and peek_byte(source, binary) == b"[":
             packed, size = self._read_brackets(source)
         else:
-            stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
-            size = read_size(source, binary, "the size of a packed matrix")
-            count = size * (size + 1) // 2
+            stored, size, count = _read_header(source, binary)
             if binary:
                 packed = source.read_array(stored, count)
             else:
@@ -58,6 +56,11 @@ class PackedMatrixCodec(Codec[Array]):
         with np.errstate(over="ignore"):
             packed = packed.astype(self.dtype, copy=False)
         return packed if self.form == "packed" else unpack(packed, size, self.form == "symmetric")
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        stored, size, count = _read_header(source, True)
+        source.skip(count * stored.itemsize)
+        return (count,) if self.form == "packed" else (size, size)
 
     def _read_brackets(self, source: Source) -> tuple[Array, int]:
         text, at = bracketed_text(source, "packed matrix")
@@ -98,6 +101,13 @@ class PackedMatrixCodec(Codec[Array]):
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
             raise FormatError("a symmetric matrix equals its transpose, which this one does not")
         return array[np.tril_indices(len(array))], len(array)
+
+
+def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]:
+    """The precision, how many rows, and how many numbers a header says, which is passed over."""
+    stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
+    size = read_size(source, binary, "the size of a packed matrix")
+    return stored, size, size * (size + 1) // 2
 
 
 def unpack(packed: Array, size: int, symmetric: bool) -> Array:

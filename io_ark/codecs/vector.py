@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.basic import ArrayCodec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_numbers import parse
@@ -24,7 +24,7 @@ _HEADER = struct.Struct("<3sbi")
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
 
-class VectorCodec(Codec[Array]):
+class VectorCodec(ArrayCodec):
     """A vector as an array of one dimension; reads either precision into the one asked for.
 
     Args:
@@ -37,19 +37,17 @@ class VectorCodec(Codec[Array]):
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             return self._read_text(source)
-        head = source.peek(_HEADER.size)
-        stored = _PRECISIONS.get(head[:3])
-        if stored is None:
-            source.fail(f"a vector (FV or DV) should stand here, not {shown(head.split(b' ')[0])}")
-        _, size, count = _HEADER.unpack(source.read(_HEADER.size))
-        if size != 4 or count < 0:
-            source.fail(f"a vector of {count} numbers" if size == 4 else "a vector's dimension should be 4 bytes",
-                        source.tell() - _HEADER.size)  # fmt: skip
+        stored, count = _read_header(source)
         values = source.read_array(stored, count)
         if stored != self.dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(self.dtype)
         return values
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        stored, count = _read_header(source)
+        source.skip(count * stored.itemsize)
+        return (count,)
 
     def _read_text(self, source: Source) -> Array:
         text, at = bracketed_text(source, "vector")
@@ -68,6 +66,21 @@ class VectorCodec(Codec[Array]):
             sink.write(raw_bytes(vector))
         else:
             sink.write(b" [ " + format_values(vector) + b"]\n")
+
+
+def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
+    """The precision and how many numbers a header says, which is passed over."""
+    head = source.peek(_HEADER.size)
+    stored = _PRECISIONS.get(head[:3])
+    if stored is None:
+        source.fail(f"a vector (FV or DV) should stand here, not {shown(head.split(b' ')[0])}")
+    if len(head) < _HEADER.size:
+        source.read(_HEADER.size)  # which says what is missing
+    _, size, count = _HEADER.unpack(head)
+    if size != 4 or count < 0:
+        source.fail(f"a vector of {count} numbers" if size == 4 else "a vector's dimension should be 4 bytes")
+    source.skip(_HEADER.size)
+    return stored, count
 
 
 def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:

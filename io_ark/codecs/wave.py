@@ -68,6 +68,11 @@ class WaveInfo(NamedTuple):
         """In seconds; None if the header does not say."""
         return None if self.sample_count is None else self.sample_count / self.sample_frequency
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels and samples; () if the header does not say."""
+        return () if self.sample_count is None else (self.channels, self.sample_count)
+
 
 class _Chunks:
     """Reads a RIFF file's fields in its byte order, and counts its bytes."""
@@ -172,6 +177,14 @@ def _read_samples(source: Source, info: WaveInfo) -> bytes | bytearray | memoryv
     return data
 
 
+def _frames(source: Source, info: WaveInfo, size: int) -> int:
+    """How many samples of each channel ``size`` bytes are."""
+    frames = size // (2 * info.channels)
+    if frames == 0:
+        source.fail("a wave file without samples")
+    return frames
+
+
 class WaveInfoCodec(Codec[WaveInfo]):
     """The header of a wave file; the samples are passed over, as far as they are there. Read only."""
 
@@ -192,12 +205,20 @@ class WaveCodec(Codec[Wave]):
     def read(self, source: Source) -> Wave:
         info = read_info(source)
         data = _read_samples(source, info)
-        frames = len(data) // (2 * info.channels)
-        if frames == 0:
-            source.fail("a wave file without samples")
+        frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels).reshape(frames, info.channels)
         return Wave(info.sample_frequency, np.ascontiguousarray(samples.T, np.int16))
+
+    def read_outline(self, source: Source) -> WaveInfo:
+        info = read_info(source)
+        remaining = source.remaining()
+        if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
+            size = len(_read_samples(source, info))
+        else:
+            size = info.data_bytes
+            source.skip(size)
+        return info._replace(sample_count=_frames(source, info, size))
 
     def write(self, sink: Sink, value: Wave, *, binary: bool = True) -> None:
         if not binary:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from io_ark.codecs.wave import Wave
+from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
+from io_ark.outline import Outline
 from io_ark.tool.check import check_table, compare_keys
 from io_ark.tool.entries import Entry, entries, find, table_of
 from io_ark.tool.statistics import Statistics, statistics
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-pipes", action="store_true", help="run no command that a specifier or script file names")
     commands = parser.add_subparsers(dest="command", required=True, metavar="ls | show | check | stat")
-    ls = commands.add_parser("ls", help="list what tables hold")
+    ls = commands.add_parser("ls", help="list what tables hold; numbers stay unread where a header tells the shape")
     ls.add_argument("tables", nargs="+", metavar="TABLE")
     ls.set_defaults(run=_ls)
     show = commands.add_parser("show", help="show one object")
@@ -81,10 +82,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def kind_of(value: Any) -> str:
-    """What an object is, in a word or two."""
-    if isinstance(value, Wave):
+    """What an object, or that of which it is the outline, is: in a word or two."""
+    if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | Outline):
         name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
         return f"int {name}" if value.dtype.kind in "iu" else name
     return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
@@ -103,7 +104,7 @@ def _ls(chosen: argparse.Namespace) -> int:
     status = 0
     for name in chosen.tables:
         count = 0
-        for entry in entries(table_of(name), pipes=not chosen.no_pipes):
+        for entry in entries(table_of(name), pipes=not chosen.no_pipes, outlines=True):
             count += 1
             if entry.error is not None:
                 status = 1

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from io_ark import codecs
 from io_ark.casual import AnyCodec
+from io_ark.codecs import Codec
+from io_ark.codecs.outlines import OutlineCodec
 from io_ark.errors import ArkError
 from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import split_line
 from io_ark.source import Source
 from io_ark.specifier import Rspecifier, classify_rspecifier
-from io_ark.streams import Input, describe_status, open_input
+from io_ark.streams import describe_status, open_input
 
 _STORED_AS = {
     b"FM": "float32",
@@ -41,7 +42,7 @@ class Entry:
         key: its key.
         where: the rxfilename of its object: ``feats.ark:17`` (no offset where the table is a pipe).
         stored: how it is stored, in words.
-        value: the object; None if it could not be read, and
+        value: the object, or something of its shape (see :class:`OutlineCodec`); None if it could not be read, and
         error: why.
     """
 
@@ -75,16 +76,24 @@ def table_of(name: str) -> Rspecifier:
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
-def entries(table: Rspecifier, *, pipes: bool = True) -> Iterator[Entry]:
+def entries(table: Rspecifier, *, pipes: bool = True, outlines: bool = False) -> Iterator[Entry]:
     """The entries of a table in order; one that cannot be read is an entry with its error.
 
     After such an entry an archive ends, since where the next object starts is not known; a script file goes on.
+
+    Args:
+        table: the table.
+        pipes: whether commands may be run.
+        outlines: whether no more is wanted of an object than its shape, for which a header will do.
 
     Raises:
         ArkError: the table itself cannot be opened or read on.
     """
     with open_input(table.rxfilename, pipes=pipes) as opened:
-        yield from _of_archive(opened) if table.kind == "ark" else _objects(_lines(opened.source), pipes)
+        if table.kind == "ark":
+            yield from _of_archive(opened.source, outlines)
+        else:
+            yield from _of_script(_lines(opened.source), pipes, outlines)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
@@ -100,16 +109,19 @@ def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
         return next((entry for entry in entries(table, pipes=pipes) if entry.key == key), None)
     with open_input(table.rxfilename, pipes=pipes) as opened:
         lines = _lines(opened.source)
-        return next(_objects((line for line in lines if line[0] == key), pipes), None)
+        return next(_of_script((line for line in lines if line[0] == key), pipes), None)
 
 
-def _of_archive(opened: Input) -> Iterator[Entry]:
-    source = opened.source
+def _of_archive(source: Source, outlines: bool) -> Iterator[Entry]:
+    noting, codec = _codecs(outlines)
     while (key := read_key(source)) is not None:
-        entry = _read(key, source)
-        yield entry
-        if entry.error is not None:
+        where = f"{source.name}:{source.tell()}"
+        try:
+            value = codec.read(source)
+        except ArkError as error:
+            yield Entry(key, where, noting.stored, error=name_key(error, key))
             return
+        yield Entry(key, where, noting.stored, value)
 
 
 def _lines(source: Source) -> Iterator[tuple[str, str]]:
@@ -118,25 +130,16 @@ def _lines(source: Source) -> Iterator[tuple[str, str]]:
         yield split_line(line, source.name, number)
 
 
-def _objects(lines: Iterable[tuple[str, str]], pipes: bool) -> Iterator[Entry]:
-    codec = _NotingCodec()
+def _of_script(lines: Iterable[tuple[str, str]], pipes: bool, outlines: bool = False) -> Iterator[Entry]:
+    noting, codec = _codecs(outlines)
     loader = Loader(codec, pipes=pipes)
     for key, where in lines:
         try:
             value = loader.load(where)
-            yield Entry(key, where, codec.stored, value)
+            yield Entry(key, where, noting.stored, value)
         except ArkError as error:
             yield Entry(key, where, "", error=name_key(error, key))
     loader.close()
-
-
-def _read(key: str, source: Source) -> Entry:
-    where = f"{source.name}:{source.tell()}"
-    stored = stored_as(source)
-    try:
-        return Entry(key, where, stored, codecs.guess(source))
-    except ArkError as error:
-        return Entry(key, where, stored, error=name_key(error, key))
 
 
 def stored_as(source: Source) -> str:
@@ -154,6 +157,12 @@ class _NotingCodec(AnyCodec):
 
     stored = ""
 
-    def read(self, source: Source) -> Any:
+    def _tell(self, source: Source) -> Codec[Any]:
         self.stored = stored_as(source)
-        return super().read(source)
+        return super()._tell(source)
+
+
+def _codecs(outlines: bool) -> tuple[_NotingCodec, Codec[Any]]:
+    """What notes, and what reads."""
+    noting = _NotingCodec()
+    return noting, OutlineCodec(noting) if outlines else noting

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io_ark
+from io_ark.codecs.outlines import OutlineCodec
 from kaldi_compat.errors import OptionError
 from kaldi_compat.programs.files import write_text
 from kaldi_compat.programs.loop import map_table
-from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.objects import Shaped
 from kaldi_compat.programs.program import NoOptions, program
 
 USAGE = """
@@ -21,7 +22,7 @@ e.g.:  feat-to-dim scp:feats.scp -
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
     """Write the table, or the first dimension."""
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
+    with io_ark.SequentialReader[Shaped](OutlineCodec("matrix"), source) as reader:
         if io_ark.is_table_wspecifier(target):
             with io_ark.Writer[int]("int", target) as writer:
                 map_table(reader, writer, lambda _, feats: feats.shape[1])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io_ark
+from io_ark.codecs.outlines import OutlineCodec
 from kaldi_compat.programs.files import write_text
 from kaldi_compat.programs.loop import map_table
-from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.programs.objects import Shaped
 from kaldi_compat.programs.program import NoOptions, program
 
 USAGE = """
@@ -20,10 +21,10 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
+    with io_ark.SequentialReader[Shaped](OutlineCodec("matrix"), source) as reader:
         if target is None:
-            write_text("-", f"{sum(len(feats) for _, feats in reader)}\n")
+            write_text("-", f"{sum(feats.shape[0] for _, feats in reader)}\n")
         else:
             with io_ark.Writer[int]("int", target) as writer:
-                map_table(reader, writer, lambda _, feats: len(feats))
+                map_table(reader, writer, lambda _, feats: feats.shape[0])
     return 0

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.outline import Outline
+
 Matrix = npt.NDArray[np.float32]
+# A matrix of which no more is wanted than the shape.
+Shaped = Matrix | Outline
 Vector = npt.NDArray[np.float32]
 DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
