@@ -33,7 +33,8 @@ def dot(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> np.float32:
     pairs = joined[:4] + joined[4:]
     total = (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
     rest: float = sum((x[halves:] * y[halves:]).tolist())  # in double, one after the other
-    return np.float32(rest + float(total))
+    dot_product: np.float32 = np.float32(rest + float(total))
+    return dot_product
 
 
 def _added(sums: Floats, products: npt.NDArray[np.float64]) -> Floats:
