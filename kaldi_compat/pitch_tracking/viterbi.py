@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,8 @@ States = npt.NDArray[np.int16]
 # Distances at which points are compared, besides their neighbours, to sieve out those that no state comes from. They
 # decide on the speed alone: what is left is compared with its neighbours until nothing more falls out.
 _FAR = (1, 4, 16, 64)
-_NEAR = ((2, 4, 8, 16), (2, 4))
-_AROUND = (2, 4)
+_NEAR = (2, 4, 8, 16)
+_AROUND = (2, 4, 8)
 _WIDENED = (1, 2, 4, 8)  # by which, one after the other, points that fell out are widened: there more may fall out
 
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
@@ -81,15 +82,12 @@ class PredecessorSearch:
         height = costs.ravel().take(self.index.take(points)).astype(np.float64)
         height *= self.scale
         height += self.parabola.take(points)
-        for distances in _NEAR:
-            _, kept = _sieve(place, height, distances)
+        slopes, kept = _sieve(place, height, _NEAR)
+        while len(kept) < len(points):
             points, place, height = points.take(kept), place.take(kept), height.take(kept)
-        while True:
             slopes, kept = _sieve(place, height, ())
-            if len(kept) == len(points):
-                break
-            kept = _sieved_around(kept, place, height)
-            points, place, height = points.take(kept), place.take(kept), height.take(kept)
+            if len(kept) < len(points):
+                kept = _sieved_around(kept, place, height)
         # The first state after each edge's slope: its place becomes an index into the flat costs. Between utterances
         # the slopes lie in the gap; before the first and after the last of them they may lie anywhere.
         cut = np.floor(slopes, out=slopes)
@@ -116,7 +114,8 @@ class PredecessorSearch:
         np.copyto(after, self.at_most[: len(scaled)])
         for k in self.far:
             slope = np.subtract(scaled[k:], scaled[:-k], out=rise[k:])
-            slope *= np.float32(1 / k)
+            if k > 1:
+                slope *= np.float32(1 / k)
             slope += np.float32(k / 2)  # the parabola's rise, seen from its start
             np.minimum(after[:-k], slope, out=after[:-k])
             slope -= np.float32(k)  # and from its end
@@ -124,9 +123,12 @@ class PredecessorSearch:
         margin = np.float32(2**-21 * float(costs.max()) * self.scale + 2**-20 * states)
         before -= margin
         after += margin
-        np.floor(before, out=before)
-        np.floor(after, out=after)
-        return np.flatnonzero(before < after)
+        return _with_whole_number_between(before, after)
+
+
+def _with_whole_number_between(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Indices:
+    """Where there is a whole number n with ``low < n <= high``; ``high`` is worked on in place."""
+    return np.flatnonzero(low < np.floor(high, out=high))
 
 
 def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[Doubles, Indices]:
@@ -144,9 +146,7 @@ def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[D
         far_slopes /= place[k:] - place[:-k]
         np.maximum(before[k:], far_slopes, out=before[k:])
         np.minimum(after[:-k], far_slopes, out=after[:-k])
-    np.floor(before, out=before)
-    np.floor(after, out=after)
-    return slopes, np.flatnonzero(before < after)
+    return slopes, _with_whole_number_between(before, after)
 
 
 def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
