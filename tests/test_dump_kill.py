@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +27,23 @@ def start(data: Path, *arguments: str, nj: int = 1) -> subprocess.Popen[str]:
 
 
 def slow_data(root: Path, seconds: float, utterances: int = 24) -> Path:
-    """Utterances whose audio takes a while to come."""
+    """Utterances whose audio takes a while to come; that of the last one does not come as long as :func:`held`."""
     data = make_data(root, utterances, samples=(3000, 5000))
     text = (data / "wav.scp").read_text().splitlines()
-    (data / "wav.scp").write_text("".join(f"{k} sleep {seconds}; cat {p} |\n" for k, p in map(str.split, text)))
+    lines = [f"{k} sleep {seconds}; cat {p} |\n" for k, p in map(str.split, text)]
+    lines[-1] = lines[-1].replace(" ", f" while test -e {data}/hold; do sleep 0.02; done; ", 1)
+    (data / "wav.scp").write_text("".join(lines))
     return data
+
+
+@contextlib.contextmanager
+def held(data: Path) -> Iterator[None]:
+    """As long as this lasts, no dump of :func:`slow_data` comes to its end."""
+    (data / "hold").touch()
+    try:
+        yield
+    finally:
+        (data / "hold").unlink()
 
 
 def wait_for(path: Path, seconds: float = 60) -> None:
@@ -114,12 +128,13 @@ def check_all_that_is_there(data: Path, archives: dict[str, bytes], when: str) -
 def test_workers_end_with_their_parent(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
     data, archives, _ = undisturbed
     forget(data)
-    process = start(data, "--shard-utterances=2", nj=2)
-    wait_for(data / "log" / "dump_fbank_train.2.json")
-    workers = children(process.pid)
-    assert workers
-    process.kill()
-    process.wait()
+    with held(data):
+        process = start(data, "--shard-utterances=2", nj=2)
+        wait_for(data / "log" / "dump_fbank_train.2.json")
+        workers = children(process.pid)
+        assert workers
+        process.kill()
+        process.wait()
     end = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() and _alive(pid) for pid in workers):
         assert time.monotonic() < end, "workers live on without their parent"
@@ -138,10 +153,10 @@ def _alive(pid: int) -> bool:
 def test_a_worker_that_dies_is_replaced(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
     data, archives, script = undisturbed
     forget(data)
-    process = start(data, "--shard-utterances=2", nj=2)
-    wait_for(data / "log" / "dump_fbank_train.2.json")
-    victims = children(process.pid)
-    os.kill(victims[0], signal.SIGKILL)
+    with held(data):
+        process = start(data, "--shard-utterances=2", nj=2)
+        wait_for(data / "log" / "dump_fbank_train.2.json")
+        os.kill(children(process.pid)[0], signal.SIGKILL)
     assert process.wait(timeout=60) == 0
     assert archive_bytes(data) == archives
     assert (data / "feats.scp").read_bytes() == script
@@ -162,9 +177,11 @@ def test_interrupted(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
     data, archives, _ = undisturbed
     for nj in (1, 2):
         forget(data)
-        process = start(data, "--shard-utterances=2", nj=nj)
-        wait_for(data / "log" / "dump_fbank_train.1.json")
-        process.send_signal(signal.SIGINT if nj == 1 else signal.SIGTERM)
+        with held(data):
+            process = start(data, "--shard-utterances=2", nj=nj)
+            wait_for(data / "log" / "dump_fbank_train.1.json")
+            process.send_signal(signal.SIGINT if nj == 1 else signal.SIGTERM)
+            time.sleep(0.3)
         _, said = process.communicate(timeout=30)
         assert process.returncode == 130
         assert "--resume goes on" in said and "Traceback" not in said
