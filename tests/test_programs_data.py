@@ -138,11 +138,29 @@ def test_copy_vector_changes_dimension_and_scale() -> None:
     assert copy_vector.changed(vector, -1, 1.0).tolist() == [1, 2, 3]
 
 
-def test_copy_int_vector_file(capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a").write_text("1 -2 3\n")
-    assert copy_int_vector.main(["a", "b"]) == 0
-    assert copy_int_vector.main(["--binary=false", "b", "-"]) == 0
-    assert capfd.readouterr().out == "1 -2 3 \n"
+@pytest.mark.parametrize(
+    ("numbers", "written"), [([1, -2, 300000], b"[ 1 -2 300000 ]\n"), ([], b"[ ]\n")], ids=["three", "none"]
+)
+def test_copy_int_vector_file(numbers: list[int], written: bytes) -> None:
+    # Kaldi's WriteIntegerVector: not what stands in tables, where each number has a byte with its size.
+    binary = b"\0B\4" + struct.pack(f"<i{len(numbers)}i", len(numbers), *numbers)
+    Path("text").write_bytes(b" " + written.replace(b" ]", b"\n]").strip())
+    for source in ("text", "binary"):
+        assert copy_int_vector.main([source, "binary"]) == 0
+        assert Path("binary").read_bytes() == binary
+        assert copy_int_vector.main(["--binary=false", source, "again"]) == 0
+        assert Path("again").read_bytes() == written
+
+
+def test_copy_int_vector_table() -> None:
+    assert copy_int_vector.main([text("a", "u 1 -2 3\n"), "ark:b"]) == 0
+    assert Path("b").read_bytes() == b"u \0B\4" + struct.pack("<i", 3) + struct.pack("<bibibi", 4, 1, 4, -2, 4, 3)
+
+
+@pytest.mark.parametrize("content", [b"1 2 3\n", b"[ 1 2\n", b"[ 1 x ]\n", b"\0B\4\2\0\0\0\1\0\0\0"])
+def test_copy_int_vector_refuses_other_files(content: bytes) -> None:
+    Path("a").write_bytes(content)
+    assert copy_int_vector.main(["a", "b"]) == 255
 
 
 def test_feat_to_len_and_dim(capfd: pytest.CaptureFixture[str]) -> None:
