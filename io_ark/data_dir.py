@@ -52,13 +52,15 @@ class Segment:
         (1, 2000)
         """
         channels, count = wave.samples.shape
-        # Kaldi keeps rate and length in single precision, times in double: that decides the last sample.
+        # Kaldi keeps rate, length and limits in single precision, times in double, and compares in double: that decides
+        # about the last sample. (NumPy would compare a Python float with a float32 in single precision.)
         rate = np.float32(wave.sample_frequency)
         length = np.float32(count) / rate
-        if self.start > length or self.end > length + np.float32(max_overshoot):
+        latest = float(length + np.float32(max_overshoot))
+        if self.start > float(length) or self.end > latest:
             self._refuse(f"lies outside the recording's {length:g} s")
-        end = float(length) if self.end < 0 or self.end > length else self.end
-        if end - self.start < np.float32(min_length):
+        end = float(length) if self.end < 0 or self.end > float(length) else self.end
+        if end - self.start < float(np.float32(min_length)):
             self._refuse(f"is shorter than {min_length:g} s")
         if self.channel is None and channels > 1:
             self._refuse(f"names no channel, and the recording has {channels}")
