@@ -321,6 +321,8 @@ def _from_kaldiio(value: Any) -> Any:
     rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
     if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
         return value
+    if samples.dtype != np.int16:
+        raise FormatError(f"audio is written from samples of int16, not of {samples.dtype}: scale, round and convert them")
     return Wave(float(rate), np.atleast_2d(samples.T))
 
 

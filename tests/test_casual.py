@@ -155,14 +155,14 @@ def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
             writer[name] = Wave(8000.0, np.arange(8000, dtype=np.int16)[None])
         writer["stereo"] = Wave(8000.0, np.arange(16000, dtype=np.int16).reshape(2, 8000))
     (tmp_path / "segments").write_text(
-        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.9 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
+        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.8 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
         "f r1 0 9\ng r1 0.5 0.55\nh stereo 0 1\ni stereo 0 1 2\nj nosuch 0 1\n"
     )
     times = io_ark.load_segments(f"{tmp_path}/segments")
     assert times["a"] == Segment("a", "r1", 0.25, 0.5)
     audio = io_ark.load_segments(f"{tmp_path}/segments", f"{tmp_path}/w.scp")
     spans = {key: (int(audio[key].samples[0, 0]), audio[key].samples.shape[1]) for key in "abcde"}  # type: ignore[union-attr]
-    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (7200, 800), "d": (8000, 4000), "e": (0, 4001)}
+    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (6400, 1600), "d": (8000, 4000), "e": (0, 4001)}
     for key, complaint in (("f", "lies outside"), ("g", "shorter than 0.1 s"), ("h", "names no channel"),
                            ("i", "is of channel 2"), ("j", "'nosuch' is not in the script")):  # fmt: skip
         with pytest.raises(ArkError, match=f"{key}: .*{complaint}"):

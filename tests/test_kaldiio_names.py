@@ -94,6 +94,13 @@ def test_open_files_are_read_and_written(tmp_path: Path) -> None:
     assert list(dict(ours.load_ark(io.BytesIO(memory.getvalue())))) == list(TABLE)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_audio_that_is_not_of_int16_is_refused(dtype: Any, tmp_path: Path) -> None:
+    for library in kaldiio, ours:
+        with pytest.raises(ValueError, match=np.dtype(dtype).name):
+            library.save_ark(f"{tmp_path}/a", {"a": (8000, np.full(100, 0.5, dtype))})
+
+
 @settings(max_examples=40, deadline=None)
 @given(method=st.integers(1, 7), rows=st.integers(1, 60), columns=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
 def test_compressed_matrices_are_read_alike(

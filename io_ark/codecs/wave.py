@@ -224,6 +224,10 @@ class WaveCodec(Codec[Wave]):
         if not binary:
             raise FormatError("audio has no text form: write it to a table without the option 't'")
         frequency, samples = value
+        if _is_unscaled(samples):
+            raise FormatError(
+                "the samples are fractions within -1 and 1, of which 16-bit integers would keep nothing: multiply by 32768"
+            )
         data = pcm16(samples)
         channels = data.shape[0]
         rate = int(frequency)
@@ -232,6 +236,12 @@ class WaveCodec(Codec[Wave]):
         sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate,
                                2 * channels * rate, 2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(raw_bytes(data.T))
+
+
+def _is_unscaled(samples: npt.ArrayLike) -> bool:
+    """Whether these can only be samples on a scale from -1 to 1. (Whole numbers are near silence, on Kaldi's scale.)"""
+    array = np.asarray(samples)
+    return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
