@@ -322,7 +322,9 @@ def _from_kaldiio(value: Any) -> Any:
     if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
         return value
     if samples.dtype != np.int16:
-        raise FormatError(f"audio is written from samples of int16, not of {samples.dtype}: scale, round and convert them")
+        raise FormatError(
+            f"audio is written from samples of int16, not of {samples.dtype}: scale, round and convert them"
+        )
     return Wave(float(rate), np.atleast_2d(samples.T))
 
 

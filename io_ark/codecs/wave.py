@@ -226,7 +226,7 @@ class WaveCodec(Codec[Wave]):
         frequency, samples = value
         if _is_unscaled(samples):
             raise FormatError(
-                "the samples are fractions within -1 and 1, of which 16-bit integers would keep nothing: multiply by 32768"
+                "the samples are fractions within -1 and 1, but Kaldi's are 16-bit integers: multiply them by 32768"
             )
         data = pcm16(samples)
         channels = data.shape[0]
