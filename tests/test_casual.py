@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import pickle
 from pathlib import Path
 
@@ -211,19 +212,33 @@ def test_every_kind_has_its_kaldi_names() -> None:
 
 def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
     for kind, name, value in (("matrix", "mat", VALUES["float-matrix"]), ("vector", "vec_flt", VALUES["float-vector"]),
+                              ("double-matrix", "mat", VALUES["double-matrix"]),
+                              ("double-vector", "vec_flt", VALUES["double-vector"]),
                               ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
         with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
             writer["k"] = value
         (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
         read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
-        with open(tmp_path / "a.ark", "rb") as ark, open(tmp_path / "a.scp", "rb") as scp:
+        with (
+            open(tmp_path / "a.ark", "rb") as ark,
+            open(tmp_path / "a.scp", "rb") as scp,
+            open(tmp_path / "a.scp") as lines,
+        ):
             for entries in (
                 read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
                 read_ark(ark), read_ark(f"{tmp_path}/a.ark.gz"), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
+                read_scp(lines),
             ):  # fmt: skip
                 ((key, tensor),) = list(entries)
                 assert key == "k" and isinstance(tensor, torch.Tensor)
                 np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
+                assert tensor.numpy().dtype == value.dtype  # type: ignore[attr-defined]
+    with pytest.raises(ArkError, match="open it in binary"):
+        list(kaldi_io.read_mat_scp(io.StringIO("k a.ark:2")))
+    (tmp_path / "parts.scp").write_text(f"k {tmp_path}/d.mat[1:2,0:1]\n")
+    io_ark.write_object("double-matrix", f"{tmp_path}/d.mat", VALUES["double-matrix"])
+    ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
+    np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:3, :2])  # type: ignore[index]
 
 
 def test_a_table_in_use_is_pickled_without_what_it_has_open(tmp_path: Path) -> None:
