@@ -105,6 +105,17 @@ def test_help_comes_before_mistakes() -> None:
     assert parse(["--no-such=1", "--help"], Options).standard.help
 
 
+def test_help_and_config_count_after_arguments_too(tmp_path: Path) -> None:
+    # Kaldi's first pass goes over all that stands before a lone "--"; what stands there is an argument none the less.
+    assert parse(["ark:a", "ark:b", "--help"], Options).standard.help
+    assert not parse(["ark:a", "--", "--help"], Options).standard.help
+    conf = tmp_path / "a.conf"
+    conf.write_text("--num-things=9\n--scale=2\n")
+    line = parse(["--scale=3", "ark:a", f"--config={conf}"], Options)
+    assert (line.values, line.arguments) == ({"num_things": 9, "scale": 3.0}, ("ark:a", f"--config={conf}"))
+    assert parse(["--", f"--config={conf}"], Options).values == {}
+
+
 def test_config_file(tmp_path: Path) -> None:
     conf = tmp_path / "a.conf"
     conf.write_text("# comment\n\n--num_things=9 # nine\n--flag\n  --scale= 2\n")
