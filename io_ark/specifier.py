@@ -318,7 +318,7 @@ def parse_range(text: str) -> Range:
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
     if part == ":":
         return None
-    interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part)
+    interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
         _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
     return int(interval[1]), int(interval[2])

@@ -7,6 +7,7 @@ import io
 import pickle
 from pathlib import Path
 
+import kaldi_native_io
 import numpy as np
 import pytest
 import torch
@@ -168,6 +169,15 @@ def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
                            ("i", "is of channel 2"), ("j", "'nosuch' is not in the script")):  # fmt: skip
         with pytest.raises(ArkError, match=f"{key}: .*{complaint}"):
             audio[key]
+
+
+def test_words_are_told_apart_by_ascii_white_space(tmp_path: Path) -> None:
+    # Kaldi's SplitStringToVector, for which kaldi_native_io's TokenVector stands.
+    line = "s\u3000a\u00a0b\tu1\u3000x  u2\u2028y\rz \x1c\n"
+    (tmp_path / "spk2utt").write_text(line, newline="")
+    ((key, words),) = kaldi_native_io.SequentialTokenVectorReader(f"ark:{tmp_path}/spk2utt")
+    assert dict(io_ark.load_spk2utt(f"{tmp_path}/spk2utt")) == {key: words}
+    assert parse_segment("a\u00a0b r\u30001\t0 1\r") == Segment("a\u00a0b", "r\u30001", 0.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def test_spellings_of_a_name(spelling: str) -> None:
     assert values(spelling) == {"num_things": 4}
 
 
+def test_only_ascii_white_space_is_trimmed() -> None:
+    assert values("--name= a\u3000b\u00a0 ") == {"name": "a\u3000b\u00a0"}
+    with pytest.raises(OptionError):
+        values("--num-things=\u30003")
+
+
 @pytest.mark.parametrize(("text", "value"), [("", True), ("=t", True), ("=1", True), ("=TRUE", True), ("=F", False)])
 def test_booleans(text: str, value: bool) -> None:
     assert values(f"--flag{text}") == {"flag": value}

@@ -190,6 +190,13 @@ def test_subset_feats(options: list[str], keys: list[str]) -> None:
     assert list(load("b.ark")) == keys
 
 
+def test_listed_utterances_may_hold_wide_spaces() -> None:
+    Path("list").write_text("u\u30000 x\n")
+    source = save("a.ark", {key: np.ones((1, 2), "f4") for key in ("u", "u\u30000")})
+    assert subset_feats.main(["--include=list", source, "ark:b.ark"]) == 0
+    assert list(load("b.ark")) == ["u\u30000"]
+
+
 @pytest.mark.parametrize("options", [["--n=0"], ["--n=2", "--include=l"], ["--include=l", "--exclude=l"]])
 def test_subset_feats_refuses(options: list[str]) -> None:
     assert subset_feats.main([*options, "ark:a.ark", "ark:b.ark"]) == 255
