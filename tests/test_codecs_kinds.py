@@ -186,7 +186,7 @@ def test_unknown_kinds_and_options() -> None:
 
 
 def test_audio_on_a_scale_to_one_is_refused() -> None:
-    with pytest.raises(FormatError, match="multiply by 32768"):
+    with pytest.raises(FormatError, match="multiply them by 32768"):
         to_bytes("wave", (16000, [0.9, -0.5, 0.0]))
     for near_silence in ([0.0, 0.0], [0.0, -1.0, 1.0], [0.5, 1.5]):
         samples = from_bytes("wave", to_bytes("wave", (16000, near_silence))).samples

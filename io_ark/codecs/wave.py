@@ -106,6 +106,9 @@ class _Chunks:
             if found == b"fact" and size != 4:
                 logger.warning("%s: a fact chunk of %d bytes instead of 4", self._source.name, size)
             self._source.skip(size)
+            # A zero follows a chunk of odd size by the standard; not all writers know, nor does Kaldi. No tag is so.
+            if size % 2 and self._source.peek(1) == b"\0":
+                self._source.skip(1)
 
     @property
     def count(self) -> int:
