@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import SpecifierError
+from io_ark.words import WHITE_SPACE
 
-WHITE_SPACE = " \t\n\v\f\r"
 # How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3

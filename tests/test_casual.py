@@ -82,8 +82,16 @@ def test_speech_is_compressed(tmp_path: Path) -> None:
     table = io_ark.load_scp(f"{tmp_path}/c.scp")
     np.testing.assert_allclose(table["m"], matrix, atol=0.1)
     np.testing.assert_array_equal(table["v"], matrix[0])
+    with io_ark.writer(f"ark:{tmp_path}/n.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = matrix
+    assert compressed.startswith((tmp_path / "n.ark").read_bytes())
+    with io_ark.writer(f"ark,t:{tmp_path}/t.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = [[1, 2]]
+    assert (tmp_path / "t.ark").read_bytes() == b"m  [\n  1 2 ]\n"
     with pytest.raises(FormatError, match="method"):
         io_ark.writer(f"ark:{tmp_path}/x", compress="nothing")
+    with pytest.raises(FormatError, match="matrices are compressed, not"):
+        io_ark.writer(f"ark:{tmp_path}/x", compress="speech", kind="vector")
 
 
 def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
