@@ -324,6 +324,12 @@ class _Cut(Mapping[str, Any]):
         if not isinstance(last[1], tuple):
             raise FormatError(f"the recording {segment.recording!r} is no audio", key=key)
         rate, samples = last[1]
+        if segment.channel is not None:  # which kaldiio does not know
+            if segment.channel >= samples[:1].size:
+                raise RangeError(
+                    f"is of channel {segment.channel}, and {segment.recording} has {samples[:1].size}", key=key
+                )
+            samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):
             raise RangeError(f"starts at {segment.start:g} s, after the end of {segment.recording}", key=key)
         end = None if segment.end == TO_THE_END else int(segment.end * rate)

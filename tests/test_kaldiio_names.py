@@ -220,7 +220,11 @@ def test_segments_are_cut(tmp_path: Path) -> None:
         same(helper[key], theirs[key])
     again = pickle.loads(pickle.dumps(mine))
     same(again["c"], mine["c"])
-    (tmp_path / "segments").write_text("a mono 2 3\nb absent 0 1\n")
+    (tmp_path / "segments").write_text("a stereo 0 0.1 1\nb mono 0 0.1 0\n")
+    channels = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    same(channels["a"], (16000, AUDIO["stereo"][1][:1600, 1]))
+    same(channels["b"], (8000, AUDIO["mono"][1][:800]))
+    (tmp_path / "segments").write_text("a mono 2 3\nb absent 0 1\nc stereo 0 1 2\n")
     mine = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
     for key in mine:
         with pytest.raises(ArkError, match=f"{key}|absent"):
