@@ -36,9 +36,11 @@ class AnyCodec(Codec[Any]):
 
     Args:
         compress: how float matrices are compressed: a method's number or name, such as "speech"; None: not at all.
+        kind: what all values are written as; None tells it from each.
     """
 
-    def __init__(self, compress: int | str | None = None) -> None:
+    def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
+        self._kind = kind
         self._compress = None if compress is None else codecs.codec("compressed-matrix", method=compress)
         self._told: dict[tuple[str, int], Codec[Any]] = {}
 
@@ -60,7 +62,7 @@ class AnyCodec(Codec[Any]):
         return self._told[known]
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
-        kind = kind_of(value)
+        kind = self._kind or kind_of(value)
         if self._compress is not None and kind in ("matrix", "double-matrix") and binary:
             self._compress.write(sink, value, binary=True)
         else:
@@ -212,6 +214,8 @@ def writer(
     """
     if not is_table_wspecifier(wspecifier):
         wspecifier = f"ark:{wspecifier}"
-    if kind is not None:
-        return Writer(kind, wspecifier, pipes=pipes, **({} if compress is None else {"method": compress}))
-    return Writer(AnyCodec(compress), wspecifier, pipes=pipes)
+    if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
+        raise FormatError(f"compress={compress!r}: matrices are compressed, not objects of the kind {kind!r}")
+    if kind is None or (compress is not None and kind != "compressed-matrix"):
+        return Writer(AnyCodec(compress, kind), wspecifier, pipes=pipes)
+    return Writer(kind, wspecifier, pipes=pipes, **({} if compress is None else {"method": compress}))

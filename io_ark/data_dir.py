@@ -11,6 +11,7 @@ import numpy as np
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, RangeError
 from io_ark.script import Script, ScriptTable
+from io_ark.words import words
 
 TO_THE_END = -1.0
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -52,13 +53,15 @@ class Segment:
         (1, 2000)
         """
         channels, count = wave.samples.shape
-        # Kaldi keeps rate and length in single precision, times in double: that decides the last sample.
+        # Kaldi keeps rate, length and limits in single precision, times in double, and compares in double: that decides
+        # about the last sample. (NumPy would compare a Python float with a float32 in single precision.)
         rate = np.float32(wave.sample_frequency)
         length = np.float32(count) / rate
-        if self.start > length or self.end > length + np.float32(max_overshoot):
+        latest = float(length + np.float32(max_overshoot))
+        if self.start > float(length) or self.end > latest:
             self._refuse(f"lies outside the recording's {length:g} s")
-        end = float(length) if self.end < 0 or self.end > length else self.end
-        if end - self.start < np.float32(min_length):
+        end = float(length) if self.end < 0 or self.end > float(length) else self.end
+        if end - self.start < float(np.float32(min_length)):
             self._refuse(f"is shorter than {min_length:g} s")
         if self.channel is None and channels > 1:
             self._refuse(f"names no channel, and the recording has {channels}")
@@ -81,7 +84,7 @@ def parse_segment(line: str) -> Segment:
     >>> parse_segment("call-1-a call-1 5.0 6.5")
     Segment(key='call-1-a', recording='call-1', start=5.0, end=6.5, channel=None)
     """
-    fields = line.split()
+    fields = words(line)
     if len(fields) not in (4, 5):
         raise FormatError(f"a line of a segments file is {_SEGMENT_FIELDS}, not {line.strip()!r}")
     key = fields[0]
@@ -147,7 +150,7 @@ def _whole(key: str, rest: str) -> str:
 
 
 def _words(key: str, rest: str) -> list[str]:
-    return rest.split()
+    return words(rest)
 
 
 def load_utt2spk(path: str) -> Mapping[str, str]:

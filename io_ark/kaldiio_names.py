@@ -3,6 +3,7 @@
 Arguments and what is returned have kaldiio's shapes (audio is ``(rate, samples)``, samples of shape ``(samples,)`` or
 ``(samples, channels)``). What kaldiio cannot say is said by the errors of :mod:`io_ark.errors`. Not here: big-endian
 archives, and ``write_function`` (objects of pickle, NumPy or soundfile that Kaldi does not know; nothing is unpickled).
+What else differs is listed in docs/archives.md.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import IO, Any
 
-import numpy as np
-
-from io_ark.casual import AnyCodec
-from io_ark.codecs.wave import Wave
-from io_ark.data_dir import load_segments
-from io_ark.errors import ArkError, FormatError, SpecifierError
+from io_ark.data_dir import TO_THE_END, load_segments
+from io_ark.errors import ArkError, FormatError, OrderError, RangeError, SpecifierError
+from io_ark.kaldiio_values import KaldiioCodec, Reading, as_kaldiio, from_kaldiio
 from io_ark.keys import check_key, encode_key, read_key
-from io_ark.objects import Loader, name_key
+from io_ark.objects import name_key
 from io_ark.script import Script, ScriptTable
 from io_ark.source import StreamSource
 from io_ark.specifier import classify_rspecifier, classify_wspecifier
-from io_ark.streams import Input, OpenFiles, Output, open_input, open_output
+from io_ark.streams import Input, Output, open_input, open_output
 from io_ark.tables import SequentialReader, Writer
+from io_ark.words import WHITE_SPACE
 
 Stream = IO[bytes] | IO[str]
 
@@ -41,7 +40,7 @@ def load_mat(ark_name: str, endian: str = "<", fd_dict: dict[str, Any] | None = 
         ArkError: it cannot be opened, or is no object.
     """
     _check_endian(endian)
-    return _Reading().load(ark_name)
+    return Reading().load(ark_name)
 
 
 def load_ark(fname: str | Stream, endian: str = "<") -> Iterator[tuple[str, Any]]:
@@ -53,10 +52,10 @@ def load_ark(fname: str | Stream, endian: str = "<") -> Iterator[tuple[str, Any]
     _check_endian(endian)
     with _input(fname) as opened:
         source = opened.source
-        codec = AnyCodec()
+        codec = KaldiioCodec()
         while (key := read_key(source)) is not None:
             try:
-                yield key, _as_kaldiio(codec.read(source))
+                yield key, as_kaldiio(codec.read(source))
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
 
@@ -73,7 +72,7 @@ def load_scp(
     Args:
         fname: the script file's name, or the open file.
         endian: "<"; nothing else is supported.
-        separator: None (white space); nothing else is supported.
+        separator: what stands after a line's first key, which then may hold white space; None: any white space.
         segments: a segments file; then the keys are segments, the values ``(rate, samples)``.
         max_cache_fd: how many archives are held open; 0 for the default.
 
@@ -81,13 +80,15 @@ def load_scp(
         ArkError: it cannot be opened, is no script file, or has a key twice.
     """
     _check_endian(endian)
-    if separator is not None and separator.strip():
-        raise SpecifierError(f"the separator {separator!r}: keys are separated by white space")
-    if segments is not None:
-        if not isinstance(fname, str):
-            raise SpecifierError("with segments, the script of recordings is given by its name")
-        return _Converted(load_segments(segments, fname))
-    return ScriptTable(_script(fname), _Reading(max_cache_fd or 64).load_value)
+    reading = Reading(max_cache_fd or 64)
+    if separator is None:
+        recordings: Mapping[str, Any] = ScriptTable(_script(fname), reading.load_value)
+    else:
+        lines = list(_separated(fname, separator))
+        recordings = _Places(dict(lines), reading)
+        if len(recordings) < len(lines):
+            raise OrderError("has a key twice", file=fname if isinstance(fname, str) else _name(fname))
+    return recordings if segments is None else _Cut(segments, recordings)
 
 
 def load_scp_sequential(
@@ -98,8 +99,8 @@ def load_scp_sequential(
         yield from load_scp(fname, endian, separator, segments).items()
         return
     _check_endian(endian)
-    reading = _Reading()
-    for key, rxfilename in _script(fname).lines():
+    reading = Reading()
+    for key, rxfilename in _script(fname).lines() if separator is None else _separated(fname, separator):
         yield key, reading.load_value(key, rxfilename)
 
 
@@ -137,7 +138,7 @@ def save_ark(
     _check_endian(endian)
     if write_function is not None or write_kwargs:
         raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
-    codec = AnyCodec(compression_method)
+    codec = KaldiioCodec(compression_method)
     archive, start, name = _output(ark, append)
     script = None
     try:
@@ -147,7 +148,7 @@ def save_ark(
             check_key(key)
             gathered = io.BytesIO()
             try:
-                codec.write(gathered, _from_kaldiio(value), binary=not text)
+                codec.write(gathered, from_kaldiio(value), binary=not text)
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
             archive.write(encode_key(key) + b" ")
@@ -165,7 +166,7 @@ def save_mat(fname: str | Stream, array: Any, endian: str = "<", compression_met
     _check_endian(endian)
     output, _, _ = _output(fname, False)
     with output:
-        AnyCodec(compression_method).write(output, _from_kaldiio(array), binary=True)
+        KaldiioCodec(compression_method).write(output, from_kaldiio(array), binary=True)
         return output.tell()
 
 
@@ -186,11 +187,11 @@ class WriteHelper:
     ) -> None:
         if write_function is not None:
             raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
-        self._writer: Writer[Any] = Writer(AnyCodec(compression_method), wspecifier)
+        self._writer: Writer[Any] = Writer(KaldiioCodec(compression_method), _archive_first(wspecifier))
 
     def __call__(self, key: str, array: Any) -> None:
         """Write one entry."""
-        self._writer[key] = _from_kaldiio(array)
+        self._writer[key] = from_kaldiio(array)
 
     __setitem__ = __call__
 
@@ -218,15 +219,16 @@ class ReadHelper:
 
     def __init__(self, wspecifier: str, segments: str | None = None) -> None:
         self._close: Callable[[], None] = lambda: None
-        if segments is None:
-            reader: SequentialReader[Any] = SequentialReader(AnyCodec(), wspecifier)
-            self._close = reader.close
-            self._entries: Iterator[tuple[str, Any]] = ((key, _as_kaldiio(value)) for key, value in reader)
-            return
         table = classify_rspecifier(wspecifier)
-        if table is None or table.kind != "scp":
+        script = table is not None and table.kind == "scp"
+        if segments is not None and not script:
             raise SpecifierError(f"{wspecifier!r}: segments are cut out of the recordings of an 'scp:' table")
-        self._entries = load_scp_sequential(table.rxfilename, segments=segments)
+        if table is not None and script and (segments is not None or not table.permissive):
+            self._entries = load_scp_sequential(table.rxfilename, segments=segments)
+            return
+        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier)
+        self._close = reader.close
+        self._entries = ((key, as_kaldiio(value)) for key, value in reader)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return self._entries
@@ -265,6 +267,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
     'a.scp'
     """
+    specifier = _archive_first(specifier)
     writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
     if writing is None and reading is None:
         raise SpecifierError(f"{specifier!r} is no specifier: one looks like ark:FILE or ark,scp:ARCHIVE,SCRIPT")
@@ -277,51 +280,69 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     return {**names, **{flag: flag in options for flag in ("t", "o", "p", "f", "s", "cs")}}
 
 
-class _Reading:
-    """Loads objects in kaldiio's shapes."""
-
-    def __init__(self, max_open_files: int = 64) -> None:
-        self._loader = Loader(AnyCodec(), files=OpenFiles(max_open_files))
-
-    def load(self, rxfilename: str) -> Any:
-        return _as_kaldiio(self._loader.load(rxfilename))
-
-    def load_value(self, key: str, rxfilename: str) -> Any:
-        return _as_kaldiio(self._loader.load_value(key, rxfilename))
+def _archive_first(specifier: str) -> str:
+    """``scp,ark:a.scp,a.ark``, which kaldiio takes, in Kaldi's order."""
+    options, _, names = specifier.partition(":")
+    words = options.split(",")
+    if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
+        return specifier
+    flags = [word for word in words if word not in ("ark", "scp")]
+    script, _, archive = names.partition(",")
+    return f"{','.join(['ark', 'scp', *flags])}:{archive},{script}"
 
 
-class _Converted(Mapping[str, Any]):
-    """A mapping whose values are handed on in kaldiio's shapes."""
+class _Places(Mapping[str, Any]):
+    """Objects by key. Unlike a :class:`ScriptTable`, keys may hold white space, and an object a key takes memory."""
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
-        self._table = table
+    def __init__(self, places: Mapping[str, str], reading: Reading) -> None:
+        self._places = places
+        self._reading = reading
 
     def __getitem__(self, key: str) -> Any:
-        return _as_kaldiio(self._table[key])
+        return self._reading.load_value(key, self._places[key])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._places)
 
 
-def _as_kaldiio(value: Any) -> Any:
-    """A value in kaldiio's shape: audio as ``(rate, samples)``, each row of samples a moment."""
-    if not isinstance(value, Wave):
-        return value
-    samples = value.samples
-    return int(value.sample_frequency), samples[0] if len(samples) == 1 else np.ascontiguousarray(samples.T)
+class _Cut(Mapping[str, Any]):
+    """Segments of recordings, as kaldiio cuts them: of all channels, times rounded down, ends cut, however short."""
 
+    def __init__(self, segments: str, recordings: Mapping[str, Any]) -> None:
+        self._segments: Mapping[str, Any] = load_segments(segments)
+        self._recordings = recordings
+        self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
 
-def _from_kaldiio(value: Any) -> Any:
-    """The other way: ``(rate, samples)`` or ``(samples, rate)`` is audio."""
-    if not (isinstance(value, list | tuple) and len(value) == 2):
-        return value
-    rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
-    if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
-        return value
-    return Wave(float(rate), np.atleast_2d(samples.T))
+    def __getitem__(self, key: str) -> Any:
+        segment = self._segments[key]
+        last = self._last
+        if last is None or last[0] != segment.recording:
+            last = self._last = (segment.recording, self._recordings[segment.recording])
+        if not isinstance(last[1], tuple):
+            raise FormatError(f"the recording {segment.recording!r} is no audio", key=key)
+        rate, samples = last[1]
+        if segment.channel is not None:  # which kaldiio does not know
+            if segment.channel >= samples[:1].size:
+                raise RangeError(
+                    f"is of channel {segment.channel}, and {segment.recording} has {samples[:1].size}", key=key
+                )
+            samples = samples.reshape(len(samples), -1)[:, segment.channel]
+        if segment.start * rate >= len(samples):
+            raise RangeError(f"starts at {segment.start:g} s, after the end of {segment.recording}", key=key)
+        end = None if segment.end == TO_THE_END else int(segment.end * rate)
+        return rate, samples[int(segment.start * rate) : end]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_last": None}
 
 
 def _check_endian(endian: str) -> None:
@@ -330,10 +351,27 @@ def _check_endian(endian: str) -> None:
 
 
 def _script(fname: str | Stream) -> Script:
+    return Script.open(fname) if isinstance(fname, str) else Script(_bytes_of(fname), _name(fname))
+
+
+def _bytes_of(stream: Stream) -> bytes:
+    data = stream.read()
+    return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+
+
+def _separated(fname: str | Stream, separator: str) -> Iterator[tuple[str, str]]:
+    """Key and rest of each line of a script file, between which this stands."""
     if isinstance(fname, str):
-        return Script.open(fname)
-    data = fname.read()
-    return Script(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data, _name(fname))
+        with open_input(fname) as opened:
+            data, name = opened.source.read_rest(), fname
+    else:
+        data, name = _bytes_of(fname), _name(fname)
+    lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
+    for number, line in enumerate(lines.split("\n") if lines else (), 1):
+        key, found, rest = line.partition(separator)
+        if not found:
+            raise FormatError(f"line {number} has no {separator!r} after its key", file=name)
+        yield key, rest.rstrip(WHITE_SPACE)
 
 
 def _input(fname: str | Stream) -> Input:

@@ -170,39 +170,44 @@ class ArchiveLookup(ArchiveReading):
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table, kind, pipes, options)
         self._values: dict[str, Any] = {}
-        self._given: set[str] = set()
+        self._given: dict[str, None] = {}  # in the order in which they were asked for
 
     def has(self, key: str) -> bool:
         self.check_open()
         if key in self._values:
             return True
-        self._check_once(key)
         goal = encode_key(key)
         while not (self.table.sorted and self._previous is not None and goal <= self._previous):
             entry = self.read_next()
             if entry is None:
-                return False
+                break
             name, value = entry
-            if name in self._values or name in self._given:
+            if name in self._values:
                 raise OrderError("is twice in the archive", file=self.table.rxfilename, key=name)
             self._values[name] = value
             if name == key:
                 return True
+        if key in self._given:
+            # Kaldi remembers the first key that it let go of; in a sorted table, all of them.
+            if self.table.sorted or key == next(iter(self._given)):
+                self._refuse_again(key)
+            logger.warning(
+                "%s: %s: was let go of as the option o asks (taken as not there)", self.table.rxfilename, key
+            )
         return False
 
     def value(self, key: str) -> Any:
         if not self.has(key):
+            if key in self._given:
+                self._refuse_again(key)
             self.missing(key)
         if not self.table.once:
             return self._values[key]
-        self._given.add(key)
+        self._given[key] = None
         return self._values.pop(key)
 
-    def _check_once(self, key: str) -> None:
-        if key in self._given:
-            raise OrderError(
-                "was asked for twice, where the option o promised once", file=self.table.rxfilename, key=key
-            )
+    def _refuse_again(self, key: str) -> NoReturn:
+        raise OrderError("was asked for twice, where the option o promised once", file=self.table.rxfilename, key=key)
 
     def close(self) -> None:
         super().close()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import SpecifierError
+from io_ark.words import WHITE_SPACE
 
-WHITE_SPACE = " \t\n\v\f\r"
 # How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3
@@ -318,7 +318,7 @@ def parse_range(text: str) -> Range:
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
     if part == ":":
         return None
-    interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part)
+    interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
         _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
     return int(interval[1]), int(interval[2])

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from io_ark.words import WHITE_SPACE
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import meaning
 
@@ -26,8 +27,10 @@ Options = TypeVar("Options")
 
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
-INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
-REAL = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I)
+INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.A)
+REAL = re.compile(
+    r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
+)
 INT32 = range(-(2**31), 2**31)
 
 
@@ -137,7 +140,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     name, equals, value = argument[2:].partition("=")
     if not name:
         raise OptionError(f"{argument}: an option without a name")
-    return name, value.strip() if equals else None
+    return name, value.strip(WHITE_SPACE) if equals else None
 
 
 def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
@@ -152,7 +155,7 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
     for number, line in enumerate(text.split("\n"), start=1):
-        content = line.partition("#")[0].strip()
+        content = line.partition("#")[0].strip(WHITE_SPACE)
         if not content:
             continue
         try:

@@ -1,7 +1,7 @@
 """The names of the ``kaldi_io`` module that torchaudio removed, over io_ark: keys with tensors.
 
 Each takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
-archive or script (which may be gzipped: ``feats.ark.gz``), or one as an open binary file, and is an iterator of
+archive or script (which may be gzipped: ``feats.ark.gz``), or one as an open file, and is an iterator of
 ``(key, tensor)``.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
@@ -11,26 +11,27 @@ archive or script (which may be gzipped: ``feats.ark.gz``), or one as an open bi
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Iterator
 from typing import IO, Any
 
 import torch
 
-from io_ark.codecs import codec
-from io_ark.errors import ArkError
+from io_ark.codecs import Codec, codec
+from io_ark.errors import ArkError, OpenError
 from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import Script
-from io_ark.source import StreamSource
-from io_ark.specifier import is_table_rspecifier
+from io_ark.source import Source, StreamSource
+from io_ark.specifier import Range, is_table_rspecifier
 from io_ark.tables import SequentialReader
 
 Entries = Iterator[tuple[str, torch.Tensor]]
-FileOrName = str | IO[bytes]
+FileOrName = str | IO[bytes] | IO[str]
 
 
 def read_mat_ark(file_or_fd: FileOrName) -> Entries:
-    """The float matrices of an archive: float32 tensors of shape (rows, columns).
+    """The float matrices of an archive: tensors of shape (rows, columns), float64 where stored so, else float32.
 
     Args:
         file_or_fd: the archive.
@@ -38,16 +39,16 @@ def read_mat_ark(file_or_fd: FileOrName) -> Entries:
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no matrix.
     """
-    return _tensors("matrix", "ark", file_or_fd)
+    return _tensors(_AsStored("matrix"), "ark", file_or_fd)
 
 
 def read_mat_scp(file_or_fd: FileOrName) -> Entries:
     """The float matrices that a script file names; see :func:`read_mat_ark`."""
-    return _tensors("matrix", "scp", file_or_fd)
+    return _tensors(_AsStored("matrix"), "scp", file_or_fd)
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName) -> Entries:
-    """The float vectors of an archive: float32 tensors of shape (elements,).
+    """The float vectors of an archive: tensors of shape (elements,), float64 where stored so, else float32.
 
     Args:
         file_or_fd: the archive.
@@ -55,12 +56,12 @@ def read_vec_flt_ark(file_or_fd: FileOrName) -> Entries:
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no vector.
     """
-    return _tensors("vector", "ark", file_or_fd)
+    return _tensors(_AsStored("vector"), "ark", file_or_fd)
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName) -> Entries:
     """The float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _tensors("vector", "scp", file_or_fd)
+    return _tensors(_AsStored("vector"), "scp", file_or_fd)
 
 
 def read_vec_int_ark(file_or_fd: FileOrName) -> Entries:
@@ -72,20 +73,36 @@ def read_vec_int_ark(file_or_fd: FileOrName) -> Entries:
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no vector of integers.
     """
-    return _tensors("int-vector", "ark", file_or_fd)
+    return _tensors(codec("int-vector"), "ark", file_or_fd)
 
 
 def read_vec_int_scp(file_or_fd: FileOrName) -> Entries:
     """The integer vectors that a script file names; see :func:`read_vec_int_ark`."""
-    return _tensors("int-vector", "scp", file_or_fd)
+    return _tensors(codec("int-vector"), "scp", file_or_fd)
 
 
-def _tensors(kind: str, table: str, file: FileOrName) -> Entries:
+class _AsStored(Codec[Any]):
+    """Arrays of one kind, in the precision that they are stored in; text and compressed ones in single precision."""
+
+    def __init__(self, kind: str) -> None:
+        self._single, self._double = codec(kind), codec(f"double-{kind}")
+
+    def read(self, source: Source) -> Any:
+        return self._of(source).read(source)
+
+    def read_range(self, source: Source, part: Range) -> Any:
+        return self._of(source).read_range(source, part)
+
+    def _of(self, source: Source) -> Codec[Any]:
+        return self._double if source.peek(3) == b"\0BD" else self._single
+
+
+def _tensors(kind: Codec[Any], table: str, file: FileOrName) -> Entries:
     entries = _read(kind, table, file) if isinstance(file, str) else _read_stream(kind, table, file)
     return ((key, torch.from_numpy(value)) for key, value in entries)
 
 
-def _read(kind: str, table: str, name: str) -> Iterator[tuple[str, Any]]:
+def _read(kind: Codec[Any], table: str, name: str) -> Iterator[tuple[str, Any]]:
     if name.endswith(".gz") and not is_table_rspecifier(name):
         with gzip.open(name) as stream:
             yield from _read_stream(kind, table, stream)  # type: ignore[arg-type]
@@ -94,16 +111,18 @@ def _read(kind: str, table: str, name: str) -> Iterator[tuple[str, Any]]:
         yield from reader
 
 
-def _read_stream(kind: str, table: str, stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    source = StreamSource(stream, str(getattr(stream, "name", "<stream>")))  # type: ignore[arg-type]
+def _read_stream(kind: Codec[Any], table: str, stream: IO[bytes] | IO[str]) -> Iterator[tuple[str, Any]]:
+    binary: Any = stream.buffer if isinstance(stream, io.TextIOWrapper) else stream
+    source = StreamSource(binary, str(getattr(stream, "name", "<stream>")))
+    if isinstance(binary, io.TextIOBase):
+        raise OpenError("is text with no bytes under it: open it in binary", file=source.name)
     if table == "scp":
         loader = Loader(kind)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
             yield name, loader.load_value(name, rxfilename)
         return
-    decoder = codec(kind)
     while (key := read_key(source)) is not None:
         try:
-            yield key, decoder.read(source)
+            yield key, kind.read(source)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__

@@ -162,6 +162,34 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
     assert "feats.scp: 3 entries read, 1 problem\n" in out
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') and nothing")],
+)
+def test_check_and_ls_go_on_after_a_bad_line(
+    line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, _, third = Path("feats.scp").read_text().splitlines()
+    Path("feats.scp").write_text(f"{first}\n{line}\nutt7 {third.split()[1]}\n")
+    assert main(["check", "feats.scp"]) == 1
+    problem, other, verdict = capsys.readouterr().out.splitlines()
+    assert said in problem
+    assert "utt7: in the archive another key ('utt2 ') stands there" in other
+    assert verdict == "feats.scp: 3 entries read, 2 problems"
+    assert main(["ls", "feats.scp"]) == 1
+    assert [entry.split("\t")[1] for entry in capsys.readouterr().out.splitlines()] == [
+        "matrix",
+        "unreadable",
+        "matrix",
+    ]
+
+
+def test_a_place_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "ark:cat feats.ark |", "feats.ark"]) == 0
+    places = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert places == ["cat feats.ark |"] * 3 + [line.split()[1] for line in Path("feats.scp").read_text().splitlines()]
+
+
 def test_pipes_can_be_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("pipe.scp").write_text("utt0 touch ran; cat feats.ark |\n")
     assert main(["--no-pipes", "check", "pipe.scp"]) == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import pickle
 from pathlib import Path
 
+import kaldi_native_io
 import numpy as np
 import pytest
 import torch
@@ -80,8 +82,16 @@ def test_speech_is_compressed(tmp_path: Path) -> None:
     table = io_ark.load_scp(f"{tmp_path}/c.scp")
     np.testing.assert_allclose(table["m"], matrix, atol=0.1)
     np.testing.assert_array_equal(table["v"], matrix[0])
+    with io_ark.writer(f"ark:{tmp_path}/n.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = matrix
+    assert compressed.startswith((tmp_path / "n.ark").read_bytes())
+    with io_ark.writer(f"ark,t:{tmp_path}/t.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = [[1, 2]]
+    assert (tmp_path / "t.ark").read_bytes() == b"m  [\n  1 2 ]\n"
     with pytest.raises(FormatError, match="method"):
         io_ark.writer(f"ark:{tmp_path}/x", compress="nothing")
+    with pytest.raises(FormatError, match="matrices are compressed, not"):
+        io_ark.writer(f"ark:{tmp_path}/x", compress="speech", kind="vector")
 
 
 def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
@@ -155,18 +165,27 @@ def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
             writer[name] = Wave(8000.0, np.arange(8000, dtype=np.int16)[None])
         writer["stereo"] = Wave(8000.0, np.arange(16000, dtype=np.int16).reshape(2, 8000))
     (tmp_path / "segments").write_text(
-        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.9 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
+        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.8 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
         "f r1 0 9\ng r1 0.5 0.55\nh stereo 0 1\ni stereo 0 1 2\nj nosuch 0 1\n"
     )
     times = io_ark.load_segments(f"{tmp_path}/segments")
     assert times["a"] == Segment("a", "r1", 0.25, 0.5)
     audio = io_ark.load_segments(f"{tmp_path}/segments", f"{tmp_path}/w.scp")
     spans = {key: (int(audio[key].samples[0, 0]), audio[key].samples.shape[1]) for key in "abcde"}  # type: ignore[union-attr]
-    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (7200, 800), "d": (8000, 4000), "e": (0, 4001)}
+    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (6400, 1600), "d": (8000, 4000), "e": (0, 4001)}
     for key, complaint in (("f", "lies outside"), ("g", "shorter than 0.1 s"), ("h", "names no channel"),
                            ("i", "is of channel 2"), ("j", "'nosuch' is not in the script")):  # fmt: skip
         with pytest.raises(ArkError, match=f"{key}: .*{complaint}"):
             audio[key]
+
+
+def test_words_are_told_apart_by_ascii_white_space(tmp_path: Path) -> None:
+    # Kaldi's SplitStringToVector, for which kaldi_native_io's TokenVector stands.
+    line = "s\u3000a\u00a0b\tu1\u3000x  u2\u2028y\rz \x1c\n"
+    (tmp_path / "spk2utt").write_text(line, newline="")
+    ((key, words),) = kaldi_native_io.SequentialTokenVectorReader(f"ark:{tmp_path}/spk2utt")
+    assert dict(io_ark.load_spk2utt(f"{tmp_path}/spk2utt")) == {key: words}
+    assert parse_segment("a\u00a0b r\u30001\t0 1\r") == Segment("a\u00a0b", "r\u30001", 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -211,19 +230,33 @@ def test_every_kind_has_its_kaldi_names() -> None:
 
 def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
     for kind, name, value in (("matrix", "mat", VALUES["float-matrix"]), ("vector", "vec_flt", VALUES["float-vector"]),
+                              ("double-matrix", "mat", VALUES["double-matrix"]),
+                              ("double-vector", "vec_flt", VALUES["double-vector"]),
                               ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
         with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
             writer["k"] = value
         (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
         read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
-        with open(tmp_path / "a.ark", "rb") as ark, open(tmp_path / "a.scp", "rb") as scp:
+        with (
+            open(tmp_path / "a.ark", "rb") as ark,
+            open(tmp_path / "a.scp", "rb") as scp,
+            open(tmp_path / "a.scp") as lines,
+        ):
             for entries in (
                 read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
                 read_ark(ark), read_ark(f"{tmp_path}/a.ark.gz"), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
+                read_scp(lines),
             ):  # fmt: skip
                 ((key, tensor),) = list(entries)
                 assert key == "k" and isinstance(tensor, torch.Tensor)
                 np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
+                assert tensor.numpy().dtype == value.dtype  # type: ignore[attr-defined]
+    with pytest.raises(ArkError, match="open it in binary"):
+        list(kaldi_io.read_mat_scp(io.StringIO("k a.ark:2")))
+    (tmp_path / "parts.scp").write_text(f"k {tmp_path}/d.mat[1:2,0:1]\n")
+    io_ark.write_object("double-matrix", f"{tmp_path}/d.mat", VALUES["double-matrix"])
+    ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
+    np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:3, :2])  # type: ignore[index]
 
 
 def test_a_table_in_use_is_pickled_without_what_it_has_open(tmp_path: Path) -> None:

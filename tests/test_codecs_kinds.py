@@ -117,7 +117,6 @@ ALIKE = {
     "tp-matrix": {"packed-matrix"},
     "int8-vector": {"int-vector"},
     "float": {"float", "double"},
-    "float-pair-vector": {"int-pair-vector", "float-pair-vector"},
     "wave-info": {"wave"},
     "gauss-posterior": {"gauss-posterior", "int-vector"},
 }
@@ -129,12 +128,35 @@ def test_kinds_told_from_the_bytes(kind: str, data: bytes) -> None:
 
     if kind in ("htk", "sphinx") or (kind == "int8-vector" and data[:1] == b"\0"):
         return  # nothing in them says what they are
-    if (kind == "float-pair-vector" and data[:1] == b"\0") or data in (b" [ ]\n", b"\n"):
-        return  # a vector of float pairs looks like one of int pairs; empty text looks like anything empty
+    if data in (b" [ ]\n", b"\n"):
+        return  # empty text looks like anything empty
     assert kind_of(BytesSource(data))[0] in ALIKE.get(kind, {kind})
     source = BytesSource(data)
     guess(source)
     assert not source.read_rest().strip()
+
+
+@pytest.mark.parametrize(
+    "after", [b"", b"k \0B\4\1\0\0\0", b"k \0B\4\1\0\0\0" * 200000], ids=["alone", "before another", "before many"]
+)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("int", n) for n in (-(2**31), -8000000, -100, -2, -1, 1, 2, 300, 16777216, 20000000, 500000000, 2**31 - 1)),
+        *(("float", float(np.float32(x))) for x in (1e-20, -3e-5, 0.1, 1, -400.5, 16000, 1e20, np.inf, -np.inf)),
+        ("float", np.nan),
+        ("int-pair-vector", [(3, -4), (0, 500)]),
+        ("int-pair-vector", [(7, 0), (0, 0)]),
+        ("float-pair-vector", [(0.0, 0.5), (-3e4, 0.25)]),
+        ("float-pair-vector", [(100000.0, 0.5)]),
+    ],
+)  # fmt: skip
+def test_numbers_told_from_the_bytes(kind: str, value: Any, after: bytes) -> None:
+    source = BytesSource(to_bytes(kind, value) + after)
+    told = guess(source)
+    np.testing.assert_array_equal(told, value)
+    assert isinstance(told, int) == (kind == "int")
+    assert source.read_rest() == after
 
 
 @pytest.mark.parametrize("data", [b"", b"\0Bxyz", b"\0x", b"\0B"])
@@ -161,6 +183,14 @@ def test_unknown_kinds_and_options() -> None:
         codec("matrix", method=2)
     with pytest.raises(FormatError, match="2 speech_feature"):
         codec("compressed-matrix", method=8)
+
+
+def test_audio_on_a_scale_to_one_is_refused() -> None:
+    with pytest.raises(FormatError, match="multiply them by 32768"):
+        to_bytes("wave", (16000, [0.9, -0.5, 0.0]))
+    for near_silence in ([0.0, 0.0], [0.0, -1.0, 1.0], [0.5, 1.5]):
+        samples = from_bytes("wave", to_bytes("wave", (16000, near_silence))).samples
+        assert samples.tolist() == [np.trunc(near_silence).tolist()]
 
 
 def test_clipped_audio_is_told(caplog: pytest.LogCaptureFixture) -> None:

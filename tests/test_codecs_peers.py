@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -222,15 +224,33 @@ def test_audio_with_kaldi_native_io(tmp_path: Path, channels: int) -> None:
     file = tmp_path / "ours"
     file.write_bytes(data)
     with native.SequentialWaveReader(f"ark:{file}") as waves:
-        for _, wave in waves:
-            assert wave.sample_freq == 8000
-            assert wave.data.numpy().tolist() == samples.tolist()
-            assert native_write(tmp_path, native.WaveWriter, wave) == data
+        for _, audio in waves:
+            assert audio.sample_freq == 8000
+            assert audio.data.numpy().tolist() == samples.tolist()
+            assert native_write(tmp_path, native.WaveWriter, audio) == data
     read = archive_entries(data, "wave")[0][1]
     assert read.sample_frequency == 8000
     assert read.samples.tolist() == samples.tolist()
     info = archive_entries(data * 2, "wave-info")[1][1]
     assert (info.channels, info.sample_count, info.duration) == (channels, 5, 5 / 8000)
+
+
+@pytest.mark.parametrize("where", ["before fmt", "after fmt"])
+def test_audio_after_a_chunk_of_odd_size(tmp_path: Path, where: str) -> None:
+    samples = np.arange(1, 6, dtype="<i2")
+    plain = archive_bytes([(b"key", (8000.0, samples))], "wave")[len(b"key ") :]
+    begin = 12 if where == "before fmt" else 36
+    odd = b"LIST" + struct.pack("<I", 7) + b"INFO\1\2\3"
+    padded, bare = (plain[:4] + struct.pack("<I", len(plain) - 8 + len(chunk)) + plain[8:begin] + chunk + plain[begin:]
+                    for chunk in (odd + b"\0", odd))  # fmt: skip
+    with wave.open(io.BytesIO(padded)) as standard:
+        assert standard.readframes(5) == samples.tobytes()
+    file = tmp_path / "bare"
+    file.write_bytes(b"key " + bare)
+    with native.SequentialWaveReader(f"ark:{file}") as waves:
+        assert [audio.data.numpy().tolist() for _, audio in waves] == [[samples.tolist()]]
+    for data in padded, bare:
+        assert archive_entries(b"key " + data, "wave")[0][1].samples.tolist() == [samples.tolist()]
 
 
 @FILES

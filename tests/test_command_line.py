@@ -49,6 +49,12 @@ def test_spellings_of_a_name(spelling: str) -> None:
     assert values(spelling) == {"num_things": 4}
 
 
+def test_only_ascii_white_space_is_trimmed() -> None:
+    assert values("--name= a\u3000b\u00a0 ") == {"name": "a\u3000b\u00a0"}
+    with pytest.raises(OptionError):
+        values("--num-things=\u30003")
+
+
 @pytest.mark.parametrize(("text", "value"), [("", True), ("=t", True), ("=1", True), ("=TRUE", True), ("=F", False)])
 def test_booleans(text: str, value: bool) -> None:
     assert values(f"--flag{text}") == {"flag": value}
@@ -103,6 +109,17 @@ def test_a_lone_double_hyphen_ends_the_options() -> None:
 
 def test_help_comes_before_mistakes() -> None:
     assert parse(["--no-such=1", "--help"], Options).standard.help
+
+
+def test_help_and_config_count_after_arguments_too(tmp_path: Path) -> None:
+    # Kaldi's first pass goes over all that stands before a lone "--"; what stands there is an argument none the less.
+    assert parse(["ark:a", "ark:b", "--help"], Options).standard.help
+    assert not parse(["ark:a", "--", "--help"], Options).standard.help
+    conf = tmp_path / "a.conf"
+    conf.write_text("--num-things=9\n--scale=2\n")
+    line = parse(["--scale=3", "ark:a", f"--config={conf}"], Options)
+    assert (line.values, line.arguments) == ({"num_things": 9, "scale": 3.0}, ("ark:a", f"--config={conf}"))
+    assert parse(["--", f"--config={conf}"], Options).values == {}
 
 
 def test_config_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_ark import kaldiio_names as ours
-from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
 
 RNG = np.random.default_rng(0)
 TABLE: dict[str, Any] = {
@@ -94,6 +95,13 @@ def test_open_files_are_read_and_written(tmp_path: Path) -> None:
     assert list(dict(ours.load_ark(io.BytesIO(memory.getvalue())))) == list(TABLE)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_audio_that_is_not_of_int16_is_refused(dtype: Any, tmp_path: Path) -> None:
+    for library in kaldiio, ours:
+        with pytest.raises(ValueError, match=np.dtype(dtype).name):
+            library.save_ark(f"{tmp_path}/a", {"a": (8000, np.full(100, 0.5, dtype))})
+
+
 @settings(max_examples=40, deadline=None)
 @given(method=st.integers(1, 7), rows=st.integers(1, 60), columns=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
 def test_compressed_matrices_are_read_alike(
@@ -113,22 +121,114 @@ def test_text_is_written_and_read(tmp_path: Path) -> None:
             np.testing.assert_allclose(value, arrays[key], rtol=1e-4)
 
 
-@pytest.mark.parametrize("part", ["", "[0:3]", "[2:3,1:2]", "[:,0:1]"])
+@pytest.mark.parametrize(
+    "part",
+    ["", "[0:3]", "[2:3,1:2]", "[:,0:1]", "[,1:2]", "[2]", "[0:4:2]", "[5:99]", "[30:40]", "[:]", "[ 1:2 ]", "[-3:-1]"],
+)
 def test_ranges_take_the_same_part(part: str, tmp_path: Path) -> None:
+    places = {}
+    for key, value in (TABLE | AUDIO).items():
+        kaldiio.save_ark(f"{tmp_path}/{key}", {key: value})
+        if isinstance(value, tuple) or value.ndim == 2 or "," not in part:
+            places[key] = f"{tmp_path}/{key}:{len(key) + 1}{part}"
+    (tmp_path / "scp").write_text(
+        "".join(f"{key} {place}\n" for key, place in places.items() if key != "mono" or "," not in part)
+    )
+    for load in (
+        lambda library: dict(library.load_scp(f"{tmp_path}/scp")),
+        lambda library: dict(library.load_scp_sequential(f"{tmp_path}/scp")),
+        lambda library: dict(iter(library.ReadHelper(f"scp:{tmp_path}/scp"))),
+    ):
+        theirs, mine = load(kaldiio), load(ours)
+        assert list(theirs) == list(mine)
+        for key in theirs:
+            same(mine[key], theirs[key])
+
+
+@pytest.mark.parametrize("part", ["[a:b]", "[0:1,0:1,0:1]", "[1:2:3:4]"])
+def test_what_is_no_range_is_refused(part: str, tmp_path: Path) -> None:
     ours.save_mat(f"{tmp_path}/m", TABLE["float-matrix"])
-    same(ours.load_mat(f"{tmp_path}/m{part}"), kaldiio.load_mat(f"{tmp_path}/m{part}"))
+    with pytest.raises(ArkError):
+        ours.load_mat(f"{tmp_path}/m{part}")
+
+
+TEXT = "a 3\nb 1 2 3\nc 1.5 2\nd  [ 0 1 2 ]\ne  [ 0.5 1 2 ]\nf  [\n  1 2\n  3 -4 ]\ng  [\n  1.5 2\n  3 4 ]\nh 2.5\n"
+
+
+def test_text_becomes_the_same_arrays(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(TEXT)
+    theirs, mine = dict(kaldiio.load_ark(f"{tmp_path}/t")), dict(ours.load_ark(f"{tmp_path}/t"))
+    assert list(mine) == list(theirs) == list("abcdefgh")
+    for key in mine:
+        same(mine[key], theirs[key])
+
+
+def test_text_with_whole_and_other_numbers_is_of_floats(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("a  [ 1 2.5 ]\nb two words\nc 1 2.5\n")
+    mine = dict(ours.load_ark(f"{tmp_path}/t"))
+    assert (mine["a"].tolist(), mine["a"].dtype, mine["b"]) == ([1.0, 2.5], np.float32, ["two", "words"])
+    assert (mine["c"].tolist(), mine["c"].dtype) == ([1.0, 2.5], np.float32)
+    (tmp_path / "t").write_text("a  [ 1 99999999999 ]\n")
+    with pytest.raises(FormatError, match="do not fit"):
+        dict(ours.load_ark(f"{tmp_path}/t"))
+
+
+def test_floats_in_text_are_written_alike(tmp_path: Path) -> None:
+    floats = {key: value for key, value in TABLE.items() if key != "ints"}
+    for library, name in (kaldiio, "k"), (ours, "o"):
+        library.save_ark(f"{tmp_path}/{name}", floats, text=True)
+        with library.WriteHelper(f"ark,t:{tmp_path}/{name}w") as writer:
+            for key, value in floats.items():
+                writer(key, value)
+    for end in "", "w":
+        assert (tmp_path / f"o{end}").read_bytes() == (tmp_path / f"k{end}").read_bytes()
+    for key, value in ours.load_ark(f"{tmp_path}/o"):
+        np.testing.assert_array_equal(value, floats[key].astype(np.float32))
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+def test_keys_may_be_separated_otherwise(separator: str, tmp_path: Path) -> None:
+    ours.save_ark(f"{tmp_path}/a", TABLE, scp=f"{tmp_path}/a.scp")
+    lines = (tmp_path / "a.scp").read_text().replace(" ", separator).replace("float-matrix", "float matrix")
+    (tmp_path / "b.scp").write_text(lines)
+    for load in "load_scp", "load_scp_sequential":
+        theirs, mine = (
+            dict(getattr(library, load)(f"{tmp_path}/b.scp", separator=separator)) for library in (kaldiio, ours)
+        )
+        assert list(theirs) == list(mine) and "float matrix" in mine
+        for key in mine:
+            same(mine[key], theirs[key])
+    with pytest.raises(FormatError, match="line 1 has no"):
+        ours.load_scp(f"{tmp_path}/b.scp", separator="|")
+    (tmp_path / "b.scp").write_text(lines * 2)
+    with pytest.raises(OrderError, match="twice"):
+        ours.load_scp(f"{tmp_path}/b.scp", separator=separator)
 
 
 def test_segments_are_cut(tmp_path: Path) -> None:
     ours.save_ark(f"{tmp_path}/w.ark", AUDIO, scp=f"{tmp_path}/w.scp")
-    (tmp_path / "segments").write_text("a mono 0.25 0.5\nb mono 0.5 -1\n")
+    (tmp_path / "segments").write_text(
+        "a mono 0.25 0.5\nb mono 0.5 -1\nc stereo 0.1 0.2\nd mono 0.5 0.55\ne mono 0.9 9\n"
+        "f mono 0.00019 0.5001\ng stereo 0 0.3\n"
+    )
     theirs = kaldiio.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
     mine = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
     helper = dict(iter(ours.ReadHelper(f"scp:{tmp_path}/w.scp", segments=f"{tmp_path}/segments")))
-    assert list(mine) == list(theirs) == list(helper) == ["a", "b"]
+    assert list(mine) == list(theirs) == list(helper) == list("abcdefg")
     for key in mine:
         same(mine[key], theirs[key])
         same(helper[key], theirs[key])
+    again = pickle.loads(pickle.dumps(mine))
+    same(again["c"], mine["c"])
+    (tmp_path / "segments").write_text("a stereo 0 0.1 1\nb mono 0 0.1 0\n")
+    channels = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    same(channels["a"], (16000, AUDIO["stereo"][1][:1600, 1]))
+    same(channels["b"], (8000, AUDIO["mono"][1][:800]))
+    (tmp_path / "segments").write_text("a mono 2 3\nb absent 0 1\nc stereo 0 1 2\n")
+    mine = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    for key in mine:
+        with pytest.raises(ArkError, match=f"{key}|absent"):
+            mine[key]
 
 
 def test_streams_are_opened_as_by_kaldi(tmp_path: Path) -> None:
@@ -147,7 +247,18 @@ def test_streams_are_opened_as_by_kaldi(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ark:a", "scp:a", "ark,scp:a,b", "ark,t,f:-", "ark,scp,t:a,b,c", "scp,p:a", "ark,s,cs,o:a"]
+    "text",
+    [
+        "ark:a",
+        "scp:a",
+        "ark,scp:a,b",
+        "ark,t,f:-",
+        "ark,scp,t:a,b,c",
+        "scp,p:a",
+        "ark,s,cs,o:a",
+        "scp,ark:b,a",
+        "t,scp,ark:b,a",
+    ],
 )
 def test_specifiers_are_parsed_alike(text: str) -> None:
     assert ours.parse_specifier(text) == dict(kaldiio.parse_specifier(text))
@@ -157,7 +268,6 @@ def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
     for call in (
         lambda: ours.load_mat("x", endian=">"),
         lambda: ours.save_ark(f"{tmp_path}/a", TABLE, endian=">"),
-        lambda: ours.load_scp("x", separator=","),
         lambda: ours.save_ark(f"{tmp_path}/a", TABLE, write_function="pickle"),
         lambda: ours.WriteHelper(f"ark:{tmp_path}/a", write_function="numpy"),
         lambda: ours.ReadHelper("ark:x", segments="y"),

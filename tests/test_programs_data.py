@@ -138,11 +138,29 @@ def test_copy_vector_changes_dimension_and_scale() -> None:
     assert copy_vector.changed(vector, -1, 1.0).tolist() == [1, 2, 3]
 
 
-def test_copy_int_vector_file(capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a").write_text("1 -2 3\n")
-    assert copy_int_vector.main(["a", "b"]) == 0
-    assert copy_int_vector.main(["--binary=false", "b", "-"]) == 0
-    assert capfd.readouterr().out == "1 -2 3 \n"
+@pytest.mark.parametrize(
+    ("numbers", "written"), [([1, -2, 300000], b"[ 1 -2 300000 ]\n"), ([], b"[ ]\n")], ids=["three", "none"]
+)
+def test_copy_int_vector_file(numbers: list[int], written: bytes) -> None:
+    # Kaldi's WriteIntegerVector: not what stands in tables, where each number has a byte with its size.
+    binary = b"\0B\4" + struct.pack(f"<i{len(numbers)}i", len(numbers), *numbers)
+    Path("text").write_bytes(b" " + written.replace(b" ]", b"\n]").strip())
+    for source in ("text", "binary"):
+        assert copy_int_vector.main([source, "binary"]) == 0
+        assert Path("binary").read_bytes() == binary
+        assert copy_int_vector.main(["--binary=false", source, "again"]) == 0
+        assert Path("again").read_bytes() == written
+
+
+def test_copy_int_vector_table() -> None:
+    assert copy_int_vector.main([text("a", "u 1 -2 3\n"), "ark:b"]) == 0
+    assert Path("b").read_bytes() == b"u \0B\4" + struct.pack("<i", 3) + struct.pack("<bibibi", 4, 1, 4, -2, 4, 3)
+
+
+@pytest.mark.parametrize("content", [b"1 2 3\n", b"[ 1 2\n", b"[ 1 x ]\n", b"\0B\4\2\0\0\0\1\0\0\0"])
+def test_copy_int_vector_refuses_other_files(content: bytes) -> None:
+    Path("a").write_bytes(content)
+    assert copy_int_vector.main(["a", "b"]) == 255
 
 
 def test_feat_to_len_and_dim(capfd: pytest.CaptureFixture[str]) -> None:
@@ -170,6 +188,13 @@ def test_subset_feats(options: list[str], keys: list[str]) -> None:
     Path("list").write_text("u2 and more\nu0\nelsewhere\n")
     assert subset_feats.main([*options, save("a.ark", matrices(1, 2, 3)), "ark:b.ark"]) == 0
     assert list(load("b.ark")) == keys
+
+
+def test_listed_utterances_may_hold_wide_spaces() -> None:
+    Path("list").write_text("u\u30000 x\n")
+    source = save("a.ark", {key: np.ones((1, 2), "f4") for key in ("u", "u\u30000")})
+    assert subset_feats.main(["--include=list", source, "ark:b.ark"]) == 0
+    assert list(load("b.ark")) == ["u\u30000"]
 
 
 @pytest.mark.parametrize("options", [["--n=0"], ["--n=2", "--include=l"], ["--include=l", "--exclude=l"]])
@@ -288,6 +313,25 @@ def test_segments_of_channels_and_ends() -> None:
             extract_segments.cut(wave, parse_segment(wrong), options)
     with pytest.raises(AudioError, match="2 channels"):
         extract_segments.cut(wave, parse_segment("s r 0.1 0.5"), options)
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        # A float 0.1 is greater than the double 0.1, which is what most of these differences are, or nearly.
+        ("0 0.1", False), ("0.2 0.3", False), ("0.3 0.4", False), ("0.5 0.6", False), ("0 0.1000000015", True),
+        ("0 1.50000001", False), ("0 1.5", True), ("1.00000001 1.2", False), ("0.89999999 -1", True),
+    ],
+)  # fmt: skip
+def test_segments_at_the_limits(times: str, kept: bool) -> None:
+    # extract-segments.cc compares double with float, in double.
+    wave = Wave(8000.0, np.ones((1, 8000), np.int16))
+    try:
+        extract_segments.cut(wave, parse_segment(f"s r {times}"), extract_segments.Options())
+    except Skip:
+        assert not kept
+    else:
+        assert kept
 
 
 def test_recordings_in_pipes_are_read_once_for_neighbouring_segments() -> None:

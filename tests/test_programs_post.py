@@ -430,6 +430,12 @@ def test_wav_reverberate_refuses(capsys: Stderr) -> None:
         assert not Path("out.wav").exists()
 
 
+def test_wav_reverberate_takes_what_is_all_but_silent() -> None:
+    wav("in.wav", 8000, np.full((2000, 1), 7))
+    assert wav_reverberate.main(["--volume=0.1", "in.wav", "out.wav"]) == 0
+    assert Path("out.wav").read_bytes()[44:] == bytes(4000)
+
+
 def test_wav_reverberate_says_what_it_clips(capsys: Stderr) -> None:
     wav("in.wav", 16000, np.full((100, 1), 20000))
     assert wav_reverberate.main(["--volume=2", "in.wav", "out.wav"]) == 0

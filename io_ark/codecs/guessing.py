@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.codecs import codec
-from io_ark.codecs.basic import INTEGER, NUMBER
+from io_ark.codecs.basic import BINARY_MARKER, INTEGER, NUMBER
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.source import BytesSource, Source
 
@@ -33,7 +33,10 @@ _TOKENS = {
 # In this order: where the bytes allow for several, the first is taken.
 _VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
-
+_SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
+# Floats of other magnitudes are rarer than the integers with their bits: those up to 500 million, negative ones.
+_USUAL_FLOATS = (1e-20, 1e20)
+_NAN_BITS = (0x7FC00000, -0x400000)  # what arithmetic gives; all others are small negative integers, or 2^31 nearly
 
 _codec = cache(codec)
 
@@ -60,32 +63,48 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
 
 def _integer_kind(source: Source) -> str:
     """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
-    count = int.from_bytes(source.peek(7)[3:7], "little")
+    head = source.peek(8)
+    count = int.from_bytes(head[3:7], "little")
+    if head[7:] != b"\x04":
+        return "int-vector" if count == 0 else _number_kind(head)
     as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # suffices for a vector of so many integers
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
-            return kind
-    # One number: a float if as an integer it were unusually large (as nearly all floats are).
-    return "int" if -1 <= int.from_bytes(window[3:7], "little", signed=True) < 1 << 24 else "float"
+            return "float-pair-vector" if kind == "int-pair-vector" and _are_floats(window, 1, 2 * count) else kind
+    return _number_kind(head)
+
+
+def _number_kind(head: bytes) -> str:
+    return "float" if _are_floats(head, 0, 1) else "int"
+
+
+def _are_floats(window: bytes, first: int, count: int) -> bool:
+    """Whether these of the 4-byte numbers are more plausible as floats than as integers."""
+    start = len(BINARY_MARKER) + first * _SIZED.itemsize
+    bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
+    size = np.abs(bits.astype("<i4").view("<f4"))
+    least, greatest = _USUAL_FLOATS
+    usual = ((size >= least) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
+    return bool(usual.any() and (usual | (bits == 0)).all())
 
 
 def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
     """The kind that these bytes hold; if they are cut, the object may be longer, and in the last window is believed."""
+    longer = None
     for kind in _INTEGER_KINDS:
         trial = BytesSource(window)
         try:
             _codec(kind).read(trial)
         except TruncatedError:
-            if cut:
-                return kind if last else None
+            longer = longer or kind
         except FormatError:
             pass
         else:
             if not trial.peek(len(_VECTOR)).startswith((b"\x04", _VECTOR)):
                 return kind
-    return None
+    return longer if cut and last else None
 
 
 def _text_kind(source: Source) -> str:

@@ -230,15 +230,28 @@ class PairVectorCodec(Codec[Array]):
             return array.astype(self.dtype)
 
 
-# What other objects hold in one piece: a byte 4, the count, and the integers without size bytes of their own.
-def read_plain_integers(source: Source, binary: bool) -> npt.NDArray[np.int32]:
-    """A vector as Kaldi's ``ReadIntegerVector`` (``src/base/io-funcs-inl.h``) reads it inside of other objects."""
-    if binary:
-        return source.read_array("<i4", basic.read_size(source, True, _COUNT))
-    source.skip_space()
-    at = source.tell()
-    if source.peek(1) != b"[":
-        source.fail("a list of integers should start here with '['", at)
-    text = source.read_until(b"]")
-    source.skip(1)
-    return parse_integers(text[1:].replace(b"\n", b" "), source, at)
+class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
+    """Integers in one piece, without a size byte for each; in text within brackets.
+
+    Not the layout of a table's int-vectors: Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
+    (``src/base/io-funcs-inl.h``), for single files and inside of other objects.
+    """
+
+    def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:
+        if binary:
+            return source.read_array("<i4", basic.read_size(source, True, _COUNT))
+        source.skip_space()
+        at = source.tell()
+        if source.peek(1) != b"[":
+            source.fail("a list of integers should start here with '['", at)
+        text = source.read_until(b"]")
+        source.skip(1)
+        return parse_integers(text[1:].replace(b"\n", b" "), source, at)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        numbers = as_integers(value, "<i4")
+        if binary:
+            sink.write(int32_bytes(len(numbers)))
+            sink.write(raw_bytes(numbers))
+        else:
+            sink.write(b"[ " + format_integers(numbers) + b"]\n")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from io_ark.codecs.basic import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
-from io_ark.codecs.integers import read_plain_integers, sized
+from io_ark.codecs.integers import PlainIntVectorCodec, sized
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.source import Source
@@ -30,6 +30,7 @@ _FEW, _MANY = 1 << 8, 1 << 12
 
 _matrix = GeneralMatrixCodec()
 _vector = VectorCodec()
+_integers = PlainIntVectorCodec()
 
 
 class NnetIo(NamedTuple):
@@ -187,7 +188,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
         fsts = [read_acceptor(source, binary)]
     alignment = np.empty(0, np.int32)
     if expect_token(source, binary, b"<AlignmentPdfs>", b"</Supervision>") == b"<AlignmentPdfs>":
-        alignment = read_plain_integers(source, binary)
+        alignment = _integers.read_body(source, binary)
         expect_token(source, binary, b"</Supervision>")
     return Supervision(weight, sequences, frames, labels, fsts, end_to_end, alignment)
 

@@ -106,6 +106,9 @@ class _Chunks:
             if found == b"fact" and size != 4:
                 logger.warning("%s: a fact chunk of %d bytes instead of 4", self._source.name, size)
             self._source.skip(size)
+            # A zero follows a chunk of odd size by the standard; not all writers know, nor does Kaldi. No tag is so.
+            if size % 2 and self._source.peek(1) == b"\0":
+                self._source.skip(1)
 
     @property
     def count(self) -> int:
@@ -224,6 +227,10 @@ class WaveCodec(Codec[Wave]):
         if not binary:
             raise FormatError("audio has no text form: write it to a table without the option 't'")
         frequency, samples = value
+        if _is_unscaled(samples):
+            raise FormatError(
+                "the samples are fractions within -1 and 1, but Kaldi's are 16-bit integers: multiply them by 32768"
+            )
         data = pcm16(samples)
         channels = data.shape[0]
         rate = int(frequency)
@@ -232,6 +239,12 @@ class WaveCodec(Codec[Wave]):
         sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate,
                                2 * channels * rate, 2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(raw_bytes(data.T))
+
+
+def _is_unscaled(samples: npt.ArrayLike) -> bool:
+    """Whether these can only be samples on a scale from -1 to 1. (Whole numbers are near silence, on Kaldi's scale.)"""
+    array = np.asarray(samples)
+    return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:

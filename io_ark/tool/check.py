@@ -20,7 +20,7 @@ class Findings:
 
     Attributes:
         name: the table.
-        count: how many entries were looked at.
+        count: how many entries, or lines of a script file, were looked at.
         problems: one line each, in the order found.
         keys: the keys, in the order of the table.
         columns: the number of columns of its matrices, and the key of the first of them.
@@ -49,9 +49,10 @@ def check_table(
         for entry in watch(entries(table, pipes=pipes)):
             found.count += 1
             found.problems.extend(_problems(entry, found))
-            if table.kind == "scp":
+            if table.kind == "scp" and entry.error is None:
                 found.problems.extend(_key_in_archive(entry, files))
-            found.keys[entry.key] = None
+            if entry.key:
+                found.keys[entry.key] = None
     except ArkError as error:
         found.problems.append(str(error))
     if not found.count and not found.problems:
@@ -99,7 +100,7 @@ def _key_in_archive(entry: Entry, files: OpenFiles) -> Iterator[str]:
     """A line ``key file:offset`` points right behind the same key in the archive."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
-    if target.kind != "file" or not target.offset or entry.error is not None:
+    if target.kind != "file" or not target.offset:
         return
     file = files.get(target.path)
     wanted = encode_key(entry.key)

@@ -11,11 +11,11 @@ import numpy as np
 from io_ark.casual import AnyCodec
 from io_ark.codecs import Codec
 from io_ark.codecs.outlines import OutlineCodec
-from io_ark.errors import ArkError
+from io_ark.errors import ArkError, FormatError
 from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import split_line
-from io_ark.source import Source
+from io_ark.source import FileSource, Source
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams import describe_status, open_input
 
@@ -39,7 +39,7 @@ class Entry:
     """One entry of a table.
 
     Attributes:
-        key: its key.
+        key: its key; empty for a line of a script file that has none.
         where: the rxfilename of its object: ``feats.ark:17`` (no offset where the table is a pipe).
         stored: how it is stored, in words.
         value: the object, or something of its shape (see :class:`OutlineCodec`); None if it could not be read, and
@@ -108,14 +108,14 @@ def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
     if table.kind == "ark":
         return next((entry for entry in entries(table, pipes=pipes) if entry.key == key), None)
     with open_input(table.rxfilename, pipes=pipes) as opened:
-        lines = _lines(opened.source)
-        return next(_of_script((line for line in lines if line[0] == key), pipes), None)
+        lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
+        return next(_of_script(lines, pipes), None)
 
 
 def _of_archive(source: Source, outlines: bool) -> Iterator[Entry]:
     noting, codec = _codecs(outlines)
     while (key := read_key(source)) is not None:
-        where = f"{source.name}:{source.tell()}"
+        where = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
         try:
             value = codec.read(source)
         except ArkError as error:
@@ -124,16 +124,23 @@ def _of_archive(source: Source, outlines: bool) -> Iterator[Entry]:
         yield Entry(key, where, noting.stored, value)
 
 
-def _lines(source: Source) -> Iterator[tuple[str, str]]:
-    """Key and rxfilename of each line of a script file."""
+def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
+    """Key and rxfilename of each line of a script file, or what is wrong with the line."""
     for number, line in enumerate(source.read_lines(), 1):
-        yield split_line(line, source.name, number)
+        try:
+            yield split_line(line, source.name, number)
+        except FormatError as error:
+            yield error
 
 
-def _of_script(lines: Iterable[tuple[str, str]], pipes: bool, outlines: bool = False) -> Iterator[Entry]:
+def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, outlines: bool = False) -> Iterator[Entry]:
     noting, codec = _codecs(outlines)
     loader = Loader(codec, pipes=pipes)
-    for key, where in lines:
+    for line in lines:
+        if isinstance(line, ArkError):
+            yield Entry("", line.file, "", error=line)
+            continue
+        key, where = line
         try:
             value = loader.load(where)
             yield Entry(key, where, noting.stored, value)

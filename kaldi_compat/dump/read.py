@@ -19,6 +19,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.script import Script, split_line
+from io_ark.words import words
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
@@ -125,7 +126,7 @@ def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(line)
     except Skip as reason:
-        return index, Failure(index, line.split()[0], str(reason))
+        return index, Failure(index, words(line)[0], str(reason))
 
 
 def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import io_ark
+from io_ark.words import words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, write_whole
 
@@ -49,8 +50,8 @@ def with_speed(rxfilename: str, factor: str) -> str:
     >>> with_speed("wavs.ark:17", "0.9")
     'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
     """
-    text = re.sub(r"\|\s*$", " |", " ".join(rxfilename.split()))
-    text = " ".join(text.split())
+    text = re.sub(r"\|$", " |", " ".join(words(rxfilename)))
+    text = " ".join(words(text))
     if text.endswith("|"):
         return f"{text} sox -t wav - -t wav - speed {factor} |"
     if _OFFSET.fullmatch(text):
@@ -121,7 +122,7 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
     if not files["utt2uniq"]:
         files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
     if prefix:
-        files["text"] = [" ".join(line.split()) for line in files["text"]]
+        files["text"] = [" ".join(words(line)) for line in files["text"]]
         files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
         files["segments"] = [line for line in (_slower(line, float(factor)) for line in files["segments"]) if line]
     for name in ("utt2dur", "reco2dur"):
@@ -132,11 +133,11 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
 def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
     """Only utterances that there is audio of, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
     utterances = set(map(_key, files["segments"] or files["wav.scp"])) & set(map(_key, files["utt2spk"]))
-    recordings = {line.split()[1] for line in files["segments"] if _key(line) in utterances} or utterances
+    recordings = {words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
     files["utt2spk"] = [line for line in files["utt2spk"] if _key(line) in utterances]
     speakers: dict[str, list[str]] = {}
     for line in files["utt2spk"]:
-        utterance, speaker = line.split()[:2]
+        utterance, speaker = words(line)[:2]
         speakers.setdefault(speaker, []).append(utterance)
     kept = {"wav.scp": recordings, "reco2dur": recordings, "reco2file_and_channel": recordings, "spk2gender": speakers}
     for name, lines in files.items():
@@ -146,30 +147,30 @@ def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _key(line: str) -> str:
-    return line.split(None, 1)[0]
+    return words(line, 1)[0]
 
 
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
         return []
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return [line for line in text.split("\n") if line.strip()]
+    return [line for line in text.split("\n") if words(line)]
 
 
 def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
-    parts = line.split(None, max(fields) + 1)
+    parts = words(line, max(fields) + 1)
     for number in fields:
         parts[number] = prefix + parts[number]
     return " ".join(parts)
 
 
 def _changed(line: str, change: Callable[[str], str]) -> str:
-    key, rest = line.split(None, 1)
+    key, rest = words(line, 1)
     return f"{key} {change(rest)}"
 
 
 def _slower(line: str, factor: float) -> str:
     """A line of segments at another speed; empty where Kaldi's script drops it."""
-    name, recording, *times = line.split()
+    name, recording, *times = words(line)
     start, end = (float(time) / factor for time in times[:2])
     return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from kaldi_compat.config import Scalar, find_flag, flag_table, normalise, read_config, split_flag
@@ -40,17 +41,18 @@ class CommandLine:
 def parse(argv: Sequence[str], options: type[Any]) -> CommandLine:
     """The command line without the program's name, understood.
 
-    Configuration files are read first, wherever they are named, so that the command line overrides them. Options end at
-    the first argument that does not start with ``--``, or at a lone ``--``.
+    Configuration files are read first, so that the command line overrides them. Options end at the first argument that
+    does not start with ``--``, or at a lone ``--``; but ``--help`` and ``--config`` count after such an argument, too.
 
     Raises:
         OptionError: an option that does not exist, a value that cannot be meant, or a bad configuration file.
     """
     standard_flags = flag_table(StandardOptions)
     flags = flag_table(options) | standard_flags
-    given = _leading_flags(argv)
+    named = list(takewhile(lambda argument: argument != "--", argv))
+    given = list(takewhile(_is_flag, named))
     values: dict[str, Scalar] = {}
-    for name, text in map(split_flag, given):
+    for name, text in map(split_flag, filter(_is_flag, named)):
         if normalise(name) == "help":
             return CommandLine({}, StandardOptions(help=True), ())
         if normalise(name) == "config":
@@ -70,13 +72,8 @@ def parse(argv: Sequence[str], options: type[Any]) -> CommandLine:
     return CommandLine(by_field, StandardOptions(**standard), tuple(rest))
 
 
-def _leading_flags(argv: Sequence[str]) -> list[str]:
-    flags = []
-    for argument in argv:
-        if argument == "--" or not argument.startswith("--"):
-            break
-        flags.append(argument)
-    return flags
+def _is_flag(argument: str) -> bool:
+    return argument.startswith("--")
 
 
 def usage(text: str, options: type[Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import io_ark
+from io_ark.words import words
 from kaldi_compat.cmvn import cmvn_stats, two_channel_weights
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options import option
@@ -62,7 +63,7 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
     """
     calls: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
-        fields = line.split()
+        fields = words(line)
         if len(fields) != 3:
             raise FeatureError(f"{name}, line {number}: expected <utterance> <call> <side>, but found: {line}")
         calls.setdefault(fields[1], []).append(fields[0])

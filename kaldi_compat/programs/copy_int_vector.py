@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import io_ark
+from io_ark.codecs.integers import PlainIntVectorCodec
 from kaldi_compat.options import option
 from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert
+from kaldi_compat.programs.loop import are_tables, convert_table
 from kaldi_compat.programs.program import program
 
 USAGE = """
@@ -28,7 +30,12 @@ class Options:
 
 @program("copy-int-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
-    counts = convert("int-vector", source, target, lambda _, vector: vector, binary=options.binary)
-    logger.info("Copied %d vectors of integers.", counts.done)
-    return counts.status
+    """Copy a table, or a single file, which has a layout of its own."""
+    if are_tables(source, target):
+        counts = convert_table("int-vector", source, target, lambda _, vector: vector)
+        logger.info("Copied %d vectors of integers.", counts.done)
+        return counts.status
+    codec = PlainIntVectorCodec()
+    io_ark.write_object(codec, target, io_ark.read_object(codec, source), binary=options.binary)
+    logger.info("Copied a vector of integers.")
+    return 0

@@ -51,7 +51,7 @@ def selected(selection: str, dim: int) -> list[int]:
     """
     columns: list[int] = []
     for part in selection.removesuffix(",").split(","):  # Kaldi overlooks one comma at the end
-        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
+        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part, re.ASCII)
         require(match is not None, f"selection {selection!r}: {part!r} is neither an index nor a range such as 3-12")
         assert match is not None
         start, end = _bounds(match[1], match[2])

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import io_ark
+from io_ark.words import words
 from kaldi_compat.options import option, require
 from kaldi_compat.programs.files import text_lines
 from kaldi_compat.programs.log import logger
@@ -63,6 +64,6 @@ def main(options: Options, source: str, target: str) -> int:
 
 def first_fields(lines: Iterable[str]) -> frozenset[str]:
     """The first word of each line."""
-    fields = [line.split() for line in lines]
+    fields = [words(line) for line in lines]
     require(all(fields), "the list of utterances has an empty line")
     return frozenset(field[0] for field in fields)

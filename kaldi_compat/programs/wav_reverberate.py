@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.wave import Wave
+from io_ark.codecs.wave import Wave, pcm16
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.options import ReverberationOptions, option, require
 from kaldi_compat.programs.log import logger, vlog
@@ -73,7 +73,7 @@ def main(options: Options, source: str, target: str) -> int:
         )
         for in_room, in_noise in parts
     ]
-    io_ark.write_object("wave", target, Wave(wave.sample_frequency, np.stack(output)))
+    io_ark.write_object("wave", target, Wave(wave.sample_frequency, pcm16(np.stack(output))))
     return 0
 
 
