@@ -83,7 +83,7 @@ class OrderError(ArkError, ValueError):
 
 
 class KeyFormatError(ArkError, ValueError):
-    """A key that no table can hold: empty, or with white space in it."""
+    """A key that no table can hold: empty, or with white space or half a surrogate pair in it."""
 
 
 class ClosedError(ArkError, ValueError):
