@@ -30,7 +30,7 @@ class ArkError(Exception):
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = ": ".join(part for part in (place, self.key, self.message) if part)
+        line = ": ".join(str(part) for part in (place, self.key, self.message) if part)
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:

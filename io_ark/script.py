@@ -308,7 +308,10 @@ class Script(Mapping[str, str]):
             return self._dictionary().get(key)
         try:
             wanted = key.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:  # half of a pair of surrogates, which no bytes are read as
+        except (
+            AttributeError,
+            UnicodeEncodeError,
+        ):  # no text; or half a pair of surrogates, which no bytes are read as
             return None
         guess = self._next_line
         if guess < len(self._starts) and self._has_key(guess, wanted):
