@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 from io_ark.objects import ready
@@ -18,51 +19,68 @@ JOIN_SECONDS = 5.0
 class ReadAhead(Iterator[Entry]):
     """The entries of a generator, which runs in a thread; its errors are raised where the entry would have come.
 
+    The thread ends when this is closed, or dropped: it knows the queues alone. They are simple ones, which a finalizer
+    may use whatever it interrupts.
+
     Args:
-        entries: what to run ahead of the caller.
+        entries: what to run ahead of the caller; it must not refer to who holds this.
     """
 
     def __init__(self, entries: Generator[Entry, None, None]) -> None:
-        self._queue: queue.Queue[Entry | BaseException | None] = queue.Queue(AHEAD)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(entries,), name="io_ark reader", daemon=True)
+        self._items: SimpleQueue[Entry | BaseException | None] = SimpleQueue()
+        self._ended = False
+        room: SimpleQueue[None] = SimpleQueue()  # as many as objects may be added
+        stopped = threading.Event()
+        self._make_room = room.put
+        for _ in range(AHEAD):
+            room.put(None)
+        self._thread = threading.Thread(
+            target=_run, args=(entries, self._items, room, stopped), name="io_ark reader", daemon=True
+        )
+        self._stop = weakref.finalize(self, _stop, room, stopped)
         self._thread.start()
 
-    def _run(self, entries: Generator[Entry, None, None]) -> None:
-        end: BaseException | None = None
-        try:
-            for key, load in entries:
-                if not self._put((key, ready(load()))):
-                    break
-        except BaseException as error:
-            end = error
-        entries.close()
-        self._put(end)
-
-    def _put(self, item: Entry | BaseException | None) -> bool:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
     def __next__(self) -> Entry:
-        if self._stopped.is_set():
+        if self._ended:
             raise StopIteration
-        item = self._queue.get()
+        item = self._items.get()
         if isinstance(item, tuple):
+            self._make_room(None)
             return item
-        self._stopped.set()
+        self._ended = True
         if item is not None:
             raise item
         raise StopIteration
 
     def close(self) -> None:
         """Stop the thread and wait for it."""
-        self._stopped.set()
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        self._ended = True
+        self._stop()
         # A thread that waits for a pipe to speak would keep us waiting as long; it ends with the process at the latest.
         self._thread.join(JOIN_SECONDS)
+        self._items = SimpleQueue()
+
+
+def _run(
+    entries: Generator[Entry, None, None],
+    items: SimpleQueue[Entry | BaseException | None],
+    room: SimpleQueue[None],
+    stopped: threading.Event,
+) -> None:
+    end: BaseException | None = None
+    try:
+        for key, load in entries:
+            entry = key, ready(load())
+            room.get()
+            if stopped.is_set():
+                break
+            items.put(entry)
+    except BaseException as error:
+        end = error
+    entries.close()
+    items.put(end)
+
+
+def _stop(room: SimpleQueue[None], stopped: threading.Event) -> None:
+    stopped.set()
+    room.put(None)

@@ -14,6 +14,7 @@ array([[1., 0.],
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,14 @@ from io_ark.errors import FormatError
 from io_ark.objects import Loader, read_object
 from io_ark.script import Script, ScriptTable
 from io_ark.source import Source
-from io_ark.specifier import Range, is_table_rspecifier, is_table_wspecifier
+from io_ark.specifier import (
+    Range,
+    Rspecifier,
+    Wspecifier,
+    classify_rspecifier,
+    classify_wspecifier,
+    name_of,
+)
 from io_ark.streams import OpenFiles
 from io_ark.tables import SequentialReader, Writer
 
@@ -38,6 +46,8 @@ class AnyCodec(Codec[Any]):
         compress: how float matrices are compressed: a method's number or name, such as "speech"; None: not at all.
         kind: what all values are written as; None tells it from each.
     """
+
+    marker = b""  # the codec that is told writes it
 
     def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
         self._kind = kind
@@ -61,7 +71,7 @@ class AnyCodec(Codec[Any]):
             self._told[known] = codecs.codec(kind, **options)
         return self._told[known]
 
-    def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         kind = self._kind or kind_of(value)
         if self._compress is not None and kind in ("matrix", "double-matrix") and binary:
             self._compress.write(sink, value, binary=True)
@@ -126,11 +136,11 @@ def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     )
 
 
-def load(rxfilename: str, *, pipes: bool = True) -> Any:
+def load(rxfilename: str | PathLike[str], *, pipes: bool = True) -> Any:
     """The object that an rxfilename names: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
-        rxfilename: where it is; a range in brackets, ends included, takes a part.
+        rxfilename: where it is; a range in brackets, ends included, takes a part. A path is a file's name as it is.
         pipes: whether a command may be run.
 
     Returns:
@@ -142,11 +152,12 @@ def load(rxfilename: str, *, pipes: bool = True) -> Any:
     return read_object(AnyCodec(), rxfilename, pipes=pipes)
 
 
-def read(rspecifier: str, *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+def read(rspecifier: str | PathLike[str], *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
     """The entries of a table, in its order.
 
     Args:
-        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name of an archive or (``*.scp``) script.
+        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name of an archive or (``*.scp``) script,
+            or its path.
         pipes: whether commands may be run.
 
     Yields:
@@ -155,9 +166,9 @@ def read(rspecifier: str, *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
     Raises:
         ArkError: the table cannot be opened, or an entry not be read.
     """
-    if not is_table_rspecifier(rspecifier):
-        rspecifier = ("scp:" if rspecifier.endswith(".scp") else "ark:") + rspecifier
-    return _entries(SequentialReader(AnyCodec(), rspecifier, pipes=pipes))
+    name = name_of(rspecifier)
+    table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
+    return _entries(SequentialReader(AnyCodec(), table, pipes=pipes))
 
 
 def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
@@ -166,7 +177,7 @@ def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def load_scp(
-    rxfilename: str,
+    rxfilename: str | PathLike[str],
     *,
     kind: str | None = None,
     mmap: bool = False,
@@ -179,7 +190,7 @@ def load_scp(
     threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
 
     Args:
-        rxfilename: the script file.
+        rxfilename: the script file: an rxfilename, or a path.
         kind: what the objects are, such as "matrix"; None tells it from the bytes of each.
         mmap: map archives into memory, and return views of them (read-only) where the layout allows.
         max_open_files: how many archives are held open.
@@ -194,12 +205,13 @@ def load_scp(
 
 
 def writer(
-    wspecifier: str, *, compress: int | str | None = None, kind: str | None = None, pipes: bool = True
+    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: str | None = None, pipes: bool = True
 ) -> Writer[Any]:
     """A writer that tells from each value how it is to be written.
 
     Args:
-        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name of an archive.
+        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name of an archive, or its
+            path.
         compress: how float matrices are compressed: "speech" (the usual one), another method's name or number; None:
             not at all. Text is never compressed.
         kind: what all values are, such as "vector"; None tells it from each.
@@ -212,10 +224,10 @@ def writer(
     Raises:
         ArkError: it cannot be opened.
     """
-    if not is_table_wspecifier(wspecifier):
-        wspecifier = f"ark:{wspecifier}"
+    name = name_of(wspecifier)
+    table = classify_wspecifier(name) or Wspecifier("ark", name)
     if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
         raise FormatError(f"compress={compress!r}: matrices are compressed, not objects of the kind {kind!r}")
     if kind is None or (compress is not None and kind != "compressed-matrix"):
-        return Writer(AnyCodec(compress, kind), wspecifier, pipes=pipes)
-    return Writer(kind, wspecifier, pipes=pipes, **({} if compress is None else {"method": compress}))
+        return Writer(AnyCodec(compress, kind), table, pipes=pipes)
+    return Writer(kind, table, pipes=pipes, **({} if compress is None else {"method": compress}))

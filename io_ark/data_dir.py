@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 
@@ -102,13 +103,15 @@ def _segment(key: str, rest: str) -> Segment:
     return parse_segment(f"{key} {rest}")
 
 
-def load_segments(segments: str, wav_scp: str | None = None, *, pipes: bool = True) -> Mapping[str, Segment | Wave]:
+def load_segments(
+    segments: str | PathLike[str], wav_scp: str | PathLike[str] | None = None, *, pipes: bool = True
+) -> Mapping[str, Segment | Wave]:
     """A ``segments`` file as a mapping from segment to times, or to audio.
 
     Args:
         segments: the file.
         wav_scp: a script file of recordings; if given, the mapping's values are the segments' audio.
-        pipes: whether commands (in ``wav_scp``) may be run.
+        pipes: whether commands may be run.
 
     Returns:
         A mapping that reads a value when it is asked for: a :class:`Segment`, or with ``wav_scp`` a
@@ -153,28 +156,38 @@ def _words(key: str, rest: str) -> list[str]:
     return words(rest)
 
 
-def load_utt2spk(path: str) -> Mapping[str, str]:
+def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, str]:
     """An ``utt2spk`` file as a mapping from utterance to speaker (any file of pairs of words).
+
+    Args:
+        path: the file: an rxfilename, or a path.
+        pipes: whether ``path`` may be a command.
 
     Raises:
         ArkError: it cannot be opened, has a blank line, a key without a value, or a key twice.
     """
-    return ScriptTable(Script.open(path), _whole)
+    return ScriptTable(Script.open(path, pipes=pipes), _whole)
 
 
-def load_spk2utt(path: str) -> Mapping[str, list[str]]:
+def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, list[str]]:
     """A ``spk2utt`` file as a mapping from speaker to a list of utterances.
+
+    Args:
+        path, pipes: see :func:`load_utt2spk`.
 
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path), _words)
+    return ScriptTable(Script.open(path, pipes=pipes), _words)
 
 
-def load_text(path: str) -> Mapping[str, str]:
+def load_text(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, str]:
     """A ``text`` file as a mapping from utterance to transcript, which may be empty.
+
+    Args:
+        path, pipes: see :func:`load_utt2spk`.
 
     Raises:
         ArkError: it cannot be opened, has a blank line, or a key twice.
     """
-    return ScriptTable(Script.open(path, empty=True), _whole)
+    return ScriptTable(Script.open(path, empty=True, pipes=pipes), _whole)

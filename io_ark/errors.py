@@ -30,7 +30,7 @@ class ArkError(Exception):
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = ": ".join(part for part in (place, self.key, self.message) if part)
+        line = ": ".join(str(part) for part in (place, self.key, self.message) if part)
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ class OrderError(ArkError, ValueError):
 
 
 class KeyFormatError(ArkError, ValueError):
-    """A key that no table can hold: empty, or with white space in it."""
+    """A key that no table can hold: empty, or with white space or half a surrogate pair in it."""
 
 
 class ClosedError(ArkError, ValueError):

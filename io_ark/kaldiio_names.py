@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from types import TracebackType
 from typing import IO, Any
 
@@ -20,37 +21,46 @@ from io_ark.keys import check_key, encode_key, read_key
 from io_ark.objects import name_key
 from io_ark.script import Script, ScriptTable
 from io_ark.source import StreamSource
-from io_ark.specifier import classify_rspecifier, classify_wspecifier
-from io_ark.streams import Input, Output, open_input, open_output
+from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
+from io_ark.streams import OPEN_FILES, OPEN_FILES_IN_ORDER, Input, Output, open_input, open_output
 from io_ark.tables import SequentialReader, Writer
 from io_ark.words import WHITE_SPACE
 
 Stream = IO[bytes] | IO[str]
+FileOrName = str | PathLike[str] | Stream
 
 
-def load_mat(ark_name: str, endian: str = "<", fd_dict: dict[str, Any] | None = None) -> Any:
+def load_mat(
+    ark_name: str | PathLike[str], endian: str = "<", fd_dict: dict[str, Any] | None = None, *, pipes: bool = True
+) -> Any:
     """One object, such as the one at ``feats.ark:123``, with or without a range in brackets.
 
     Args:
         ark_name: an rxfilename.
         endian: "<"; nothing else is supported.
         fd_dict: taken and not needed: no file position is shared.
+        pipes: whether a command may be run.
 
     Raises:
         ArkError: it cannot be opened, or is no object.
     """
     _check_endian(endian)
-    return Reading().load(ark_name)
+    return Reading(pipes).load(name_of(ark_name))
 
 
-def load_ark(fname: str | Stream, endian: str = "<") -> Iterator[tuple[str, Any]]:
+def load_ark(fname: FileOrName, endian: str = "<", *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
     """The entries of an archive, given by its name or as an open binary file.
+
+    Args:
+        fname: the archive.
+        endian: "<"; nothing else is supported.
+        pipes: whether a command may be run.
 
     Raises:
         ArkError: it cannot be opened, or an entry not be read.
     """
     _check_endian(endian)
-    with _input(fname) as opened:
+    with _input(fname, pipes) as opened:
         source = opened.source
         codec = KaldiioCodec()
         while (key := read_key(source)) is not None:
@@ -61,11 +71,13 @@ def load_ark(fname: str | Stream, endian: str = "<") -> Iterator[tuple[str, Any]
 
 
 def load_scp(
-    fname: str | Stream,
+    fname: FileOrName,
     endian: str = "<",
     separator: str | None = None,
     segments: str | None = None,
     max_cache_fd: int = 0,
+    *,
+    pipes: bool = True,
 ) -> Mapping[str, Any]:
     """A script file as a mapping; an object is read when it is asked for.
 
@@ -75,50 +87,61 @@ def load_scp(
         separator: what stands after a line's first key, which then may hold white space; None: any white space.
         segments: a segments file; then the keys are segments, the values ``(rate, samples)``.
         max_cache_fd: how many archives are held open; 0 for the default.
+        pipes: whether commands may be run.
 
     Raises:
         ArkError: it cannot be opened, is no script file, or has a key twice.
     """
     _check_endian(endian)
-    reading = Reading(max_cache_fd or 64)
+    reading = Reading(pipes, max_cache_fd or OPEN_FILES)
     if separator is None:
-        recordings: Mapping[str, Any] = ScriptTable(_script(fname), reading.load_value)
+        recordings: Mapping[str, Any] = ScriptTable(_script(fname, pipes), reading.load_value)
     else:
-        lines = list(_separated(fname, separator))
+        lines = list(_separated(fname, separator, pipes))
         recordings = _Places(dict(lines), reading)
         if len(recordings) < len(lines):
-            raise OrderError("has a key twice", file=fname if isinstance(fname, str) else _name(fname))
-    return recordings if segments is None else _Cut(segments, recordings)
+            raise OrderError("has a key twice", file=_name(fname))
+    return recordings if segments is None else _Cut(segments, recordings, pipes)
 
 
 def load_scp_sequential(
-    fname: str | Stream, endian: str = "<", separator: str | None = None, segments: str | None = None
+    fname: FileOrName,
+    endian: str = "<",
+    separator: str | None = None,
+    segments: str | None = None,
+    *,
+    pipes: bool = True,
 ) -> Iterator[tuple[str, Any]]:
     """The entries that a script file names, in its order; see :func:`load_scp`."""
     if segments is not None:
-        yield from load_scp(fname, endian, separator, segments).items()
+        yield from load_scp(fname, endian, separator, segments, pipes=pipes).items()
         return
     _check_endian(endian)
-    reading = Reading()
-    for key, rxfilename in _script(fname).lines() if separator is None else _separated(fname, separator):
+    reading = Reading(pipes, OPEN_FILES_IN_ORDER)
+    lines = _script(fname, pipes).lines() if separator is None else _separated(fname, separator, pipes)
+    for key, rxfilename in lines:
         yield key, reading.load_value(key, rxfilename)
 
 
-def load_wav_scp(fname: str | Stream, segments: str | None = None, separator: str | None = None) -> Mapping[str, Any]:
+def load_wav_scp(
+    fname: FileOrName, segments: str | None = None, separator: str | None = None, *, pipes: bool = True
+) -> Mapping[str, Any]:
     """What :func:`load_scp` does, under its older name."""
-    return load_scp(fname, separator=separator, segments=segments)
+    return load_scp(fname, separator=separator, segments=segments, pipes=pipes)
 
 
 def save_ark(
-    ark: str | Stream,
+    ark: FileOrName,
     array_dict: Mapping[str, Any],
-    scp: str | Stream | None = None,
+    scp: FileOrName | None = None,
     append: bool = False,
     text: bool = False,
     endian: str = "<",
     compression_method: int | None = None,
     write_function: str | None = None,
     write_kwargs: Mapping[str, Any] | None = None,
+    *,
+    pipes: bool = True,
 ) -> None:
     """Write an archive, and a script file into it if one is named.
 
@@ -131,6 +154,7 @@ def save_ark(
         endian: "<"; nothing else is supported.
         compression_method: how matrices are compressed, from 1 to 7; None: not at all.
         write_function, write_kwargs: None; nothing else is supported.
+        pipes: whether a command may be run.
 
     Raises:
         ArkError: a key or value cannot be written, or not there.
@@ -139,11 +163,11 @@ def save_ark(
     if write_function is not None or write_kwargs:
         raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
     codec = KaldiioCodec(compression_method)
-    archive, start, name = _output(ark, append)
+    archive = _output(ark, append, pipes)
     script = None
     try:
         if scp is not None:
-            script, _, _ = _output(scp, append)
+            script = _output(scp, append, pipes)
         for key, value in array_dict.items():
             check_key(key)
             gathered = io.BytesIO()
@@ -153,7 +177,7 @@ def save_ark(
                 raise name_key(error, key) from error.__cause__
             archive.write(encode_key(key) + b" ")
             if script is not None:
-                script.write(encode_key(f"{key} {name}:{start + archive.tell()}\n"))
+                script.write(encode_key(f"{key} {archive.name}:{archive.start + archive.tell()}\n"))
             archive.write(gathered.getbuffer())
     finally:
         archive.close()
@@ -161,11 +185,12 @@ def save_ark(
             script.close()
 
 
-def save_mat(fname: str | Stream, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
+def save_mat(
+    fname: FileOrName, array: Any, endian: str = "<", compression_method: int | None = None, *, pipes: bool = True
+) -> int:
     """Write one object to a file, and return how many bytes that took."""
     _check_endian(endian)
-    output, _, _ = _output(fname, False)
-    with output:
+    with _output(fname, False, pipes) as output:
         KaldiioCodec(compression_method).write(output, from_kaldiio(array), binary=True)
         return output.tell()
 
@@ -177,17 +202,23 @@ class WriteHelper:
         wspecifier: where to.
         compression_method: how matrices are compressed, from 1 to 7; None: not at all.
         write_function: None; nothing else is supported.
+        pipes: whether a command may be run.
 
     Raises:
         ArkError: it cannot be opened, or a key or value not be written.
     """
 
     def __init__(
-        self, wspecifier: str, compression_method: int | None = None, write_function: str | None = None
+        self,
+        wspecifier: str,
+        compression_method: int | None = None,
+        write_function: str | None = None,
+        *,
+        pipes: bool = True,
     ) -> None:
         if write_function is not None:
             raise SpecifierError(f"write_function={write_function!r}: only Kaldi's own kinds of objects are written")
-        self._writer: Writer[Any] = Writer(KaldiioCodec(compression_method), _archive_first(wspecifier))
+        self._writer: Writer[Any] = Writer(KaldiioCodec(compression_method), _archive_first(wspecifier), pipes=pipes)
 
     def __call__(self, key: str, array: Any) -> None:
         """Write one entry."""
@@ -212,21 +243,22 @@ class ReadHelper:
     Args:
         wspecifier: the table (an rspecifier, in spite of the name).
         segments: a segments file, for a script file of recordings.
+        pipes: whether commands may be run.
 
     Raises:
         ArkError: it cannot be opened, or an entry not be read.
     """
 
-    def __init__(self, wspecifier: str, segments: str | None = None) -> None:
+    def __init__(self, wspecifier: str, segments: str | None = None, *, pipes: bool = True) -> None:
         self._close: Callable[[], None] = lambda: None
         table = classify_rspecifier(wspecifier)
         script = table is not None and table.kind == "scp"
         if segments is not None and not script:
             raise SpecifierError(f"{wspecifier!r}: segments are cut out of the recordings of an 'scp:' table")
         if table is not None and script and (segments is not None or not table.permissive):
-            self._entries = load_scp_sequential(table.rxfilename, segments=segments)
+            self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes)
             return
-        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier)
+        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier, pipes=pipes)
         self._close = reader.close
         self._entries = ((key, as_kaldiio(value)) for key, value in reader)
 
@@ -244,17 +276,18 @@ class ReadHelper:
         self.close()
 
 
-def open_like_kaldi(name: str | Stream, mode: str = "r") -> Any:
+def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) -> Any:
     """A file object for what Kaldi would read or write: a file, ``-``, a command with ``|``; an open file as it is.
 
     Raises:
         ArkError: it cannot be opened.
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str | PathLike):
         return name
-    name = name.strip()
-    raw: Any = _SinkFile(open_output(name)) if "r" not in mode else _SourceFile(open_input(name))
-    buffered: Any = io.BufferedReader(raw) if "r" in mode else io.BufferedWriter(raw)
+    name = name.strip() if isinstance(name, str) else name_of(name)
+    reads = "r" in mode
+    raw: Any = _SourceFile(open_input(name, pipes=pipes)) if reads else _SinkFile(open_output(name, pipes=pipes))
+    buffered: Any = io.BufferedReader(raw) if reads else io.BufferedWriter(raw)
     return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding="utf-8")
 
 
@@ -311,8 +344,8 @@ class _Places(Mapping[str, Any]):
 class _Cut(Mapping[str, Any]):
     """Segments of recordings, as kaldiio cuts them: of all channels, times rounded down, ends cut, however short."""
 
-    def __init__(self, segments: str, recordings: Mapping[str, Any]) -> None:
-        self._segments: Mapping[str, Any] = load_segments(segments)
+    def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool) -> None:
+        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes)
         self._recordings = recordings
         self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
 
@@ -350,8 +383,10 @@ def _check_endian(endian: str) -> None:
         raise FormatError(f"endian={endian!r}: Kaldi's archives are little-endian, and others are not read or written")
 
 
-def _script(fname: str | Stream) -> Script:
-    return Script.open(fname) if isinstance(fname, str) else Script(_bytes_of(fname), _name(fname))
+def _script(fname: FileOrName, pipes: bool) -> Script:
+    if isinstance(fname, str | PathLike):
+        return Script.open(fname, pipes=pipes)
+    return Script(_bytes_of(fname), _name(fname))
 
 
 def _bytes_of(stream: Stream) -> bytes:
@@ -359,13 +394,14 @@ def _bytes_of(stream: Stream) -> bytes:
     return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
 
 
-def _separated(fname: str | Stream, separator: str) -> Iterator[tuple[str, str]]:
+def _separated(fname: FileOrName, separator: str, pipes: bool) -> Iterator[tuple[str, str]]:
     """Key and rest of each line of a script file, between which this stands."""
-    if isinstance(fname, str):
-        with open_input(fname) as opened:
-            data, name = opened.source.read_rest(), fname
+    if isinstance(fname, str | PathLike):
+        with open_input(name_of(fname), pipes=pipes) as opened:
+            data = opened.source.read_rest()
     else:
-        data, name = _bytes_of(fname), _name(fname)
+        data = _bytes_of(fname)
+    name = _name(fname)
     lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     for number, line in enumerate(lines.split("\n") if lines else (), 1):
         key, found, rest = line.partition(separator)
@@ -374,20 +410,16 @@ def _separated(fname: str | Stream, separator: str) -> Iterator[tuple[str, str]]
         yield key, rest.rstrip(WHITE_SPACE)
 
 
-def _input(fname: str | Stream) -> Input:
-    if isinstance(fname, str):
-        return open_input(fname)
+def _input(fname: FileOrName, pipes: bool) -> Input:
+    if isinstance(fname, str | PathLike):
+        return open_input(name_of(fname), pipes=pipes)
     binary: Any = getattr(fname, "buffer", fname)
     return Input(StreamSource(binary if hasattr(binary, "readinto") else _SourceOfRead(binary), _name(fname)))
 
 
-def _output(target: str | Stream, append: bool) -> tuple[Output, int, str]:
-    """An output, the offset of its first byte in the file, and the file's name."""
-    if isinstance(target, str):
-        if not append:
-            return open_output(target), 0, target
-        file: IO[bytes] = open(target, "ab", buffering=0)  # noqa: SIM115 (the Output closes it)
-        return Output(target, file, file.close), file.tell(), target
+def _output(target: FileOrName, append: bool, pipes: bool) -> Output:
+    if isinstance(target, str | PathLike):
+        return open_output(name_of(target), pipes=pipes, append=append)
     if isinstance(target, io.TextIOBase):
         target.flush()
     binary: Any = getattr(target, "buffer", target)
@@ -396,11 +428,11 @@ def _output(target: str | Stream, append: bool) -> tuple[Output, int, str]:
         start = binary.tell()
     except (OSError, AttributeError):
         start = 0
-    return Output(_name(target), sink, lambda: None, flush_raw=True), start, _name(target)
+    return Output(_name(target), sink, lambda: None, flush_raw=True, start=start)
 
 
-def _name(stream: Any) -> str:
-    return str(getattr(stream, "name", "<stream>"))
+def _name(target: FileOrName) -> str:
+    return name_of(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
 
 
 class _SourceOfRead:

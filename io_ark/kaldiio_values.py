@@ -50,11 +50,11 @@ class KaldiioCodec(AnyCodec):
     def read_range(self, source: Source, part: Range) -> Any:
         return Codec.read_range(self, source, part) if _is_text(source) else super().read_range(source, part)
 
-    def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not binary and isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim in (1, 2):
             sink.write(_text_of(value))
         else:
-            super().write(sink, value, binary=binary)
+            super().write_body(sink, value, binary)
 
 
 def _is_text(source: Source) -> bool:
@@ -85,11 +85,12 @@ class Reading:
     """Loads objects in kaldiio's shapes.
 
     Args:
+        pipes: whether commands may be run.
         max_open_files: how many archives are held open.
     """
 
-    def __init__(self, max_open_files: int = 64) -> None:
-        self._loader = Loader(KaldiioCodec(), files=OpenFiles(max_open_files))
+    def __init__(self, pipes: bool, max_open_files: int = 1) -> None:
+        self._loader = Loader(KaldiioCodec(), pipes=pipes, files=OpenFiles(max_open_files))
 
     def load(self, rxfilename: str) -> Any:
         """The object that an rxfilename names, or the part of it that a range takes, by Kaldi's rules or NumPy's.

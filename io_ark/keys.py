@@ -7,14 +7,15 @@ import re
 from io_ark.errors import KeyFormatError, TruncatedError
 from io_ark.source import Source
 
-_KEY = re.compile(r"[!-~\x80-\U0010ffff]+")
+# Bytes that are not UTF-8 are read as the surrogates dc80 to dcff; no others can be written.
+_KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
 _USUAL = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
-    """Raise :class:`KeyFormatError` unless a table can hold this key: not empty, no white or unprintable characters."""
-    if not _KEY.fullmatch(key):
-        raise KeyFormatError(f"{key!r} cannot be a key: keys are not empty and hold no white space", key=None)
+    """Raise :class:`KeyFormatError` unless a table can hold this key: text, not empty, without white space."""
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise KeyFormatError(f"{key!r} cannot be a key: keys are text, not empty and without white space", key=None)
 
 
 def decode_key(key: bytes) -> str:

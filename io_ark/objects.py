@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 from io_ark import codecs
@@ -12,8 +13,8 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
 from io_ark.ranges import extract_range
 from io_ark.source import FileSource, Source
-from io_ark.specifier import Rxfilename, parse_rxfilename, split_range
-from io_ark.streams import OpenFiles, describe_status, open_input, open_output
+from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
+from io_ark.streams import OPEN_FILES, OPEN_FILES_IN_ORDER, OpenFiles, describe_status, open_input, open_output
 
 logger = logging.getLogger("io_ark")
 
@@ -50,7 +51,7 @@ class Loader:
     ) -> None:
         self._codec = codec_of(kind, options)
         self._pipes = pipes
-        self._files = files if files is not None else OpenFiles()
+        self._files = files if files is not None else OpenFiles(OPEN_FILES_IN_ORDER if in_order else OPEN_FILES)
         # Regular files that were named with an offset: the same with another offset need not be understood again.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
@@ -131,12 +132,13 @@ class Loader:
         self._last = None
 
 
-def read_object(kind: str | Codec[Any], rxfilename: str, *, pipes: bool = True, **options: Any) -> Any:
+def read_object(kind: str | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
     """Read one object.
 
     Args:
         kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
-        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow.
+        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow. Or a path,
+            which is the name of a file whatever it looks like.
         pipes: whether a command may be run.
 
     Returns:
@@ -145,17 +147,23 @@ def read_object(kind: str | Codec[Any], rxfilename: str, *, pipes: bool = True, 
     Raises:
         ArkError: it cannot be opened or is no such object.
     """
-    return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(rxfilename)
+    return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(name_of(rxfilename))
 
 
 def write_object(
-    kind: str | Codec[Any], wxfilename: str, value: Any, binary: bool = True, *, pipes: bool = True, **options: Any
+    kind: str | Codec[Any],
+    wxfilename: str | PathLike[str],
+    value: Any,
+    binary: bool = True,
+    *,
+    pipes: bool = True,
+    **options: Any,
 ) -> None:
     """Write one object to a file, standard output or a command.
 
     Args:
         kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
-        wxfilename: a file, ``-`` or a command that starts with ``|``.
+        wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
         value: the object.
         binary: binary, or text.
         pipes: whether a command may be run.
@@ -164,7 +172,7 @@ def write_object(
         ArkError: the value is no such object, or it cannot be written there.
     """
     writer = codec_of(kind, options)
-    with open_output(wxfilename, pipes=pipes) as output:
+    with open_output(name_of(wxfilename), pipes=pipes) as output:
         writer.write(output, value, binary=binary)
 
 

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from io_ark.errors import RangeError
-from io_ark.outline import Outline
 from io_ark.specifier import Range
 
 logger = logging.getLogger("io_ark")
+
+_FLOAT = np.dtype(np.float32)
 
 
 def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """The rows and columns of a matrix, or the elements of a vector, that a range names; a copy.
 
     Args:
-        value: a float matrix or vector, which may be compressed or sparse; or its outline, of which a part is one, too.
+        value: a float matrix or vector; what is compressed gives an array, what is sparse, or an outline, its like.
         part: the range; it may go up to three rows beyond the last, which a warning tells.
         name: where the object came from, for messages.
 
@@ -30,14 +31,13 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     array([[0.],
            [0.]])
     """
-    if hasattr(value, "to_array"):  # compressed or sparse, of which Kaldi takes a part in full, too
-        value = value.to_array()
-    if not isinstance(value, np.ndarray | Outline) or value.dtype.kind != "f" or value.ndim not in (1, 2):
+    by_itself = hasattr(value, "part")
+    shape: tuple[int, ...] = getattr(value, "shape", ())
+    kind = getattr(value, "dtype", _FLOAT).kind  # compressed and sparse ones do not say
+    if not (by_itself or isinstance(value, np.ndarray)) or kind != "f" or len(shape) not in (1, 2):
         raise RangeError(f"a range [{part.text}] can be taken of a matrix or vector of floats only", file=name)
-    rows, columns = slices(part, value.shape[0], value.shape[1] if value.ndim == 2 else None, name)
-    if isinstance(value, Outline):
-        return value.part(*(rows, columns)[: value.ndim])
-    return (value[rows] if value.ndim == 1 else value[rows, columns]).copy()
+    chosen = slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
+    return value.part(*chosen) if by_itself else value[chosen].copy()
 
 
 def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, ItemsView, Iterator, Mapping
+from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
-from io_ark.specifier import parse_rxfilename
+from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams import OpenFile, open_input
 
 # A smaller file is read, which is safe should it change; a larger one is mapped, which costs no memory of ours.
@@ -96,18 +97,18 @@ class Script(Mapping[str, str]):
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
-    def open(cls, rxfilename: str, *, empty: bool = False, pipes: bool = True) -> Script:
-        """Read the script file that an rxfilename names.
+    def open(cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True) -> Script:
+        """Read the script file that an rxfilename, or a path, names.
 
         Raises:
             ArkError: it cannot be opened, or is none.
         """
-        target = parse_rxfilename(rxfilename)
+        target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset:
             file = OpenFile(target.path)
             status = os.fstat(file.descriptor)
             if file.regular and status.st_size >= MAP_FROM:
-                script = cls(mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ), target.path, empty=empty)
+                script = cls(file.mapped(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
         with open_input(target, pipes=pipes) as opened:
@@ -305,7 +306,13 @@ class Script(Mapping[str, str]):
         """The number of a key's line."""
         if len(self) <= _FEW_LINES:
             return self._dictionary().get(key)
-        wanted = key.encode("utf-8", "surrogateescape")
+        try:
+            wanted = key.encode("utf-8", "surrogateescape")
+        except (
+            AttributeError,
+            UnicodeEncodeError,
+        ):  # no text; or half a pair of surrogates, which no bytes are read as
+            return None
         guess = self._next_line
         if guess < len(self._starts) and self._has_key(guess, wanted):
             self._next_line = guess + 1

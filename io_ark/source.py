@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError, OpenError, TruncatedError
+from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 
 HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
@@ -67,7 +67,7 @@ class Source:
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
     def remaining(self) -> int | None:
-        """How many bytes are left, or None where nobody can know (a pipe)."""
+        """How many bytes are left at this moment, or None where nobody can know (a pipe)."""
         return None
 
     def peek(self, count: int) -> bytes:
@@ -100,7 +100,7 @@ class Source:
         if 0 <= size <= buffered:
             at, self._at = self._at, self._at + size
             return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
-        self._check(size)
+        self.check(size)
         if self.remaining() is None and size > buffered + FIRST_PIECE:
             return np.frombuffer(self._read_pieces(size), kind)
         array = np.empty(count, kind)
@@ -119,7 +119,7 @@ class Source:
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
-        self._check(count)
+        self.check(count)
         left = count
         while left > 0:
             if self._at == self._end and not self._fill(1):
@@ -214,8 +214,12 @@ class Source:
         match = _any_of(stops).search(self._window, self._at, self._end)
         return match.start() if match else self._end
 
-    def _check(self, count: int) -> None:
-        """Raise unless ``count`` bytes may still be there."""
+    def check(self, count: int) -> None:
+        """Make sure that ``count`` bytes may still be there; none is read.
+
+        Raises:
+            TruncatedError: fewer are there.
+        """
         if count < 0:
             self.fail(f"a size of {count} bytes")
         remaining = self.remaining()
@@ -267,10 +271,37 @@ class BytesSource(Source):
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
         size = count * kind.itemsize
-        self._check(size)
+        self.check(size)
         at = self._at
         self._at = at + size
         return np.frombuffer(self._window, kind, count, at) if count else np.empty(0, kind)
+
+
+class MapSource(BytesSource):
+    """A file that is mapped into memory, and may grow meanwhile. Reading makes views of the map.
+
+    Args:
+        buffer: the map.
+        offset: the byte to start at.
+        name: what to call the file in an error.
+        map_again: gives a map of the file as it is now.
+    """
+
+    def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
+        super().__init__(buffer, offset, name)
+        self._map_again = map_again
+
+    def remaining(self) -> int:
+        self._window = memoryview(self._map_again())
+        self._end = len(self._window)
+        return self._end - self._at
+
+    def check(self, count: int) -> None:
+        if not 0 <= count <= self._end - self._at:
+            super().check(count)
+
+    def _fill(self, count: int) -> bool:
+        return self.remaining() > 0
 
 
 class StreamSource(Source):
@@ -285,7 +316,9 @@ class StreamSource(Source):
         """Read some bytes of the stream, which is at ``offset``; 0 at its end."""
         try:
             return self._raw.readinto(target) or 0
-        except (OSError, ValueError) as error:
+        except ArkError:
+            raise
+        except Exception as error:  # a stream of the caller's may raise anything: gzip alone, three kinds of errors
             raise OpenError(f"cannot be read: {error}", file=self.name, offset=offset) from error
 
     def _fill(self, count: int) -> bool:
@@ -373,18 +406,18 @@ class FileSource(StreamSource):
             raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error
 
     def remaining(self) -> int:
+        self._size = os.fstat(self._descriptor).st_size
         return max(0, self._size - self._base - self._at)
 
-    def _check(self, count: int) -> None:
-        if count > self._size - self._base - self._at:
-            self._size = os.fstat(self._descriptor).st_size  # the file may have grown
-        super()._check(count)
+    def check(self, count: int) -> None:
+        if not 0 <= count <= self._size - self._base - self._at:
+            super().check(count)  # which looks whether the file has grown
 
     def skip(self, count: int) -> None:
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
-        self._check(count)
+        self.check(count)
         self._base = self.tell() + count
         self._window = b""
         self._at = self._end = 0
@@ -414,7 +447,7 @@ class FileSource(StreamSource):
         # What the window has of it is read again: that takes less than to put two pieces together.
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
-            self._check(size)
+            self.check(size)
         array = np.empty(count, kind)
         tail = [bytearray(TAIL)] if self._ahead else []
         got = self._preadv([array, *tail], start)

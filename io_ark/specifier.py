@@ -9,8 +9,10 @@ spaces, and no specifier ends in white space.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import SpecifierError
@@ -119,6 +121,22 @@ class Range:
         return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
 
 
+class FileName(str):
+    """The name of a file whatever characters it has: no offset, range or command is looked for in it."""
+
+    __slots__ = ()
+
+
+def name_of(file: str | PathLike[str]) -> str:
+    """Text as it is, to be understood as an rxfilename or wxfilename; a path as the name of that file.
+
+    >>> from pathlib import Path
+    >>> parse_rxfilename(name_of(Path("a.ark:123")))
+    Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
+    """
+    return file if isinstance(file, str) else FileName(os.fsdecode(file))
+
+
 def classify_rspecifier(text: str) -> Rspecifier | None:
     """The table that an rspecifier names, or None if the text is not one (then it may be an rxfilename).
 
@@ -129,7 +147,7 @@ background=False)
     True
     """
     options, colon, rest = text.partition(":")
-    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE:
+    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return None
     kind: Literal["ark", "scp"] | None = None
     flags = {"once": False, "sorted": False, "called_sorted": False, "permissive": False, "background": False}
@@ -173,7 +191,7 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
     options, colon, rest = text.partition(":")
-    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE:
+    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return None
     kind: Literal["ark", "scp", "both"] | None = None
     flags = {"binary": True, "flush": False, "permissive": False}
@@ -236,6 +254,8 @@ def parse_rxfilename(text: str) -> Rxfilename:
     Raises:
         SpecifierError: the text cannot be meant as one.
     """
+    if isinstance(text, FileName):
+        return Rxfilename("file", str(text))
     if text in ("", "-"):
         return Rxfilename("stdin")
     if text[0] == "|":
@@ -260,6 +280,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
     Raises:
         SpecifierError: the text cannot be meant as one.
     """
+    if isinstance(text, FileName):
+        return Wxfilename("file", str(text))
     if text in ("", "-"):
         return Wxfilename("stdout")
     if text[0] == "|":
@@ -295,7 +317,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
     Raises:
         SpecifierError: the text ends in ``]``, but not in a range.
     """
-    if not text.endswith("]"):
+    if not text.endswith("]") or isinstance(text, FileName):
         return text, None
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:

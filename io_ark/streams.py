@@ -13,19 +13,24 @@ import os
 import signal
 import stat
 import sys
+import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from io_ark.errors import ClosedError, OpenError, PipeError, PipesRefusedError, ReaderGoneError, WriteError
-from io_ark.source import BytesSource, FileSource, Source, StreamSource
+from io_ark.source import FileSource, MapSource, Source, StreamSource
 from io_ark.specifier import Rxfilename, Wxfilename, parse_rxfilename, parse_wxfilename
 
 logger = logging.getLogger("io_ark")
 
 NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
 OPEN_FILES = 64
+# Of files that are read from start to end one is in use at a time, and few are come back to.
+OPEN_FILES_IN_ORDER = 16
 OUTPUT_BUFFER = 1 << 17
+
+Opened = TypeVar("Opened")
 
 
 class OpenFile:
@@ -36,22 +41,36 @@ class OpenFile:
     def __init__(self, path: str, *, mmap: bool = False) -> None:
         self.descriptor = -1
         self.path = path
-        self._map: Any = None
+        self._map: Any = b"" if mmap else None
         try:
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.descriptor = _with_room(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise OpenError(f"cannot be opened: {reason}", file=path) from error
+            raise OpenError(f"cannot be opened: {_reason(error)}", file=path) from error
         status = os.fstat(self.descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise OpenError("is a folder, not a file", file=path)
         self.regular = stat.S_ISREG(status.st_mode)
         self._size = status.st_size
-        if mmap and self.regular and self._size:
-            from mmap import ACCESS_READ
-            from mmap import mmap as map_file
 
-            self._map = map_file(self.descriptor, 0, access=ACCESS_READ)
+    def mapped(self) -> Any:
+        """A memory map of the whole file as it is now.
+
+        Raises:
+            OpenError: it cannot be mapped.
+        """
+        from mmap import ACCESS_READ
+        from mmap import mmap as map_file
+
+        size = os.fstat(self.descriptor).st_size
+        if size <= len(self._map or b""):
+            return self._map
+        # Before Python 3.13 a map has a descriptor of its own, open for as long as an array is a view of the map.
+        options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        try:
+            self._map = _with_room(lambda: map_file(self.descriptor, size, access=ACCESS_READ, **options))
+        except (OSError, ValueError) as error:
+            raise OpenError(f"cannot be mapped into memory: {_reason(error)}", file=self.path) from error
+        return self._map
 
     def source(self, offset: int, *, ahead: bool = True) -> Source:
         """The bytes of this regular file from an offset on; views of a memory map, if it was opened so.
@@ -59,7 +78,8 @@ class OpenFile:
         ``ahead`` says whether more than one object is likely to be read.
         """
         if self._map is not None:
-            return BytesSource(self._map, offset, self.path)
+            mapped = self._map if offset < len(self._map) else self.mapped()
+            return MapSource(mapped, offset, self.path, self.mapped)
         if offset > self._size:
             self._size = os.fstat(self.descriptor).st_size  # the file may have grown
             if offset > self._size:
@@ -73,8 +93,14 @@ class OpenFile:
             os.close(self.descriptor)
 
 
+def _reason(error: OSError | ValueError) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
 class OpenFiles:
     """A bounded number of open files by path; the one not used for longest goes first.
+
+    Where the process has no descriptor left for anything that this package opens, all kept files go.
 
     Safe among threads without a lock: each step on the dictionary is atomic, and at worst a file is opened twice.
 
@@ -87,14 +113,16 @@ class OpenFiles:
         self._limit = max(1, limit)
         self._mmap = mmap
         self._files: dict[str, OpenFile] = {}
+        _kept[id(self)] = self
 
     def get(self, path: str) -> OpenFile:
         """The open file at this path."""
         file = self._files.pop(path, None) or OpenFile(path, mmap=self._mmap)
         if file.regular:  # A device or named pipe has a state, so it is opened anew each time.
             self._files[path] = file
-            while len(self._files) > self._limit:
-                self._files.pop(next(iter(self._files)), None)
+            if len(self._files) > self._limit:
+                for oldest in list(self._files)[: -self._limit]:
+                    self._files.pop(oldest, None)
         return file
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,6 +136,23 @@ class OpenFiles:
 
 def _open_files(limit: int, mmap: bool) -> OpenFiles:
     return OpenFiles(limit, mmap=mmap)
+
+
+_kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()
+
+
+def _with_room(opening: Callable[[], Opened]) -> Opened:
+    """What a call that takes descriptors gives; where none is free, the kept files are closed and it is made again."""
+    try:
+        return opening()
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+    for reference in _kept.valuerefs():
+        files = reference()
+        if files is not None:
+            files.clear()
+    return opening()
 
 
 class Input:
@@ -185,6 +230,9 @@ def standard_input() -> Source:
     stream = getattr(sys.stdin, "buffer", sys.stdin)
     if stream is None:
         raise OpenError("cannot be read: it is closed", file="standard input")
+    if not hasattr(stream, "readinto"):
+        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__}, which has no bytes",
+                        file="standard input")  # fmt: skip
     if _standard_input is None or _standard_input[0] is not stream:
         _standard_input = stream, StreamSource(_OneRead(stream), "standard input")
         _standard_input_taken = False
@@ -217,28 +265,37 @@ def _refuse_pipes(command: str, pipes: bool) -> None:
         raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
 
 
-def _spawn(command: str, inherited: int, target: int) -> int:
-    """Start a shell with one end of a pipe as its standard input (0) or output (1); returns the process id."""
-    # Python ignores SIGPIPE, and children would inherit that: `yes | head` in a script file would never end.
-    return os.posix_spawn(
-        "/bin/sh",
-        ["sh", "-c", command],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, inherited, target)],
-        setsigdef=[signal.SIGPIPE],
-    )
+def _spawn(command: str, target: int, name: str) -> tuple[int, int]:
+    """Start a shell with one end of a pipe as its standard input (0) or output (1).
+
+    Returns:
+        The process id, and the other end.
+    """
+    try:
+        ends = _with_room(os.pipe)
+    except OSError as error:
+        raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
+    ours, inherited = ends[1 - target], ends[target]
+    try:
+        # Python ignores SIGPIPE, and children would inherit that: `yes | head` in a script file would never end.
+        process = os.posix_spawn(
+            "/bin/sh",
+            ["sh", "-c", command],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, inherited, target)],
+            setsigdef=[signal.SIGPIPE],
+        )
+    except (OSError, ValueError) as error:
+        os.close(ours)
+        raise PipeError(f"cannot be started: {_reason(error)}", file=name) from error
+    finally:
+        os.close(inherited)
+    return process, ours
 
 
 def _open_pipe(command: str, pipes: bool) -> Input:
     _refuse_pipes(command, pipes)
-    reading, writing = os.pipe()
-    try:
-        process = _spawn(command, writing, 1)
-    except OSError as error:
-        os.close(reading)
-        raise PipeError(f"cannot be started: {error.strerror}", file=f"{command}|") from error
-    finally:
-        os.close(writing)
+    process, reading = _spawn(command, 1, f"{command}|")
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
 
     def close() -> int:
@@ -258,10 +315,14 @@ class Output:
 
     Attributes:
         name: what to call it in an error.
+        start: how many bytes were there before.
     """
 
-    def __init__(self, name: str, raw: Any, finish: Callable[[], None], *, flush_raw: bool = False) -> None:
+    def __init__(
+        self, name: str, raw: Any, finish: Callable[[], None], *, flush_raw: bool = False, start: int = 0
+    ) -> None:
         self.name = name
+        self.start = start
         self._raw = raw
         self._finish = finish
         self._flush_raw = flush_raw
@@ -351,8 +412,8 @@ class Output:
                 logger.error("%s", error)
 
 
-def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True) -> Output:
-    """Open what a wxfilename names for writing; a file that is there is emptied.
+def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True, append: bool = False) -> Output:
+    """Open what a wxfilename names for writing; a file that is there is emptied, or with ``append`` added to.
 
     Raises:
         SpecifierError, OpenError, PipesRefusedError
@@ -363,33 +424,28 @@ def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True) -> Output:
     if target.kind == "pipe":
         return _open_output_pipe(target.command, pipes)
     try:
-        raw = open(target.path, "wb", buffering=0)  # noqa: SIM115 (the Output closes it)
+        raw = _with_room(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise OpenError(f"cannot be opened for writing: {reason}", file=target.path) from error
-    return Output(target.path, raw, raw.close)
+        raise OpenError(f"cannot be opened for writing: {_reason(error)}", file=target.path) from error
+    return Output(target.path, raw, raw.close, start=os.fstat(raw.fileno()).st_size)
 
 
 def _standard_output() -> Output:
     if sys.stdout is None:
         raise OpenError("cannot be written to: it is closed", file="standard output")
+    if not hasattr(sys.stdout, "buffer"):
+        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__}, which takes no bytes",
+                        file="standard output")  # fmt: skip
     try:
         sys.stdout.flush()
-    except OSError as error:
-        raise WriteError(f"cannot be written to: {error.strerror}", file="standard output") from error
+    except (OSError, ValueError) as error:
+        raise WriteError(f"cannot be written to: {_reason(error)}", file="standard output") from error
     return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
 
 
 def _open_output_pipe(command: str, pipes: bool) -> Output:
     _refuse_pipes(command, pipes)
-    reading, writing = os.pipe()
-    try:
-        process = _spawn(command, reading, 0)
-    except OSError as error:
-        os.close(writing)
-        raise PipeError(f"cannot be started: {error.strerror}", file=f"|{command}") from error
-    finally:
-        os.close(reading)
+    process, writing = _spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
     def finish() -> None:

@@ -18,7 +18,7 @@ from io_ark.keys import check_key, read_key
 from io_ark.lookup import open_lookup
 from io_ark.objects import Loader, codec_of, name_key, ready
 from io_ark.script import split_line
-from io_ark.specifier import Rspecifier, parse_rspecifier, parse_wspecifier
+from io_ark.specifier import Rspecifier, Wspecifier, parse_rspecifier, parse_wspecifier
 from io_ark.streams import open_input
 from io_ark.writing import Pieces, ToArchive, ToScript
 
@@ -38,13 +38,10 @@ class SequentialReader(Generic[Value]):
 
     Args:
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
-        rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``.
+        rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         pipes: whether commands may be run.
         background: read ahead in a thread, as the option ``bg`` asks.
         options: what the codec takes.
-
-    Attributes:
-        skipped: how many objects were passed over so far.
 
     Raises:
         ArkError: the table cannot be opened, or an object not be read.
@@ -55,12 +52,20 @@ class SequentialReader(Generic[Value]):
     """
 
     def __init__(
-        self, kind: str | Codec[Any], rspecifier: str, *, pipes: bool = True, background: bool = False, **options: Any
+        self,
+        kind: str | Codec[Any],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = True,
+        background: bool = False,
+        **options: Any,
     ) -> None:
-        self.skipped = 0
-        self._table = table = parse_rspecifier(rspecifier)
+        self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        entries = (self._archive if table.kind == "ark" else self._script)(table, kind, pipes, options)
+        self._passed_over = _PassedOver()
+        # What runs in a thread does not refer to this reader, which so can be dropped while the thread waits.
+        entries_of = self._archive if table.kind == "ark" else self._script
+        entries = entries_of(table, kind, pipes, options, self._passed_over)
         self._stop: Callable[[], None] = entries.close
         if table.background or background:
             from io_ark.background import ReadAhead
@@ -71,6 +76,11 @@ class SequentialReader(Generic[Value]):
         else:
             self._entries = entries
         self._first = next(self._entries, None)
+
+    @property
+    def skipped(self) -> int:
+        """How many objects were passed over so far."""
+        return self._passed_over.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         for key, load in self.entries():
@@ -100,7 +110,10 @@ class SequentialReader(Generic[Value]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _archive(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
+    @staticmethod
+    def _archive(
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+    ) -> Entries:
         decoder = codec_of(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             source = opened.source
@@ -118,9 +131,12 @@ class SequentialReader(Generic[Value]):
                 # Where not even the first object can be read, this is no archive: an error even if permissive.
                 if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
-                self._skip(error, "the rest of the archive is passed over")
+                passed_over.add(error, "the rest of the archive is passed over")
 
-    def _script(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Entries:
+    @staticmethod
+    def _script(
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+    ) -> Entries:
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
@@ -135,7 +151,7 @@ class SequentialReader(Generic[Value]):
                 except ArkError as error:
                     if not table.permissive:
                         raise
-                    self._skip(error, "passed over")
+                    passed_over.add(error, "passed over")
                 else:
                     yield key, load
             try:
@@ -143,11 +159,18 @@ class SequentialReader(Generic[Value]):
             except PipeError as error:
                 if not table.permissive:
                     raise
-                self._skip(error, "what came of it is used")
+                passed_over.add(error, "what came of it is used")
             loader.close()
 
-    def _skip(self, error: ArkError, what: str) -> None:
-        self.skipped += 1
+
+class _PassedOver:
+    """Counts what a permissive reader passes over, and tells."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, error: ArkError, what: str) -> None:
+        self.count += 1
         logger.warning("%s (%s, as the option p asks)", error, what)
 
 
@@ -221,7 +244,8 @@ class Writer(Generic[Value]):
 
     Args:
         kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
-        wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``.
+        wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
+            form.
         pipes: whether commands may be run.
         options: what the codec takes, such as ``method`` for "compressed-matrix".
 
@@ -233,9 +257,11 @@ class Writer(Generic[Value]):
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
-    def __init__(self, kind: str | Codec[Any], wspecifier: str, *, pipes: bool = True, **options: Any) -> None:
+    def __init__(
+        self, kind: str | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
+    ) -> None:
         self._encoder = codec_of(kind, options)
-        self._table = parse_wspecifier(wspecifier)
+        self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ToScript if self._table.kind == "scp" else ToArchive
         self._target: ToScript | ToArchive = target(self._table, pipes)
         self._closed = False

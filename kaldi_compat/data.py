@@ -70,11 +70,12 @@ class Annotations:
         alignments: str | None = None,
         pipes: bool = True,
     ) -> None:
-        self._speakers = None if utt2spk is None else Script.open(os.fspath(utt2spk), pipes=pipes)
+        self.pipes = pipes
+        self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes)
         self._labels = labels if isinstance(labels, Mapping) else None
         self._label_lines = None
         if labels is not None and not isinstance(labels, Mapping):
-            self._label_lines = Script.open(os.fspath(labels), empty=True, pipes=pipes)
+            self._label_lines = Script.open(labels, empty=True, pipes=pipes)
         self._parse_label = parse_label
         self._alignments: InEachProcess[io_ark.RandomAccessReader[Any]] | None = None
         if alignments is not None:
@@ -145,7 +146,7 @@ class _KeyedDataset(Dataset[Utterance]):
         raise NotImplementedError
 
     def _lengths_of(self, lengths: Path) -> list[str]:
-        table = Script.open(os.fspath(lengths))
+        table = Script.open(lengths, pipes=self._annotations.pipes)
         return [table[key] for key in self.keys]
 
 
@@ -183,7 +184,7 @@ class FeatureDataset(_KeyedDataset):
         pipes: bool = True,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
-        super().__init__(Script.open(os.fspath(feats), pipes=pipes), annotations, transform, drop_incomplete)
+        super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
         self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
 
@@ -233,8 +234,8 @@ class WaveDataset(_KeyedDataset):
         pipes: bool = True,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
-        recordings = Script.open(os.fspath(wav), pipes=pipes)
-        listing = recordings if segments is None else Script.open(os.fspath(segments), pipes=pipes)
+        recordings = Script.open(wav, pipes=pipes)
+        listing = recordings if segments is None else Script.open(segments, pipes=pipes)
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency

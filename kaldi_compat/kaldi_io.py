@@ -1,7 +1,7 @@
 """The names of the ``kaldi_io`` module that torchaudio removed, over io_ark: keys with tensors.
 
 Each takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
-archive or script (which may be gzipped: ``feats.ark.gz``), or one as an open file, and is an iterator of
+archive or script (which may be gzipped: ``feats.ark.gz``), its path, or one as an open file, and is an iterator of
 ``(key, tensor)``.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
@@ -13,7 +13,8 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Iterator
-from typing import IO, Any
+from os import PathLike
+from typing import IO, Any, Literal
 
 import torch
 
@@ -23,62 +24,66 @@ from io_ark.keys import read_key
 from io_ark.objects import Loader, name_key
 from io_ark.script import Script
 from io_ark.source import Source, StreamSource
-from io_ark.specifier import Range, is_table_rspecifier
+from io_ark.specifier import Range, Rspecifier, classify_rspecifier, name_of
 from io_ark.tables import SequentialReader
 
 Entries = Iterator[tuple[str, torch.Tensor]]
-FileOrName = str | IO[bytes] | IO[str]
+FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
+Table = Literal["ark", "scp"]
 
 
-def read_mat_ark(file_or_fd: FileOrName) -> Entries:
+def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The float matrices of an archive: tensors of shape (rows, columns), float64 where stored so, else float32.
 
     Args:
         file_or_fd: the archive.
+        pipes: whether commands may be run.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no matrix.
     """
-    return _tensors(_AsStored("matrix"), "ark", file_or_fd)
+    return _tensors(_AsStored("matrix"), "ark", file_or_fd, pipes)
 
 
-def read_mat_scp(file_or_fd: FileOrName) -> Entries:
+def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The float matrices that a script file names; see :func:`read_mat_ark`."""
-    return _tensors(_AsStored("matrix"), "scp", file_or_fd)
+    return _tensors(_AsStored("matrix"), "scp", file_or_fd, pipes)
 
 
-def read_vec_flt_ark(file_or_fd: FileOrName) -> Entries:
+def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The float vectors of an archive: tensors of shape (elements,), float64 where stored so, else float32.
 
     Args:
         file_or_fd: the archive.
+        pipes: whether commands may be run.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no vector.
     """
-    return _tensors(_AsStored("vector"), "ark", file_or_fd)
+    return _tensors(_AsStored("vector"), "ark", file_or_fd, pipes)
 
 
-def read_vec_flt_scp(file_or_fd: FileOrName) -> Entries:
+def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _tensors(_AsStored("vector"), "scp", file_or_fd)
+    return _tensors(_AsStored("vector"), "scp", file_or_fd, pipes)
 
 
-def read_vec_int_ark(file_or_fd: FileOrName) -> Entries:
+def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The integer vectors of an archive (alignments): int32 tensors of shape (elements,).
 
     Args:
         file_or_fd: the archive.
+        pipes: whether commands may be run.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is no vector of integers.
     """
-    return _tensors(codec("int-vector"), "ark", file_or_fd)
+    return _tensors(codec("int-vector"), "ark", file_or_fd, pipes)
 
 
-def read_vec_int_scp(file_or_fd: FileOrName) -> Entries:
+def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """The integer vectors that a script file names; see :func:`read_vec_int_ark`."""
-    return _tensors(codec("int-vector"), "scp", file_or_fd)
+    return _tensors(codec("int-vector"), "scp", file_or_fd, pipes)
 
 
 class _AsStored(Codec[Any]):
@@ -97,27 +102,38 @@ class _AsStored(Codec[Any]):
         return self._double if source.peek(3) == b"\0BD" else self._single
 
 
-def _tensors(kind: Codec[Any], table: str, file: FileOrName) -> Entries:
-    entries = _read(kind, table, file) if isinstance(file, str) else _read_stream(kind, table, file)
+def _tensors(kind: Codec[Any], table: Table, file: FileOrName, pipes: bool) -> Entries:
+    if isinstance(file, str | PathLike):
+        entries = _read(kind, table, name_of(file), pipes)
+    else:
+        entries = _read_stream(kind, table, file, pipes)
     return ((key, torch.from_numpy(value)) for key, value in entries)
 
 
-def _read(kind: Codec[Any], table: str, name: str) -> Iterator[tuple[str, Any]]:
-    if name.endswith(".gz") and not is_table_rspecifier(name):
-        with gzip.open(name) as stream:
-            yield from _read_stream(kind, table, stream)  # type: ignore[arg-type]
+def _read(kind: Codec[Any], table: Table, name: str, pipes: bool) -> Iterator[tuple[str, Any]]:
+    spec = classify_rspecifier(name)
+    if spec is None and name.endswith(".gz"):
+        with _open_gzipped(name) as stream:
+            yield from _read_stream(kind, table, stream, pipes)
         return
-    with SequentialReader[Any](kind, name if is_table_rspecifier(name) else f"{table}:{name}") as reader:
+    with SequentialReader[Any](kind, spec or Rspecifier(table, name), pipes=pipes) as reader:
         yield from reader
 
 
-def _read_stream(kind: Codec[Any], table: str, stream: IO[bytes] | IO[str]) -> Iterator[tuple[str, Any]]:
+def _open_gzipped(name: str) -> Any:
+    try:
+        return gzip.open(name)
+    except (OSError, ValueError) as error:
+        raise OpenError(f"cannot be opened: {getattr(error, 'strerror', error)}", file=name) from error
+
+
+def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool) -> Iterator[tuple[str, Any]]:
     binary: Any = stream.buffer if isinstance(stream, io.TextIOWrapper) else stream
     source = StreamSource(binary, str(getattr(stream, "name", "<stream>")))
     if isinstance(binary, io.TextIOBase):
         raise OpenError("is text with no bytes under it: open it in binary", file=source.name)
     if table == "scp":
-        loader = Loader(kind)
+        loader = Loader(kind, pipes=pipes, in_order=True)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
             yield name, loader.load_value(name, rxfilename)
         return

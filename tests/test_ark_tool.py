@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import wave
 from pathlib import Path
 
@@ -205,3 +208,14 @@ def test_stat_gives_the_moments_of_each_column(table: Path, capsys: pytest.Captu
     rows = np.array([line.split() for line in out.splitlines()[4:]], float)
     wanted = np.stack([np.arange(4), frames.mean(0), frames.std(0), frames.min(0), frames.max(0)], axis=1)
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_keys_that_are_not_utf8_are_printed_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_bytes(b"caf\xe9 1 2\n\xc3\xa9t\xc3\xa9 3 4\n")
+    for encoding in "utf-8:strict", "ascii:strict", "utf-16:strict":
+        done = subprocess.run(
+            [sys.executable, "-m", "io_ark.tool.command", "ls", f"{tmp_path}/a.ark"],
+            env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert [line.split(b"\t")[0] for line in done.stdout.splitlines()] == [b"caf\xe9", b"\xc3\xa9t\xc3\xa9"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import kaldi_native_io
@@ -13,12 +14,20 @@ import pytest
 import torch
 
 import io_ark
-from io_ark import kaldi_names
+from io_ark import kaldi_names, kaldiio_names
 from io_ark.casual import kind_of
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import Segment, parse_segment
-from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, RangeError
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    MissingKeyError,
+    OpenError,
+    OrderError,
+    PipesRefusedError,
+    RangeError,
+)
 from kaldi_compat import kaldi_io
 
 VALUES = {
@@ -280,3 +289,90 @@ def test_what_is_looked_up_is_what_stands_there_now(tmp_path: Path) -> None:
         file.seek(path.read_bytes().index(header) + len(header))
         file.write(np.full(3, 2, np.float32).tobytes())
     assert table["one"].tolist() == [2, 2, 2]
+
+
+def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> None:
+    matrix = VALUES["float-matrix"]
+    for name in "a.ark", "b.ark:5", "| c", "d |", "e[0:1]", "ark:f", " g ":
+        path = tmp_path / name
+        with io_ark.writer(path) as writer:
+            writer["k"] = matrix
+        assert same(dict(io_ark.read(path))["k"], matrix)
+        io_ark.write_object("matrix", path, matrix)
+        assert same(io_ark.load(path), matrix) and same(io_ark.read_object("matrix", path), matrix)
+        assert kaldiio_names.save_mat(path, matrix) == path.stat().st_size
+        assert same(kaldiio_names.load_mat(path), matrix)
+        kaldiio_names.save_ark(path, {"k": matrix})
+        assert same(dict(kaldiio_names.load_ark(path))["k"], matrix)
+        assert same(dict(kaldi_io.read_mat_ark(path))["k"], matrix)
+    assert len(list(tmp_path.iterdir())) == 7
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer["k"] = matrix
+    scp = tmp_path / "a.scp"
+    for table in (
+        io_ark.load_scp(scp),
+        dict(io_ark.read(scp)),
+        dict(kaldi_io.read_mat_scp(scp)),
+        kaldiio_names.load_scp(scp),
+    ):
+        assert same(table["k"], matrix)
+    (tmp_path / "utt2spk |").write_text("u s\n")
+    assert dict(io_ark.load_utt2spk(tmp_path / "utt2spk |")) == {"u": "s"}
+
+
+def test_every_door_can_refuse_pipes(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    evil, out = f"touch {made} |", f"| touch {made}"
+    (tmp_path / "evil.scp").write_text(f"a {evil}\n")
+    scp = str(tmp_path / "evil.scp")
+    segments = tmp_path / "segments"
+    segments.write_text("s a 0 1\n")
+    k, matrix = kaldiio_names, VALUES["float-matrix"]
+    doors: list[Callable[[], object]] = [
+        lambda: io_ark.load_utt2spk(evil, pipes=False),
+        lambda: io_ark.load_spk2utt(evil, pipes=False),
+        lambda: io_ark.load_text(evil, pipes=False),
+        lambda: io_ark.load_segments(evil, pipes=False),
+        lambda: io_ark.load_segments(segments, scp, pipes=False)["s"],
+        lambda: k.load_mat(evil, pipes=False),
+        lambda: list(k.load_ark(evil, pipes=False)),
+        lambda: k.load_scp(evil, pipes=False),
+        lambda: k.load_scp(scp, pipes=False)["a"],
+        lambda: k.load_scp(scp, segments=str(segments), pipes=False)["s"],
+        lambda: list(k.load_scp_sequential(scp, pipes=False)),
+        lambda: list(k.load_scp_sequential(scp, segments=str(segments), pipes=False)),
+        lambda: k.load_wav_scp(scp, pipes=False)["a"],
+        lambda: k.save_ark(out, {"a": matrix}, pipes=False),
+        lambda: k.save_ark(str(tmp_path / "a"), {"a": matrix}, scp=out, pipes=False),
+        lambda: k.save_mat(out, matrix, pipes=False),
+        lambda: k.WriteHelper(f"ark:{out}", pipes=False),
+        lambda: list(k.ReadHelper(f"scp:{scp}", pipes=False)),
+        lambda: list(k.ReadHelper(f"scp:{scp}", str(segments), pipes=False)),
+        lambda: k.open_like_kaldi(evil, pipes=False),
+        lambda: k.open_like_kaldi(out, "w", pipes=False),
+    ]
+    for name in (name for name in dir(kaldi_io) if name.startswith("read_") and name != "read_key"):
+        read = getattr(kaldi_io, name)
+        doors.append(lambda read=read: list(read(evil, pipes=False)))  # type: ignore[misc]
+        if name.endswith("_scp"):
+            doors.append(lambda read=read: list(read(scp, pipes=False)))  # type: ignore[misc]
+            doors.append(lambda read=read: list(read(open(scp, "rb"), pipes=False)))  # type: ignore[misc]  # noqa: SIM115
+    for door in doors:
+        with pytest.raises(PipesRefusedError):
+            door()
+    assert len(doors) == 21 + 3 + 9 and not made.exists()
+
+
+def test_gzipped_archives_that_are_missing_or_damaged_are_our_errors(tmp_path: Path) -> None:
+    with io_ark.Writer("matrix", f"ark:{tmp_path}/a.ark") as writer:
+        writer["k"] = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
+    packed = gzip.compress((tmp_path / "a.ark").read_bytes())
+    path = tmp_path / "a.ark.gz"
+    with pytest.raises(OpenError, match=r"a\.ark\.gz: cannot be opened: No such file"):
+        list(kaldi_io.read_mat_ark(str(path)))
+    for damaged in packed[:-2000], packed[:300] + b"\0" * 300 + packed[600:], b"no gzip" * 100:
+        path.write_bytes(damaged)
+        with pytest.raises(OpenError, match="cannot be read"):
+            list(kaldi_io.read_mat_ark(str(path)))
+        with gzip.open(path) as stream, pytest.raises(OpenError, match="cannot be read"):
+            list(kaldiio_names.load_ark(stream))  # type: ignore[arg-type]

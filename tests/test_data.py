@@ -105,6 +105,10 @@ def test_lengths_by_file_or_by_reading(corpus: Path, tmp_path: Path) -> None:
     assert read == [len(data[i].input) for i in range(len(data))]
     (tmp_path / "utt2num_frames").write_text("".join(f"{k} {n}\n" for k, n in zip(data.keys, read, strict=True)))
     assert data.lengths(tmp_path / "utt2num_frames") == read
+    command = f"cat {tmp_path}/utt2num_frames |"
+    assert data.lengths(command) == read
+    with pytest.raises(io_ark.ArkError, match="pipes are switched off"):
+        FeatureDataset(corpus / "feats.scp", pipes=False).lengths(command)
 
 
 @pytest.mark.parametrize(

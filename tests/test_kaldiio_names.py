@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_ark import kaldiio_names as ours
-from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
 
 RNG = np.random.default_rng(0)
 TABLE: dict[str, Any] = {
@@ -283,3 +283,16 @@ def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
     ours.save_ark(f"{tmp_path}/b.ark", TABLE, scp=f"{tmp_path}/b.scp")
     with pytest.raises(MissingKeyError):
         ours.load_scp(f"{tmp_path}/b.scp")["nosuch"]
+
+
+def test_an_archive_is_added_to_as_kaldiio_does(tmp_path: Path) -> None:
+    table = {"a": np.eye(3, dtype=np.float32), "b": np.ones((2, 2), np.float32)}
+    for folder, module in ("ours", ours), ("theirs", kaldiio):
+        (tmp_path / folder).mkdir()
+        for key, value in table.items():
+            module.save_ark(f"{tmp_path}/{folder}/a.ark", {key: value}, scp=f"{tmp_path}/{folder}/a.scp", append=True)
+    written = [[(tmp_path / folder / name).read_bytes().replace(folder.encode(), b"") for name in ("a.ark", "a.scp")]
+               for folder in ("ours", "theirs")]  # fmt: skip
+    assert written[0] == written[1]
+    with pytest.raises(OpenError, match="cannot be opened for writing"):
+        ours.save_ark(f"{tmp_path}/nosuch/a.ark", table, append=True)

@@ -169,3 +169,12 @@ def test_the_hash_of_one_key_is_that_of_many() -> None:
     found = Script("".join(f"{key} 1\n" for key in keys).encode())
     many = found._hashes(np.arange(len(keys)))
     assert many.tolist() == [script._hash(key.encode()) for key in keys]
+
+
+@pytest.mark.parametrize("lines", [3, 70_000])
+def test_a_key_that_no_file_can_hold_is_not_there(lines: int) -> None:
+    script = Script(b"".join([b"k%d x\n" % i for i in range(lines)]))
+    assert "k1" in script and "k\ud800" not in script
+    for key in "k\ud800", 5:
+        with pytest.raises(MissingKeyError, match="no such key"):
+            script[key]  # type: ignore[index]

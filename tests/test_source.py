@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from io_ark.errors import FormatError, OpenError, TruncatedError
 from io_ark.source import BytesSource, FileSource, Source, StreamSource
+from io_ark.streams import OpenFile
 
 
 class Trickle(io.RawIOBase):
@@ -187,3 +189,44 @@ def test_lines_are_those_of_the_bytes(lines: list[bytes], ended: bool, trickle: 
     if not expected[-1]:
         expected.pop()
     assert list(StreamSource(Trickle(data, trickle)).read_lines()) == expected
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, cut=st.integers(0, 9000), seed=st.integers(0, 2**32 - 1))
+def test_a_file_that_has_grown_is_the_whole_file(
+    steps: list[Step], cut: int, seed: int, mmap: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = np.random.default_rng(seed).choice(np.frombuffer(b"abc]\xff \n\t", np.uint8), 12000).tobytes()
+    path = tmp_path_factory.getbasetemp() / "growing"
+    path.write_bytes(data[:cut])
+    grown = OpenFile(str(path), mmap=mmap).source(0)
+    with open(path, "ab") as file:
+        file.write(data[cut:])
+    whole = BytesSource(data)
+    for step in steps:
+        try:
+            expected = act(whole, step)
+        except TruncatedError:
+            with pytest.raises(TruncatedError):
+                act(grown, step)
+            return
+        assert act(grown, step) == expected
+        assert grown.tell() == whole.tell()
+
+
+class Broken(io.RawIOBase):
+    """A stream that fails in a way of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def readinto(self, buffer: object) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OSError(5, "I/O error"), EOFError("ended"), zlib.error("corrupt"), KeyError("x")])
+def test_whatever_a_stream_raises_is_our_error(error: Exception) -> None:
+    with pytest.raises(OpenError, match=r"^b:0: cannot be read") as raised:
+        StreamSource(Broken(error), "b").read(3)
+    assert raised.value.__cause__ is error

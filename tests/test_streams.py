@@ -320,3 +320,109 @@ def test_importing_io_ark_brings_neither_torch_nor_subprocess() -> None:
         [sys.executable, "-S", "-c", f"import sys; sys.path = {sys.path!r}; {script}"], capture_output=True
     )
     assert done.stdout.strip() == b"[]", done
+
+
+def with_descriptors(limit: int, script: str, *arguments: str) -> str:
+    """What a script in Python prints that may have so many descriptors."""
+    prelude = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); import io_ark, sys\n"
+    done = subprocess.run([sys.executable, "-c", prelude + script, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table in a hundred archives, a second one that names each twice, and one of commands."""
+    folder = tmp_path_factory.mktemp("hundred")
+    lines = []
+    for i in range(100):
+        with io_ark.Writer("matrix", f"ark:{folder}/{i}.ark") as writer:
+            writer["k"] = np.full((2, 3), i, np.float32)
+        lines.append(f"k{i:03} {folder}/{i}.ark:2\n")
+    (folder / "all.scp").write_text("".join(lines))
+    (folder / "pipes.scp").write_text(
+        "".join([line.replace(" ", " cat ").replace(":2", " | tail -c+3 |") for line in lines])
+    )
+    return folder
+
+
+@pytest.mark.parametrize("table", ["all.scp", "pipes.scp"])
+def test_a_table_in_many_archives_is_read_with_few_descriptors(hundred: Path, table: str) -> None:
+    script = "print(sum(int(value[0, 0]) for _, value in io_ark.SequentialReader('matrix', 'scp:' + sys.argv[1])))"
+    assert with_descriptors(24, script, f"{hundred}/{table}") == str(sum(range(100)))
+
+
+def test_tables_make_room_for_each_other(hundred: Path) -> None:
+    # Four tables would each keep 64 files; what else is opened then, here a command and an output, finds room, too.
+    script = """
+tables = [io_ark.load_scp(sys.argv[1]) for _ in range(4)]
+total = 0
+for key in tables[0]:
+    total += sum(int(table[key][0, 0]) for table in tables)
+total += int(io_ark.load("cat " + sys.argv[1].replace("all.scp", "7.ark") + " | tail -c+3 |")[0, 0])
+while True:
+    try:
+        held = [*globals().get("held", []), open("/dev/null")]
+    except OSError:
+        break
+with io_ark.writer("ark:" + sys.argv[2]) as writer:
+    writer["total"] = total
+held.clear()
+print(dict(io_ark.read("ark:" + sys.argv[2])))
+"""
+    assert (
+        with_descriptors(70, script, f"{hundred}/all.scp", f"{hundred}/out")
+        == f"{{'total': {4 * sum(range(100)) + 7}}}"
+    )
+
+
+def test_no_descriptor_left_is_our_error(hundred: Path) -> None:
+    script = """
+held, table = [], io_ark.load_scp(sys.argv[1], mmap=sys.argv[2] == "map", max_open_files=4)
+while True:
+    try:
+        held.append(open("/dev/null"))
+    except OSError:
+        break
+out = "ark:" + sys.argv[1] + ".out"
+for action in (lambda: table["k000"], lambda: io_ark.load("echo |"), lambda: io_ark.writer(out)):
+    try:
+        action()
+    except io_ark.ArkError as error:
+        print("Too many open files" in str(error))
+"""
+    for how in "map", "read":
+        assert with_descriptors(40, script, f"{hundred}/all.scp", how).split() == ["True"] * 3
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="maps have no descriptors of their own any more")
+def test_maps_in_use_that_take_all_descriptors_are_our_error(hundred: Path) -> None:
+    script = """
+table = io_ark.load_scp(sys.argv[1], mmap=True, max_open_files=4)
+try:
+    kept = [table[key] for key in table]
+except io_ark.ArkError as error:
+    print("Too many open files" in str(error))
+"""
+    assert with_descriptors(40, script, f"{hundred}/all.scp") == "True"
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_a_standard_stream_of_text_is_our_error(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, stream, io.StringIO("a b\n"))
+    with pytest.raises(OpenError, match=f"standard {stream[3:]}put: cannot be .*StringIO"):
+        (open_input if stream == "stdin" else open_output)("-")
+
+
+def test_an_output_that_is_added_to_knows_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"before")
+    with open_output(f"{tmp_path}/a", append=True) as output:
+        output.write(b" after")
+        assert (output.start, output.tell()) == (6, 6)
+    assert (tmp_path / "a").read_bytes() == b"before after"
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800"])
+def test_a_command_that_no_shell_can_be_given_is_our_error(command: str) -> None:
+    with pytest.raises(PipeError, match="cannot be started"):
+        open_input(f"{command} |")

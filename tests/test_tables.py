@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -481,3 +483,55 @@ def test_a_range_is_a_slice(
 def test_a_range_of_a_cut_matrix_is_an_error(folder: Path) -> None:
     with pytest.raises(TruncatedError):
         io_ark.read_object("matrix", "truncated.ark:12223[0:1]")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_range_of_an_archive_that_has_grown_is_of_its_matrix(folder: Path, mmap: bool) -> None:
+    first, second = (np.arange(i, i + 20000, dtype=np.float32).reshape(2000, 10) for i in (0, 7))
+    with io_ark.Writer("matrix", "ark:g.ark") as writer:
+        writer["k"] = first
+        writer["k3"] = second
+    whole = Path("g.ark").read_bytes()
+    place = whole.index(b"k3 ") + 3
+    for cut in 40_000, place, place + 20:
+        Path("g.ark").write_bytes(whole[:cut])
+        Path("g.scp").write_text("short nosuch\nk g.ark:2\n" + f"k3 g.ark:{place}\npart g.ark:2[500:502]\n")
+        table = io_ark.load_scp("g.scp", kind="matrix", mmap=mmap)
+        with pytest.raises(FormatError):
+            table["k" if cut < place else "k3"]
+        with open("g.ark", "ab") as file:
+            file.write(whole[cut:])
+        np.testing.assert_array_equal(table["part"], first[500:503])
+        np.testing.assert_array_equal(table["k3"], second)
+        np.testing.assert_array_equal(table["k"], first)
+
+
+@pytest.mark.parametrize("rspecifier", ["ark,bg:feats.ark", "scp,bg:feats.scp", "ark,bg:yes 'a 1' |"])
+def test_a_dropped_reader_lets_go_of_its_thread_and_files(folder: Path, rspecifier: str) -> None:
+    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    kind = "token" if "yes" in rspecifier else "matrix"
+    for _ in range(5):
+        reader = io_ark.SequentialReader[object](kind, rspecifier)
+        next(iter(reader))
+    del reader
+    for _ in range(100):
+        if (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors):
+            return
+        time.sleep(0.05)
+    pytest.fail("a thread or a file is left")
+
+
+@pytest.mark.parametrize("key", ["a\ud800", "\udc41", "", "a b", 5, None])
+def test_a_key_that_cannot_be_written_is_refused(folder: Path, key: Any) -> None:
+    with io_ark.Writer("int", "ark:k") as writer, pytest.raises(KeyFormatError, match="cannot be a key"):
+        writer[key] = 1
+    with io_ark.RandomAccessReader("matrix", "scp:feats.scp") as reader, pytest.raises(KeyFormatError):
+        reader[key]
+
+
+def test_a_key_that_is_not_utf8_is_written_as_it_was(folder: Path) -> None:
+    key = b"\xe9t\xe9".decode("utf-8", "surrogateescape")
+    with io_ark.Writer("int", "ark,t:k") as writer:
+        writer[key] = 1
+    assert Path("k").read_bytes() == b"\xe9t\xe9 1 \n"
+    assert [found for found, _ in io_ark.SequentialReader("int", "ark:k")] == [key]

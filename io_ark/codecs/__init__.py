@@ -74,9 +74,11 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
         raise FormatError(f"no kind of object is called {kind!r}; there are {', '.join(KINDS)}") from error
     made = getattr(import_module(f"io_ark.codecs.{module}"), name)
     try:
-        return made(**(arguments | options))  # type: ignore[no-any-return]
+        wanted: Codec[Any] = made(**(arguments | options))
     except TypeError as error:
         raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
+    wanted.kind = kind
+    return wanted
 
 
 def guess(source: Source) -> Any:

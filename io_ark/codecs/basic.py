@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.text_numbers import nearest_float32
-from io_ark.errors import FormatError
+from io_ark.errors import ArkError, FormatError
 from io_ark.outline import Outline
 from io_ark.ranges import extract_range
 from io_ark.source import Source
 from io_ark.specifier import Range
 
 T = TypeVar("T")
+
+# What comes of treating a value as something that it is not (RuntimeError: tensors that do not become arrays).
+_NOT_OF_THE_KIND = (AttributeError, TypeError, ValueError, OverflowError, RuntimeError, struct.error)
 
 BINARY_MARKER = b"\0B"
 INT32_MAX = 2**31 - 1
@@ -49,7 +52,14 @@ class Codec(Generic[T]):
     """Turns one kind of object into bytes and back; knows no file and no key.
 
     A subclass says what follows the binary marker (or, without one, what the text looks like).
+
+    Attributes:
+        kind: the name that :func:`io_ark.codecs.codec` knows it by; "" if it was not made there.
+        marker: what is written before an object in binary: nothing where it stands in a file as it is.
     """
+
+    kind = ""
+    marker = BINARY_MARKER
 
     def read(self, source: Source) -> T:
         """The object that starts at the next byte of ``source``, in binary or in text.
@@ -87,9 +97,15 @@ class Codec(Generic[T]):
         Raises:
             FormatError: the value is not of this kind.
         """
-        if binary:
-            sink.write(BINARY_MARKER)
-        self.write_body(sink, value, binary)
+        if binary and self.marker:
+            sink.write(self.marker)
+        try:
+            self.write_body(sink, value, binary)
+        except ArkError:
+            raise
+        except _NOT_OF_THE_KIND as error:
+            named = self.kind or type(self).__name__
+            raise FormatError(f"a {type(value).__name__} cannot be written as {named!r}: {error}") from error
 
     def read_body(self, source: Source, binary: bool) -> T:
         """The object without its marker, as it stands within larger objects."""

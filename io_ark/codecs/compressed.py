@@ -118,6 +118,11 @@ class CompressedMatrix:
         """The matrix as an array of shape (rows, columns); its values are float32 whatever the type."""
         return decompress(self.format, self.minimum, self.range, self.codes, self.percentiles).astype(dtype, copy=False)
 
+    def part(self, rows: slice, columns: slice) -> Array:
+        """Some rows and columns, decompressed."""
+        part: Array = self.to_array()[rows, columns].copy()
+        return part
+
     def scaled(self, factor: float) -> CompressedMatrix:
         """This matrix times ``factor``, without decompressing it."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))

@@ -61,9 +61,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
     """Part of a dense matrix in binary: of the rows before it no byte is read; what follows it stays unread."""
     stored, rows, columns = _read_header(source, head)
     chosen, chosen_columns = slices(part, rows, columns, source.name)
-    remaining = source.remaining()
-    if remaining is not None and remaining < rows * columns * stored.itemsize:
-        source.read(rows * columns * stored.itemsize)  # which says what is missing
+    source.check(rows * columns * stored.itemsize)
     source.skip(chosen.start * columns * stored.itemsize)
     values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
     return np.ascontiguousarray(_converted(values[:, chosen_columns], dtype))

@@ -13,7 +13,9 @@ from io_ark.codecs.basic import Codec, Sink, peek_byte
 from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
+from io_ark.errors import RangeError
 from io_ark.source import Source
+from io_ark.specifier import Range
 
 GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
 
@@ -24,6 +26,17 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     _dense = MatrixCodec()
     _compressed = CompressedMatrixCodec()
     _sparse = SparseMatrixCodec()
+
+    def read_range(self, source: Source, part: Range) -> GeneralMatrix:
+        cut = super().read_range(source, part)
+        if not isinstance(cut, SparseMatrix):
+            return cut
+        try:
+            return cut.to_array()  # as in Kaldi
+        except MemoryError as error:
+            size = " x ".join(map(str, cut.shape))
+            raise RangeError(f"[{part.text}] of a sparse matrix is {size} numbers, which memory does not hold",
+                             file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:
         first = peek_byte(source, binary)

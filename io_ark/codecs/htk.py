@@ -42,6 +42,8 @@ class HtkFeatures(NamedTuple):
 class HtkCodec(Codec[HtkFeatures]):
     """Features with their HTK header. It has no text form and no binary marker."""
 
+    marker = b""
+
     def read(self, source: Source) -> HtkFeatures:
         at = source.tell()
         frames, period, size, kind = _HEADER.unpack(source.read(_HEADER.size))
@@ -55,7 +57,7 @@ class HtkCodec(Codec[HtkFeatures]):
             source.skip(2)
         return HtkFeatures(values, period, kind & ~_CHECKSUM)
 
-    def write(self, sink: Sink, value: HtkFeatures, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: HtkFeatures, binary: bool) -> None:
         if not binary:
             raise FormatError("HTK features have no text form: write them to a table without the option 't'")
         features = as_matrix(value.features, ">f4")

@@ -41,6 +41,17 @@ class SparseVector(NamedTuple):
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
 
+    @property
+    def shape(self) -> tuple[int]:
+        """How many elements there are."""
+        return (self.dim,)
+
+    def part(self, elements: slice) -> SparseVector:
+        """The elements of a slice without a step that lies within the vector."""
+        first, last = np.searchsorted(self.indices, (elements.start, elements.stop))
+        indices = self.indices[first:last] - np.int32(elements.start)
+        return SparseVector(elements.stop - elements.start, indices, self.values[first:last].copy())
+
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """All elements."""
         dense = np.zeros(self.dim, dtype)
@@ -66,6 +77,10 @@ class SparseMatrix(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return len(self.rows), self.rows[0].dim if self.rows else 0
+
+    def part(self, rows: slice, columns: slice) -> SparseMatrix:
+        """Some rows, and of each some columns: slices without a step that lie within the matrix."""
+        return SparseMatrix([row.part(columns) for row in self.rows[rows]])
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """All elements, as an array of shape (rows, columns)."""

@@ -27,6 +27,8 @@ class SphinxCodec(Codec[Array]):
         big_endian: the byte order.
     """
 
+    marker = b""
+
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
             raise FormatError(f"Sphinx features of dimension {dim}")
@@ -40,7 +42,7 @@ class SphinxCodec(Codec[Array]):
             source.fail(f"{count} floats are not frames of Sphinx features of dimension {self.dim}", at)
         return source.read_array(self._order + "f4", count).reshape(-1, self.dim).astype(np.float32)
 
-    def write(self, sink: Sink, value: npt.ArrayLike, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         if not binary:
             raise FormatError("Sphinx features have no text form: write them to a table without the option 't'")
         features = as_matrix(value, self._order + "f4")

@@ -33,6 +33,8 @@ def token_text(data: bytes) -> str:
 class TokenCodec(Codec[str]):
     """One token, on a line of its own."""
 
+    marker = b""
+
     def read(self, source: Source) -> str:
         source.skip_space()
         line, at = read_text_line(source, "a token")
@@ -41,18 +43,20 @@ class TokenCodec(Codec[str]):
             source.fail(f"one token should stand on the line, not also {shown(words[1])}", at)
         return token_text(words[0])
 
-    def write(self, sink: Sink, value: str, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: str, binary: bool) -> None:
         sink.write(token_bytes(value) + b"\n")
 
 
 class TokenVectorCodec(Codec[list[str]]):
     """Tokens, up to the end of a line."""
 
+    marker = b""
+
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
         return [token_text(word) for word in line.split()]
 
-    def write(self, sink: Sink, value: Iterable[str], *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
             raise FormatError(f"a list of tokens is wanted, not the one string {value!r}")
         sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")

@@ -191,6 +191,8 @@ def _frames(source: Source, info: WaveInfo, size: int) -> int:
 class WaveInfoCodec(Codec[WaveInfo]):
     """The header of a wave file; the samples are passed over, as far as they are there. Read only."""
 
+    marker = b""
+
     def read(self, source: Source) -> WaveInfo:
         info = read_info(source)
         # In an archive the next key follows the samples. A file that is cut short still says how long it should be.
@@ -198,12 +200,14 @@ class WaveInfoCodec(Codec[WaveInfo]):
             source.skip(info.data_bytes or 0)
         return info
 
-    def write(self, sink: Sink, value: WaveInfo, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
         raise FormatError("a header of a wave file without its samples cannot be written")
 
 
 class WaveCodec(Codec[Wave]):
     """Audio as a :class:`Wave`. No text form and no binary marker: a wave file stands in the archive as it is."""
+
+    marker = b""
 
     def read(self, source: Source) -> Wave:
         info = read_info(source)
@@ -223,7 +227,7 @@ class WaveCodec(Codec[Wave]):
             source.skip(size)
         return info._replace(sample_count=_frames(source, info, size))
 
-    def write(self, sink: Sink, value: Wave, *, binary: bool = True) -> None:
+    def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:
             raise FormatError("audio has no text form: write it to a table without the option 't'")
         frequency, samples = value

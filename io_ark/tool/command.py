@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import time
@@ -39,6 +40,8 @@ A table is an archive, a script file (*.scp), or what Kaldi's programs take: scp
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with these arguments (default: the process's own) and return the exit status."""
     chosen = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # keys are bytes, and come out as they are
     try:
         status = int(chosen.run(chosen))
         sys.stdout.flush()
