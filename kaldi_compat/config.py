@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from io_ark.words import WHITE_SPACE
+from io_ark.words import WHITE_SPACE, words
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import meaning
 
@@ -76,18 +76,18 @@ class Flag:
             if text.lower() in FALSE:
                 return False
             raise OptionError(f"--{self.name}={text}: expected true or false")
+        if text is None:
+            raise OptionError(f"--{self.name} needs its value after an =, without a space: --{self.name}=...")
         if isinstance(self.default, str):
-            if text is None:
-                raise OptionError(f"--{self.name} needs a value: --{self.name}=...")
             return text
         if isinstance(self.default, int):
-            integer = parse_integer(text or "")
+            integer = parse_integer(text)
             if integer is None:
-                raise OptionError(f"--{self.name}={text or ''}: expected an integer of 32 bits")
+                raise OptionError(f"--{self.name}={text}: expected an integer of 32 bits")
             return integer
-        real = parse_real(text or "")
+        real = parse_real(text)
         if real is None:
-            raise OptionError(f"--{self.name}={text or ''}: expected a number")
+            raise OptionError(f"--{self.name}={text}: expected a number")
         return real
 
 
@@ -140,6 +140,9 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     name, equals, value = argument[2:].partition("=")
     if not name:
         raise OptionError(f"{argument}: an option without a name")
+    if words(name) != [name]:
+        parts = words(argument[2:].replace("=", " ", 1), 1)
+        raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
     return name, value.strip(WHITE_SPACE) if equals else None
 
 
@@ -150,6 +153,8 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
         OptionError: the file cannot be read, a line is no ``--name=value``, or names no flag, or has a value that
             cannot be meant; says which line.
     """
+    if not str(path):
+        raise OptionError("the configuration file has no name: expected --config=<file>")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:

@@ -280,11 +280,8 @@ class ReverberationOptions:
     normalize_output: bool = option(True, "scale the output to the power of the input; not if volume is given")
     volume: float = option(0.0, "scale the output by this in place of normalizing it; 0 does not")
     duration: float = option(
-        0.0, "seconds of output: cut, or filled by repeating the signal; 0 is as shift_output has it"
+        0.0, "seconds of output: cut, or filled by repeating the signal; 0 or less is as shift_output has it"
     )
-
-    def __post_init__(self) -> None:
-        require(self.duration >= 0, f"duration must not be negative, but is {self.duration:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

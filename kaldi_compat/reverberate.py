@@ -21,6 +21,8 @@ from kaldi_compat.options import ReverberationOptions
 # Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
+MOST_SAMPLES = 2**31  # and no more are there in Kaldi
+LOUDEST_NOISE = -3000.0  # in dB; below it, the power is too large for a double
 
 
 @dataclass(frozen=True)
@@ -127,15 +129,18 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         sample_frequency: in Hz.
 
     Raises:
-        AudioError: the noise is empty or starts before the signal.
+        AudioError: the noise is empty, starts before the signal, or has a ratio that cannot be meant.
     """
     xp = namespace(signal)
     samples = astype(as_like(noise.samples, signal), signal.dtype)
-    offset = int(np.float32(noise.start_time) * np.float32(sample_frequency))
+    start = in_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"a noise has the shape (samples,) with a sample at least, not {tuple(samples.shape)}")
-    if offset < 0:
-        raise AudioError(f"a noise starts at {noise.start_time:g} s: it cannot start before the signal")
+    if not start > -1:
+        raise AudioError(f"a noise starts at {noise.start_time:g} s: expected a time from 0, not before the signal")
+    if not noise.snr > LOUDEST_NOISE:
+        raise AudioError(f"a noise at a ratio of {noise.snr:g} dB: expected a number above {LOUDEST_NOISE:g}")
+    offset = int(min(start, signal.shape[-1]))
     noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
     wanted = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
     scale = astype(xp.sqrt(wanted / float64(noise_power)), signal.dtype)
@@ -145,6 +150,12 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     placed = xp.where(heard, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
     mixed: Array = signal + placed
     return mixed
+
+
+def in_samples(seconds: float, sample_frequency: float) -> float:
+    """A time as a number of samples, in Kaldi's single precision; infinite where that has no such number."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(seconds) * np.float32(sample_frequency))
 
 
 def reverberate(
@@ -170,7 +181,7 @@ def reverberate(
         ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
 
     Raises:
-        AudioError: no samples, an empty impulse response, or a noise that cannot be added.
+        AudioError: no samples, an empty impulse response, a noise that cannot be added, or a duration of no samples.
 
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, options=ReverberationOptions(volume=2.0)).tolist()
     [2.0, -4.0, 6.0]
@@ -203,7 +214,10 @@ def reverberate(
         signal = signal * xp.sqrt(ratio)
 
     if options.duration > 0:
-        wanted = int(np.float32(sample_frequency) * np.float32(options.duration))
+        length = in_samples(options.duration, sample_frequency)
+        if not 1 <= length < MOST_SAMPLES:
+            raise AudioError(f"duration={options.duration:g} s is {length:g} samples: expected 1 to {MOST_SAMPLES - 1}")
+        wanted = int(length)
     else:
         wanted = samples if options.shift_output else samples + taps - 1
     if wanted <= samples:

@@ -92,6 +92,17 @@ def test_unknown_option_names_the_nearest() -> None:
         values("--num-thing=1")
 
 
+@pytest.mark.parametrize("name", ["num-things", "scale", "name"])
+def test_a_value_after_a_space_is_shown_the_equals_sign(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=f"--{name} needs its value after an =, without a space"):
+        values(f"--{name}", "7")
+    conf = tmp_path / "a.conf"
+    for line in (f"--{name} 7", f"--{name} = 7"):
+        conf.write_text(f"{line}  # seven\n")
+        with pytest.raises(OptionError, match=rf"a\.conf, line 1: .* as in --{name}=7, not '{line}'"):
+            values(f"--config={conf}")
+
+
 def test_last_value_wins() -> None:
     assert values("--scale=1", "--scale=2") == {"scale": 2.0}
 
@@ -140,6 +151,8 @@ def test_bad_line_of_a_config_file_is_named(tmp_path: Path, line: str) -> None:
 def test_missing_config_file() -> None:
     with pytest.raises(OptionError, match=r"no/such\.conf"):
         values("--config=no/such.conf")
+    with pytest.raises(OptionError, match="configuration file has no name"):
+        values("--config=")
 
 
 def test_load_options_is_the_same_as_flags(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
 
 import io_ark
-from kaldi_compat.dump import finish
+from kaldi_compat.dump import command, finish
 from kaldi_compat.dump.compute import SpectralComputer
 from kaldi_compat.dump.finish import link_to_storage
 from kaldi_compat.dump.lock import lock_alone, lock_with_others
@@ -123,8 +123,8 @@ def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -
     good = ["u1 rec1 0.0 1.23456", "u2 rec1 1.1 -1", "u3 rec1 4.5 5.3", "u6 rec2 0.25 2.0 1"]
     bad = ["u4 rec1 9 10", "u5 rec3 0 1", "u7 rec2 0 1", "u8 rec2 0 1 2", "u9 rec1 1 1.05"]
     (data / "segments").write_text("".join(line + "\n" for line in sorted(good + bad)))
-    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in good))
-    assert dump(data) == 0
+    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in sorted(good + bad)))
+    assert dump(data) == 1
     (tmp_path / "segments").write_text("".join(line + "\n" for line in good))
     cut = tmp_path / "cut.ark"
     assert extract_segments.main([f"scp,p:{data}/wav.scp", f"{tmp_path}/segments", f"ark:{cut}"]) == 0
@@ -179,16 +179,15 @@ SPEAKERS = {
     "sorted": lambda number: f"s{number // 3}",
     "mixed": lambda number: f"s{number % 4}",  # no speaker's utterances are neighbours
     "backwards": lambda number: f"s{9 - number // 3}",
+    "each its own": lambda number: f"spk{number // 3}-utt{number:03d}",  # what Kaldi has where speakers are not known
 }
 
 
-@pytest.mark.parametrize("order", [*SPEAKERS, "no utt2spk"])
+@pytest.mark.parametrize("order", SPEAKERS)
 def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path, order: str) -> None:
     keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
-    utt2spk = [f"{key} {SPEAKERS.get(order, lambda _, key=key: key)(i)}\n" for i, key in enumerate(keys)]
+    utt2spk = [f"{key} {SPEAKERS[order](i)}\n" for i, key in enumerate(keys)]
     (data / "utt2spk").write_text("".join(utt2spk))
-    if order not in SPEAKERS:
-        (data / "utt2spk").unlink()
     assert dump(data, "--cmvn=speaker,global", "--shard-utterances=5") == 0
     speakers = tmp_path / "spk2utt"
     lines: dict[str, list[str]] = {}
@@ -210,6 +209,45 @@ def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Pat
     np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
     assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
     assert not list(data.glob("**/*unfinished*"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (None, "utt2spk is missing, and --cmvn=speaker needs it"),
+        (slice(1, None), r"utt2spk lacks 1 of the utterances in \S*wav.scp, the first one spk0-utt000,"),
+        (slice(0, 9), r"utt2spk lacks 3 of the utterances in \S*wav.scp, the first one spk3-utt009,"),
+        ("two words", "utt2spk: spk0-utt000 should have one speaker, not 'two words'"),
+    ],
+)
+def test_statistics_by_speaker_need_everyones_speaker(
+    data: Path, lines: slice | str | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """steps/compute_cmvn_stats.sh ends where there is no spk2utt, utils/validate_data_dir.sh where the lists differ."""
+    utt2spk = data / "utt2spk"
+    whole = utt2spk.read_text().splitlines(keepends=True)
+    if lines is None:
+        utt2spk.unlink()
+    elif isinstance(lines, slice):
+        utt2spk.write_text("".join(whole[lines]))
+    else:
+        utt2spk.write_text(f"{whole[0].split()[0]} {lines}\n" + "".join(whole[1:]))
+    assert dump(data, "--cmvn=speaker") == 255
+    said = capsys.readouterr().err
+    assert re.search(message, said) and len(said.splitlines()) == 1
+    assert not (data / "log").exists() and not (data / "cmvn.scp").exists()
+    if not isinstance(lines, str):
+        assert dump(data, "--cmvn=global") == 0
+
+
+def test_utterances_without_a_speaker_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (data / "utt2spk").read_text().splitlines(keepends=True)
+    (data / "utt2spk").write_text("".join(lines[:9]))
+    assert dump(data) == 0
+    assert "12 of 12 utterances have" in capsys.readouterr().err
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert dump(data) == 1
+    assert "11 of 12 utterances have" in capsys.readouterr().err
 
 
 def test_statistics_that_cannot_be_written_leave_the_old_ones(
@@ -318,6 +356,60 @@ def test_parts_of_a_plan_are_done_apart(data: Path, tmp_path: Path, capsys: pyte
     assert dump(data, "--shard=2/3", feature="mfcc") == 0
     assert archive_bytes(data) == whole
     assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_how_to_start_over_is_said_as_it_was_begun(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*arguments: str) -> str:
+        assert dump(data, *arguments) == 255
+        return capsys.readouterr().err.strip().rpartition(": ")[2]
+
+    assert dump(data, "--shard=1/2") == 0
+    assert refused("--shard=2/2", "--seed=3") == "set it back, or delete it and start again"
+    both = "set it back, or delete it and start again without --resume"
+    assert refused("--shard=2/2", "--seed=3", "--resume") == both
+    assert refused("--seed=3", "--resume") == "set it back, or start again without --resume"
+    assert refused("--shard=2/2", "--cmvn=speaker") == "delete it and start again"
+    (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
+    assert dump(data, "--shard=2/2", "--seed=3") == 0
+
+
+def test_options_stand_anywhere(data: Path, tmp_path: Path) -> None:
+    log, archives = tmp_path / "log", tmp_path / "archives"
+    conf = data.parent.parent / "conf" / "fbank.conf"
+    arguments = ["dump", "--compress", "false", "fbank", "--conf", str(conf), str(data), "--nj", "1", str(log)]
+    assert command.main([*arguments, "--no-write-utt2dur", str(archives), "--seed=1"]) == 0
+    assert (log / "dump_fbank_train.plan.jsonl").is_file()
+    assert (archives / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
+    assert not (data / "utt2dur").exists()
+
+
+@pytest.mark.parametrize("value", ["1_0", "ten", "1.5", ""])
+def test_numbers_are_read_as_kaldis_programs_read_them(
+    data: Path, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        dump(data, f"--readers={value}")
+    assert ended.value.code == 2
+    assert f"--readers: expected an integer of 32 bits, not {value!r}" in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from kaldi_compat.dump.start import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_is_quiet() -> None:
+    run = subprocess.run([sys.executable, "-c", INTERRUPTED, "dump"], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (130, "")
 
 
 def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
@@ -442,10 +534,17 @@ def test_speed_perturbation_does_not_write_over_features(data: Path, tmp_path: P
     assert [path.name for path in target.iterdir()] == ["feats.scp"]
 
 
-def test_a_conf_that_asks_for_another_format_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (data.parent.parent / "conf" / "fbank.conf").write_text("--output-format=htk\n")
+@pytest.mark.parametrize("line", ["--output-format=htk", "--write-utt2dur=ark,t:durations", "--device=cuda"])
+def test_what_a_dump_would_not_heed_in_a_conf_is_refused(
+    data: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = data.parent.parent / "conf" / "fbank.conf"
+    conf.write_text(f"{line}\n")
     assert dump(data) == 255
-    assert "htk" in capsys.readouterr().err
+    assert f"{conf}: {line} has no place" in capsys.readouterr().err
+    assert not (data / "log").exists()
+    conf.write_text("--output-format=kaldi\n--dither=0\n")
+    assert dump(data) == 0
 
 
 @pytest.mark.parametrize("nj", [1, 2])

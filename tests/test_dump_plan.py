@@ -109,8 +109,8 @@ def test_inputs_may_not_change(tmp_path: Path, name: str) -> None:
     [
         ("", "is empty"),
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a is there a second time"),
-        ("a x.wav\nb\n", "line 2"),
-        ("a x.wav\n\n", "line 2"),
+        ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
+        ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
     ],
 )
 def test_lists_that_cannot_be_meant(tmp_path: Path, text: str, message: str) -> None:
@@ -139,8 +139,10 @@ def test_layout_is_that_of_kaldis_scripts() -> None:
 def test_speeds_need_a_directory() -> None:
     with pytest.raises(OptionError, match="go together"):
         DumpOptions(speeds="0.9")
-    with pytest.raises(OptionError, match="positive"):
-        DumpOptions(speeds="0.9,-1", speed_dir="x")
+    for wrong in ("0.9,-1", "0.9,1_0", "inf", "0", "nan"):
+        with pytest.raises(OptionError, match="positive"):
+            DumpOptions(speeds=wrong, speed_dir="x")
+    assert DumpOptions(speeds="0.9, 1.0", speed_dir="x").speed_factors == ("0.9", "1.0")
 
 
 def test_every_option_is_in_the_plan_or_harmless() -> None:
@@ -161,6 +163,7 @@ def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
     assert frame_shift("--frame-shift=10 # ms\n") == "0.010"
     assert frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
     assert frame_shift("# --frame-shift=8\n") == "0.01"
+    assert frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -279,3 +279,30 @@ def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
     assert made == PERTURBED_BY_KALDI
     with pytest.raises(DumpError, match="another directory"):
         make_speed_directory(source, source, ["0.9"])
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "says"),
+    [
+        ("segments", "utt9 rec1 0.5 1_0", "'1_0' is no time in seconds"),
+        ("segments", "utt9 rec1 0.5", "expected 4 words or more in a line, not 'utt9 rec1 0.5'"),
+        ("utt2dur", "utt9 long", "'long' is no time in seconds"),
+        ("wav.scp", "rec9", "expected 2 words or more in a line, not 'rec9'"),
+        ("utt2spk", "utt9", "expected 2 words or more in a line, not 'utt9'"),
+    ],
+)
+def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, line: str, says: str) -> None:
+    source = tmp_path / "train"
+    source.mkdir()
+    for each, text in SOURCE.items():
+        (source / each).write_text(text)
+    with open(source / name, "a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(DumpError) as caught:
+        make_speed_directory(source, tmp_path / "train_sp", ["0.9"])
+    assert str(caught.value) == f"{source / name}: {says}"
+
+
+@pytest.mark.parametrize("speed", ["50c", "0", "1_0"])
+def test_speeds_that_only_sox_knows_are_left_to_it(speed: str) -> None:
+    assert split_speed(f"sox -t wav a.wav -t wav - speed {speed} |")[1] is None

@@ -86,6 +86,12 @@ def test_copy_feats_reads_sphinx_and_writes_it_little_endian() -> None:
     assert Path("out/k.mfc").read_bytes() == struct.pack("<i", matrix.size) + matrix.astype("<f4").tobytes()
 
 
+@pytest.mark.parametrize("main", [copy_feats_to_htk.main, copy_feats_to_sphinx.main])
+def test_a_directory_that_cannot_be_made_is_named(main: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--output-dir=none/out", save("a.ark", matrices(4))]) == 255
+    assert "the directory 'none/out' cannot be made: No such file or directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", ["--compress", "--write-num-frames=ark:n", "--sphinx-in"])
 def test_copy_feats_refuses_table_options_for_files(option: str) -> None:
     kaldiio.save_mat("a.mat", matrices(4)["u0"])

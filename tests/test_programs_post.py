@@ -304,7 +304,10 @@ def test_extend_transform_dim(capsys: Stderr) -> None:
     assert extend_transform_dim.main(["--new-dimension=3", table, "ark:out.ark"]) == 0
     assert load("out.ark")["a"].tolist() == np.eye(3).tolist()
     assert extend_transform_dim.main([source, "out.mat"]) == 255
-    assert "the new dimension -1 is less than the old one" in capsys.readouterr().err
+    assert "--new-dimension must be given" in capsys.readouterr().err
+    two = mat("two.mat", np.eye(2))
+    assert extend_transform_dim.main(["--new-dimension=1", two, "out.mat"]) == 255
+    assert "the new dimension 1 is less than the old one" in capsys.readouterr().err
 
 
 def test_get_full_lda_mat(capsys: Stderr) -> None:
@@ -418,6 +421,9 @@ def test_wav_reverberate_refuses(capsys: Stderr) -> None:
         ([noise], "--additive-signals has 1 entries, --snrs 0 and --start-times 0"),
         ([noise, "--snrs=1,2", "--start-times=0"], "--snrs 2"),
         ([noise, "--snrs=loud", "--start-times=0"], "--snrs: expected numbers with commas between"),
+        ([noise, "--snrs=1_0", "--start-times=0"], "--snrs: expected numbers with commas between, but found '1_0'"),
+        ([noise, "--snrs=1", "--start-times=nan"], "starts at nan s"),
+        (["--duration=0.00001"], "duration=1e-05 s is 0.16 samples"),
         (
             ["--additive-signals=slow.wav", "--snrs=1", "--start-times=0"],
             "slow.wav has 8000 Hz, but the input 16000 Hz",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ROOT
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError
 from kaldi_compat.kaldi_fft import packed_irfft, packed_rfft
 from kaldi_compat.options import ReverberationOptions
 from kaldi_compat.reverberate import AdditiveSignal, convolve, early_part, reverberate
@@ -118,8 +118,9 @@ def test_the_ratio_of_speech_to_noise(start: float, snr: float) -> None:
 
 def test_a_noise_after_the_end_is_not_heard() -> None:
     speech = RANDOM.normal(0, 1000, 800).astype(np.float32)
-    late = AdditiveSignal(np.ones(100, np.float32), 0.0, 1.0)
-    np.testing.assert_array_equal(reverberate(speech, RATE, None, [late], AS_IT_IS), speech)
+    for start in (1.0, 1e30, 1e300, np.inf):
+        late = AdditiveSignal(np.ones(100, np.float32), 0.0, start)
+        np.testing.assert_array_equal(reverberate(speech, RATE, None, [late], AS_IT_IS), speech)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,10 @@ def test_a_noise_after_the_end_is_not_heard() -> None:
     [
         (ReverberationOptions(), 4000),
         (ReverberationOptions(shift_output=False), 4000 + len(ROOM) - 1),
+        (ReverberationOptions(duration=-1.0), 4000),
+        (ReverberationOptions(duration=-1.0, shift_output=False), 4000 + len(ROOM) - 1),
         (ReverberationOptions(duration=0.1), 1600),
+        (ReverberationOptions(duration=1.5 / RATE), 1),
         (ReverberationOptions(duration=1.0), 16000),
     ],
 )
@@ -170,12 +174,17 @@ def test_what_cannot_be_done() -> None:
         reverberate(speech[:0], RATE)
     with pytest.raises(AudioError, match="no samples"):
         reverberate(speech, RATE, ROOM[:0])
-    with pytest.raises(AudioError, match="before the signal"):
-        reverberate(speech, RATE, None, [AdditiveSignal(speech, 0.0, -1.0)])
+    for start in (-1.0, -np.inf, np.nan):
+        with pytest.raises(AudioError, match="before the signal"):
+            reverberate(speech, RATE, None, [AdditiveSignal(speech, 0.0, start)])
+    for snr in (-1e5, -np.inf, np.nan):
+        with pytest.raises(AudioError, match="ratio of"):
+            reverberate(speech, RATE, None, [AdditiveSignal(speech, snr)])
     with pytest.raises(AudioError, match="noise has the shape"):
         reverberate(speech, RATE, None, [AdditiveSignal(speech[:0], 0.0)])
-    with pytest.raises(OptionError, match="duration"):
-        ReverberationOptions(duration=-1.0)
+    for duration in (0.5 / RATE, 1e30, np.inf):
+        with pytest.raises(AudioError, match=r"duration=.* samples: expected 1 to"):
+            reverberate(speech, RATE, options=ReverberationOptions(duration=duration))
 
 
 def test_gradients() -> None:

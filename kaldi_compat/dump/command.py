@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from kaldi_compat import __version__
+from kaldi_compat.config import parse_integer, parse_real
 from kaldi_compat.dump.compute import check_warps, program_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import told
@@ -22,13 +23,14 @@ from kaldi_compat.dump.finish import Outcome, finish, start_over
 from kaldi_compat.dump.job import FEATURES, DumpOptions, Job, Layout
 from kaldi_compat.dump.local import complete, run_local
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
-from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, make_plan, read_plan, write_plan
+from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, check_speakers, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speed import make_speed_directory
+from kaldi_compat.dump.start import INTERRUPTED_STATUS
 from kaldi_compat.options import meaning
 from kaldi_compat.programs.program import end_of_process, open_closed_streams
 
-FAILED_STATUS, ERROR_STATUS, INTERRUPTED_STATUS = 1, 255, 130
+FAILED_STATUS, ERROR_STATUS = 1, 255
 EPILOG = """\
 examples:
   kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
@@ -58,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    parser = make_parser()
-    arguments = vars(parser.parse_args(without_values(argv)))
-    arguments.pop("command")
+    make_parser().parse_args(argv[:1])
+    # Options may stand before, after and between the arguments.
+    arguments = vars(make_dump_parser().parse_intermixed_args(without_values(argv[1:])))
     feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
     take_signals()
     try:
@@ -99,31 +101,52 @@ def _say(message: str, status: int) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line, derived from :class:`DumpOptions`."""
+    """What comes before the command's own arguments."""
     parser = argparse.ArgumentParser(prog="kaldi-compat", description="Kaldi's features for whole data directories.")
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    dump_parser = commands.add_parser(
-        "dump",
-        help="compute the features of a data directory",
+    parser.add_argument("command", choices=["dump"], help="compute the features of a data directory: see dump --help")
+    return parser
+
+
+def make_dump_parser() -> argparse.ArgumentParser:
+    """The command line of a dump, derived from :class:`DumpOptions`."""
+    parser = argparse.ArgumentParser(
+        prog="kaldi-compat dump",
         description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]",
     )
-    dump_parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
-    dump_parser.add_argument("data", help="data directory with wav.scp, and segments if need be")
-    dump_parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
-    dump_parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
+    parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
+    parser.add_argument("data", help="data directory with wav.scp, and segments if need be")
+    parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
+    parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
     for field in fields(DumpOptions):
         flag = "--" + field.name.replace("_", "-")
         default: Any = field.default
         shown = meaning(field) if default == "" else f"{meaning(field)} (default: {default})"
         if isinstance(default, bool):
-            dump_parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
         else:
-            dump_parser.add_argument(flag, type=type(default), default=default, help=shown, metavar="VALUE")
+            parser.add_argument(flag, type=KINDS[type(default)], default=default, help=shown, metavar="VALUE")
     return parser
+
+
+def integer(text: str) -> int:
+    """An option's value, read by the rules that hold for Kaldi's programs."""
+    if (value := parse_integer(text)) is None:
+        raise argparse.ArgumentTypeError(f"expected an integer of 32 bits, not {text!r}")
+    return value
+
+
+def number(text: str) -> float:
+    """As :func:`integer`."""
+    if (value := parse_real(text)) is None:
+        raise argparse.ArgumentTypeError(f"expected a number, not {text!r}")
+    return value
+
+
+KINDS: dict[type, Callable[[str], int | float | str]] = {int: integer, float: number, str: str}
 
 
 def without_values(arguments: Sequence[str]) -> list[str]:
@@ -162,6 +185,7 @@ def dump(job: Job) -> int:
     if job.options.engine == "local":
         devices_of(job.options.device)
     job = with_speeds(job)
+    check_speakers(job)
     number, parts = job.options.part
     with planned(job) as plan:
         mine = plan.part(number, parts)

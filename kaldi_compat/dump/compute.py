@@ -12,7 +12,7 @@ from typing import Any
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
-from kaldi_compat.config import load_options
+from kaldi_compat.config import load_options, normalise
 from kaldi_compat.dump.job import PITCH, PROCESS_CONF, Job
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.plan import Plan
@@ -24,6 +24,12 @@ from kaldi_compat.programs.loop import Skip
 from kaldi_compat.programs.objects import Matrix, duration_of
 
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
+# Options of the programs that a dump would not heed.
+NOT_IN_CONF = {
+    "output_format": "which writes Kaldi's format only",
+    "write_utt2dur": "which writes utt2dur to the data directory itself",
+    "device": "which has its own --device",
+}
 
 
 @dataclass(frozen=True)
@@ -105,13 +111,16 @@ def program_options(job: Job) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if job.spectral:
         program = import_module(f"kaldi_compat.programs.compute_{job.spectral}_feats")
-        found[job.spectral] = load_options(program.Options, confs[f"{job.spectral}.conf"])
-        holds = found[job.spectral].output_format == "kaldi"
-        require(holds, "the bulk dump writes Kaldi's format only: not --output-format=htk")
+        conf = confs[f"{job.spectral}.conf"]
+        found[job.spectral] = load_options(program.Options, conf)
+        for name, instead in NOT_IN_CONF.items():
+            value, default = getattr(found[job.spectral], name), getattr(program.Options, name)
+            flag = f"--{normalise(name)}={value}"
+            require(value == default, f"{conf}: {flag} has no place in the configuration of a dump, {instead}")
     if job.with_pitch:
         found[PITCH] = load_options(PitchOptions, confs["pitch.conf"])
-        conf = confs.get(PROCESS_CONF)
-        found["pitch_postprocess"] = load_options(ProcessPitchOptions, conf) if conf else ProcessPitchOptions()
+        process = confs.get(PROCESS_CONF)
+        found["pitch_postprocess"] = load_options(ProcessPitchOptions, process) if process else ProcessPitchOptions()
     return found
 
 

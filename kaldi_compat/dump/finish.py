@@ -16,11 +16,11 @@ import numpy as np
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, whole_file, whole_table, write_whole
-from kaldi_compat.dump.job import PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.job import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
 
-FRAME_SHIFT = re.compile(r"^--frame-shift=(\S+)", re.M)
+FRAME_SHIFT = re.compile(r"^--frame-shift=([^\s#]+)", re.M)
 DEFAULT_FRAME_SHIFT = "0.01"
 
 
@@ -133,11 +133,12 @@ def outcome_of(job: Job, plan: Plan) -> Outcome:
 
 
 def _wanted(job: Job, plan: Plan) -> int:
-    path = job.layout.in_data("utt2spk")
+    path = job.layout.in_data(UTT2SPK)
     if not path.is_file():
         return plan.count
+    # Kaldi's scripts count utt2spk, after utils/validate_data_dir.sh saw to it that it lists the same utterances.
     with open(path, "rb") as file:
-        return sum(1 for line in file)
+        return max(plan.count, sum(1 for line in file))
 
 
 def frame_shift(conf: str) -> str:
@@ -185,10 +186,11 @@ def write_cmvn(job: Job, plan: Plan) -> None:
     numbers = [shard.number for shard in plan.shards]
     for path in map(layout.stats, numbers):
         if not path.is_file():
-            raise DumpError(f"{path} is missing: the archive was made without --cmvn; start again without --resume")
+            over = how_to_start_over(job.options)
+            raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")
     runs = partial(read_stats, layout, numbers)
     matrix = codec("double-matrix")
-    if "speaker" in job.options.cmvn_levels:
+    if BY_SPEAKER in job.options.cmvn_levels:
         archive = layout.archives / f"cmvn_{layout.name}.ark"
         script = archive.with_suffix(".scp")
         with whole_file(script) as lines, whole_file(archive) as file:
@@ -197,7 +199,7 @@ def write_cmvn(job: Job, plan: Plan) -> None:
                 lines.write(_in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
                 matrix.write(file, stats, binary=True)
         _concatenate([script], layout.in_data("cmvn.scp"))
-    if "global" in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
+    if OVERALL in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
         with whole_file(layout.in_data("cmvn.ark")) as file:
             matrix.write(file, total, binary=True)
 

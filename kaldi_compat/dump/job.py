@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kaldi_compat.config import parse_real
 from kaldi_compat.options import option, require
 
 SPECTRAL = ("fbank", "mfcc", "plp", "spectrogram")
@@ -14,7 +15,8 @@ PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))
 ENGINES = ("local", "ray")
 PROCESS_CONF = "pitch_postprocess.conf"
-CMVN_LEVELS = ("speaker", "global")
+BY_SPEAKER, OVERALL = "speaker", "global"
+CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 
@@ -99,11 +101,16 @@ class DumpOptions:
         return tuple(filter(None, self.cmvn.split(",")))
 
     @property
+    def wants_stats(self) -> bool:
+        """Whether statistics are kept of each archive: by speaker, whatever is made of them."""
+        return bool(self.cmvn_levels or self.report)
+
+    @property
     def speed_factors(self) -> tuple[str, ...]:
         """The speed factors as they were written, since they become part of names."""
-        factors = tuple(filter(None, self.speeds.split(",")))
+        factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
         for factor in factors:
-            require(_is_positive(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
+            require(is_speed(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
         return factors
 
     @property
@@ -117,11 +124,10 @@ class DumpOptions:
         return int(number), int(count)
 
 
-def _is_positive(text: str) -> bool:
-    try:
-        return 0.0 < float(text) < float("inf")
-    except ValueError:
-        return False
+def is_speed(text: str) -> bool:
+    """Whether a text is a factor that speech can be sped up by."""
+    factor = parse_real(text)
+    return factor is not None and 0.0 < factor < float("inf")
 
 
 @dataclass(frozen=True)

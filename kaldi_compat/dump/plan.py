@@ -17,17 +17,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from io_ark.script import Script
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.job import BY_SPEAKER, DumpOptions, Job
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-SCRIPT, SEGMENTS = "wav.scp", "segments"
+SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
 # What the computed numbers depend on besides the audio: files of the data directory, if they are there.
-INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", "utt2spk")
+INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options that decide the bytes of the archives. The others may differ when a plan is gone on with.
 DECISIVE = ("compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
 
@@ -110,10 +111,38 @@ def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files are there."""
     needed = [job.layout.in_data(SCRIPT), *job.confs().values()]
     if job.layout.in_data("spk2warp").exists():
-        needed.append(job.layout.in_data("utt2spk"))
+        needed.append(job.layout.in_data(UTT2SPK))
     for path in needed:
         if not path.is_file():
             raise DumpError(f"{path} is missing: it is needed for {job.feature} features of {job.layout.data}")
+
+
+def check_speakers(job: Job) -> None:
+    """Raise :class:`DumpError` unless ``utt2spk`` serves the statistics that are asked for.
+
+    Those by speaker need everyone's: Kaldi's steps go by ``spk2utt`` there, and fail without it.
+    """
+    path, listing = job.layout.in_data(UTT2SPK), job.layout.in_data(listing_of(job))
+    by_speaker = BY_SPEAKER in job.options.cmvn_levels
+    if by_speaker and not path.is_file():
+        raise DumpError(
+            f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to take each utterance for its own speaker: "
+            f"awk '{{print $1, $1}}' {listing} > {path}"
+        )
+    if not (job.options.wants_stats and path.is_file()):
+        return
+    speakers, missing = Script.open(str(path)), []
+    for key in Script.open(str(listing)):
+        speaker = speakers.get(key)
+        if speaker is None:
+            missing.append(key)
+        elif len(speaker.split()) > 1:
+            raise DumpError(f"{path}: {key} should have one speaker, not {speaker!r}")
+    if by_speaker and missing:
+        raise DumpError(
+            f"{path} lacks {len(missing)} of the utterances in {listing}, the first one {missing[0]}, and "
+            f"--cmvn={BY_SPEAKER} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"
+        )
 
 
 def settings_of(job: Job) -> dict[str, Any]:
@@ -179,8 +208,14 @@ def check_plan(plan: Plan, job: Job, path: Path) -> None:
     if changed:
         raise PlanError(
             f"{', '.join(changed)} changed since the plan {path} was made, so what is there would not fit what is "
-            "missing: set it back, or start again without --resume"
+            f"missing: set it back, or {how_to_start_over(job.options)}"
         )
+
+
+def how_to_start_over(options: DumpOptions) -> str:
+    """What to do about a plan that a dump follows and should not: parts of a plan do without being asked."""
+    delete, resume = "delete it and " if options.shard else "", " without --resume" if options.resume else ""
+    return f"{delete}start again{resume}"
 
 
 def lines_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
@@ -204,7 +239,8 @@ def _line_offsets(path: Path) -> Sequence[int]:
             offsets.append(offsets[-1] + len(line))
             key, *rest = line.split(None, 1)[:2] or [b""]
             if not rest:
-                raise DumpError(f"{path}, line {len(offsets) - 1}: expected a key and more, not {line.strip()!r}")
+                found = repr(key.decode(errors="replace")) if key else "a blank line"
+                raise DumpError(f"{path}, line {len(offsets) - 1}: expected a key and more, not {found}")
             ordered &= previous < key
             previous = key
     if not ordered:  # sorted files, as Kaldi wants them, need no set of all keys

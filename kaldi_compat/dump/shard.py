@@ -18,7 +18,7 @@ from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED
 from kaldi_compat.dump.job import Job
 from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
-from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, Plan, Shard
+from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
 from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
 from kaldi_compat.programs.pipeline import WriteBehind
@@ -45,10 +45,10 @@ class ShardRunner:
         self.owns_process = owns_process
         self.plan = plan
         self.compute = Computer(job, plan, device)
-        self.wants_stats = bool(job.options.cmvn_levels or job.options.report)
+        self.wants_stats = job.options.wants_stats
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
         # By speaker whatever the level: a plan may be gone on with by a dump that asks for another one.
-        self.speakers = opened(job, "utt2spk") if self.wants_stats else None
+        self.speakers = opened(job, UTT2SPK) if self.wants_stats else None
         self.recordings = opened(job, SCRIPT) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:

@@ -15,8 +15,10 @@ import numpy as np
 
 import io_ark
 from io_ark.words import words
+from kaldi_compat.config import parse_real
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, write_whole
+from kaldi_compat.dump.job import is_speed
 
 _FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
 _FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
@@ -25,6 +27,8 @@ _OFFSET = re.compile(r".*:[0-9]+")
 UNCHANGED = ("1", "1.0")
 # Below this, Kaldi's script drops a segment.
 SHORTEST_SEGMENT = 0.01
+# Words that a line of a file has at least, where those are not two.
+WORDS = {"text": 1, "segments": 4}
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
@@ -35,13 +39,12 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
     ('flac -dcs a.flac |', '1.1')
     """
-    if found := _FROM_COMMAND.fullmatch(rxfilename):
-        command, factor = found.groups()
-        copied = _WAV_COPY.fullmatch(command)
-        return (copied[1] if copied else command), factor
-    if found := _FROM_FILE.fullmatch(rxfilename):
-        return found[1], found[2]
-    return rxfilename, None
+    found = _FROM_COMMAND.fullmatch(rxfilename) or _FROM_FILE.fullmatch(rxfilename)
+    # What else sox knows by which to change the speed, such as cents (50c), is left to it.
+    if not found or not is_speed(found[2]):
+        return rxfilename, None
+    copied = _WAV_COPY.fullmatch(found[1])
+    return (copied or found)[1], found[2]
 
 
 def with_speed(rxfilename: str, factor: str) -> str:
@@ -124,9 +127,11 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
     if prefix:
         files["text"] = [" ".join(words(line)) for line in files["text"]]
         files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
-        files["segments"] = [line for line in (_slower(line, float(factor)) for line in files["segments"]) if line]
+        slower = (_slower(line, float(factor), source / "segments") for line in files["segments"])
+        files["segments"] = [line for line in slower if line]
     for name in ("utt2dur", "reco2dur"):
-        files[name] = [_changed(line, lambda text: f"{float(text) / float(factor):g}") for line in renamed(name, 0)]
+        durations = [(_key(line), _seconds(words(line, 1)[1], source / name)) for line in renamed(name, 0)]
+        files[name] = [f"{key} {seconds / float(factor):g}" for key, seconds in durations]
     return {name: lines for name, lines in _consistent(files).items() if lines}
 
 
@@ -154,7 +159,12 @@ def _lines(path: Path) -> list[str]:
     if not path.is_file():
         return []
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return [line for line in text.split("\n") if words(line)]
+    lines = [line for line in text.split("\n") if words(line)]
+    least = WORDS.get(path.name, 2)
+    for line in lines:
+        if len(words(line)) < least:
+            raise DumpError(f"{path}: expected {least} words or more in a line, not {line!r}")
+    return lines
 
 
 def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
@@ -169,8 +179,15 @@ def _changed(line: str, change: Callable[[str], str]) -> str:
     return f"{key} {change(rest)}"
 
 
-def _slower(line: str, factor: float) -> str:
+def _seconds(text: str, path: Path) -> float:
+    seconds = parse_real(text)
+    if seconds is None:
+        raise DumpError(f"{path}: {text!r} is no time in seconds")
+    return seconds
+
+
+def _slower(line: str, factor: float, path: Path) -> str:
     """A line of segments at another speed; empty where Kaldi's script drops it."""
     name, recording, *times = words(line)
-    start, end = (float(time) / factor for time in times[:2])
+    start, end = (_seconds(time, path) / factor for time in times[:2])
     return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.options import option
+from kaldi_compat.options import option, require
 from kaldi_compat.programs.log import logger
 from kaldi_compat.programs.loop import convert
 from kaldi_compat.programs.program import program
@@ -25,6 +25,9 @@ class Options:
 
     binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
     new_dimension: int = option(-1, "dimension to extend to; must be given")
+
+    def __post_init__(self) -> None:
+        require(self.new_dimension >= 0, "--new-dimension must be given: the dimension to extend to")
 
 
 @program("extend-transform-dim", USAGE, Options)

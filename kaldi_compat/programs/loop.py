@@ -107,6 +107,9 @@ class FileSink:
         directory: of the files.
         extension: of the files.
         codec_options: of that kind.
+
+    Raises:
+        OptionError: the directory cannot be made.
     """
 
     def __init__(self, kind: str, directory: str, extension: str, **codec_options: Any) -> None:
@@ -115,7 +118,10 @@ class FileSink:
         self.extension = extension
         self.codec_options = codec_options
         if not os.path.exists(directory):
-            os.mkdir(directory)
+            try:
+                os.mkdir(directory)
+            except OSError as error:
+                raise OptionError(f"the directory {directory!r} cannot be made: {error.strerror}") from error
 
     def __setitem__(self, key: str, value: Any, /) -> None:
         path = os.path.join(self.directory, f"{key}.{self.extension}")

@@ -8,6 +8,7 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs.wave import Wave, pcm16
+from kaldi_compat.config import parse_real
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.options import ReverberationOptions, option, require
 from kaldi_compat.programs.log import logger, vlog
@@ -116,10 +117,9 @@ def numbers(text: str, name: str) -> list[float]:
     Raises:
         OptionError: something else is there.
     """
-    try:
-        return [float(each) for each in text.split(",") if each]
-    except ValueError as error:
-        raise OptionError(f"{name}: expected numbers with commas between, but found {text!r}") from error
+    found = [parse_real(each) for each in text.split(",") if each]
+    require(None not in found, f"{name}: expected numbers with commas between, but found {text!r}")
+    return [each for each in found if each is not None]
 
 
 def channel_of(wave: Wave, channel: int, name: str) -> Vector:
