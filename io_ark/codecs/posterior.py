@@ -5,15 +5,21 @@ Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.integers import read_text_line
-from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
+from io_ark.codecs.integers import fit_into, plain_integers, read_text_line
+from io_ark.codecs.lists import lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
+from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.text_numbers import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.source import Source
@@ -21,45 +27,87 @@ from io_ark.source import Source
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
+_WORD = re.compile(rb"\S+")
+
 
 class PosteriorCodec(Codec[Posterior]):
     """A list of frames, each a list of (integer, weight)."""
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         if not binary:
-            return self._read_text(source)
-        frames = read_size(source, True, "the number of frames of a posterior")
-        return [
-            read_pairs(source, read_size(source, True, "the number of entries of a frame"), "a posterior")
-            for _ in range(frames)
-        ]
-
-    def _read_text(self, source: Source) -> Posterior:
-        line, at = read_text_line(source, "a posterior")
+            line, at = read_text_line(source, "a posterior")
+            frames = _plain_frames(line)
+            return _each_frame(line, source, at) if frames is None else frames
+        count = read_size(source, True, "the number of frames of a posterior")
         frames = []
-        place = 0
-        while line[place:].strip():
-            begin = line.find(b"[", place)
-            end = line.find(b"]", begin)
-            if begin < 0 or line[place:begin].strip():
-                word = line[place:].split()[0]
-                hint = ": are these alignments instead of posteriors?" if word.isdigit() else ""
-                source.fail(f"a frame of a posterior should start with '[', not {shown(word)}{hint}", at + place)
-            if end < 0:
-                source.fail("a frame of a posterior has no ']' on its line", at + begin)
-            frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
-            place = end + 1
+        while len(frames) < count:
+            numbers, ends = read_lists(source, count - len(frames), 2)
+            if ends:
+                numbers = without_counts(numbers, ends)
+                indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
+                frames += _cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
+            else:
+                entries = read_size(source, True, "the number of entries of a frame")
+                frames.append(read_pairs(source, entries, "a posterior"))
         return frames
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        frames = [[(as_int32(index), float(weight)) for index, weight in frame] for frame in value]
-        if not binary:
-            sink.write(("".join([f"[ {format_pairs(frame)}] " for frame in frames]) + "\n").encode("ascii"))
-            return
-        sink.write(int32_bytes(len(frames)))
-        for frame in frames:
-            sink.write(int32_bytes(len(frame)))
-            write_pairs(sink, frame)
+        frames = list(map(list, value))
+        lengths = list(map(len, frames))
+        index, weight = list(zip(*chain.from_iterable(frames), strict=True)) or ((), ())
+        try:
+            indices = np.array(array("i", index), np.int32)
+        except (OverflowError, TypeError):
+            indices = np.array(list(map(as_int32, index)), np.int32)  # which says what is wrong
+        with np.errstate(over="ignore"):
+            weights = np.array(list(map(float, weight)), np.float64).astype(np.float32)
+        if binary:
+            numbers = np.stack([indices, weights.view(np.int32)], axis=1)
+            write_lists(sink, lengths, 2, numbers.reshape(-1))
+        else:
+            layout = b"".join([b"[ " + b"%b %b " * length + b"] " for length in lengths])
+            words = zip(format_integers(indices).split(), format_values(weights).split(), strict=True)
+            sink.write(layout % tuple(chain.from_iterable(words)) + b"\n")
+
+
+def _cut(pairs: list[Pair], lengths: Iterable[int]) -> Posterior:
+    """One list as many."""
+    return [pairs[begin:end] for begin, end in pairwise(accumulate(lengths, initial=0))]
+
+
+def _plain_frames(line: bytes) -> Posterior | None:
+    """A posterior in text that is laid out as Kaldi does; None if anything is wrong or unusual."""
+    count = line.count(b"[")
+    if not line.startswith(b"[ ") or line.count(b"] [ ") != count - 1:
+        return None
+    text = line.replace(b"[ ", b"")
+    lengths = lengths_in_text(text, b"]")
+    if lengths is None or len(lengths) != count or any(length % 2 for length in lengths):
+        return None
+    words = text.replace(b"]", b" ").split()
+    indices = plain_integers(b" ".join(words[0::2]))
+    weights = parse_words(words[1::2], single=True)
+    if indices is None or weights is None or not fit_into(indices, np.int32):
+        return None
+    pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
+    return _cut(pairs, [length // 2 for length in lengths])
+
+
+def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
+    """A posterior in text, frame by frame; ``at`` is the offset of the line."""
+    frames = []
+    place = 0
+    while word := _WORD.search(line, place):
+        begin = word.start()
+        if not word[0].startswith(b"["):
+            hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
+            source.fail(f"a frame of a posterior should start with '[', not {shown(word[0])}{hint}", at + place)
+        end = line.find(b"]", begin)
+        if end < 0:
+            source.fail("a frame of a posterior has no ']' on its line", at + begin)
+        frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
+        place = end + 1
+    return frames
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
