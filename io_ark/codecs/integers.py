@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
-from io_ark.codecs.lists import lengths_in_text, read_lists, write_lists
+from io_ark.codecs.lists import cut, lay_out, lengths_in_text, read_lists, write_lists
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_numbers import nearest_float32, parse_words
 from io_ark.errors import FormatError
@@ -24,6 +24,7 @@ from io_ark.source import Source
 
 Array = npt.NDArray[Any]
 
+_INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 # A minus before what is no number, or one too long; or in the middle of a word.
 _NOT_A_SIGN = re.compile(rb"-(?![0-9]{1,18}(?![0-9]))|[0-9]-")
@@ -106,10 +107,12 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     Raises:
         FormatError: it holds something else, or integers that do not fit.
     """
+    if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
+        return value
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
-    if array.dtype != dtype and not fit_into(array, dtype):
+    if not fit_into(array, dtype):
         raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
 
@@ -164,32 +167,30 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         vectors: list[Array] = []
         while len(vectors) < count:
             numbers, ends = read_lists(source, count - len(vectors), 1)
-            vectors += [numbers[at + 1 : end] for at, end in pairwise((0, *ends))]
-            if not ends:
+            vectors += [numbers[at + 1 : end] for at, end in pairwise((0, *ends.tolist()))]
+            if not len(ends):
                 vectors.append(self._vector.read_body(source, True))
         return vectors
 
     def _read_text(self, source: Source) -> list[Array]:
         text, at = read_text_line(source, "a list of lists of integers")
-        lengths = lengths_in_text(text, b";")
+        lengths = lengths_in_text(text, b"", b"; ")
         values = None if lengths is None else plain_integers(text.replace(b";", b" "))
         if lengths is not None and values is not None and fit_into(values, np.int32):
-            numbers = values.astype(np.int32)
-            return [numbers[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+            return cut(values.astype(np.int32), lengths)
         *lists, rest = text.split(b";")
         if rest.strip():
             source.fail("';' should stand after each list of integers, and after the last one, too", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        vectors = [as_integers(vector, np.int32) for vector in value]
+        vectors = [as_integers(vector, _INT32) for vector in value]
         lengths = list(map(len, vectors))
         numbers = np.concatenate([*vectors, np.empty(0, np.int32)])
         if binary:
             write_lists(sink, lengths, 1, numbers)
         else:
-            layout = b"".join([b"%b " * length + b"; " for length in lengths])
-            sink.write(layout % tuple(format_integers(numbers).split()) + b"\n")
+            sink.write(lay_out(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
 
 
 class PairVectorCodec(Codec[Array]):
@@ -228,7 +229,8 @@ class PairVectorCodec(Codec[Array]):
 
     def _plain_pairs(self, text: bytes) -> Array | None:
         """The numbers of pairs that are laid out as Kaldi does; None if anything is wrong or unusual."""
-        if set(lengths_in_text(text + b"; ", b";") or ()) != {2}:
+        lengths = lengths_in_text(text + b"; ", b"", b"; ")
+        if lengths is None or (lengths != 2).any():
             return None
         text = text.replace(b";", b" ")
         if self.dtype.kind == "f":

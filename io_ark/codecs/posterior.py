@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
 from io_ark.codecs.integers import fit_into, plain_integers, read_text_line
-from io_ark.codecs.lists import lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_numbers import parse_words
@@ -27,6 +27,7 @@ from io_ark.source import Source
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
+_WITHOUT_BRACKETS = bytes.maketrans(b"[]", b"  ")
 _WORD = re.compile(rb"\S+")
 
 
@@ -42,55 +43,52 @@ class PosteriorCodec(Codec[Posterior]):
         frames = []
         while len(frames) < count:
             numbers, ends = read_lists(source, count - len(frames), 2)
-            if ends:
+            if len(ends):
                 numbers = without_counts(numbers, ends)
                 indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
-                frames += _cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
+                frames += cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
             else:
                 entries = read_size(source, True, "the number of entries of a frame")
                 frames.append(read_pairs(source, entries, "a posterior"))
         return frames
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        frames = list(map(list, value))
-        lengths = list(map(len, frames))
-        index, weight = list(zip(*chain.from_iterable(frames), strict=True)) or ((), ())
-        try:
-            indices = np.array(array("i", index), np.int32)
-        except (OverflowError, TypeError):
-            indices = np.array(list(map(as_int32, index)), np.int32)  # which says what is wrong
-        with np.errstate(over="ignore"):
-            weights = np.array(list(map(float, weight)), np.float64).astype(np.float32)
+        lengths = list(map(len, value))
+        indices, weights = _columns(list(chain.from_iterable(value)))
         if binary:
-            numbers = np.stack([indices, weights.view(np.int32)], axis=1)
-            write_lists(sink, lengths, 2, numbers.reshape(-1))
+            write_lists(sink, lengths, 2, np.stack([indices, weights.view(np.int32)], axis=1).reshape(-1))
         else:
-            layout = b"".join([b"[ " + b"%b %b " * length + b"] " for length in lengths])
-            words = zip(format_integers(indices).split(), format_values(weights).split(), strict=True)
-            sink.write(layout % tuple(chain.from_iterable(words)) + b"\n")
+            words = [b""] * (2 * len(indices))
+            words[0::2] = format_integers(indices).split()
+            words[1::2] = format_values(weights).split()
+            sink.write(lay_out(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
 
 
-def _cut(pairs: list[Pair], lengths: Iterable[int]) -> Posterior:
-    """One list as many."""
-    return [pairs[begin:end] for begin, end in pairwise(accumulate(lengths, initial=0))]
+def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The integers and the weights."""
+    if not pairs:
+        return np.empty(0, np.int32), np.empty(0, np.float32)
+    indices, weights = zip(*pairs, strict=True)
+    try:
+        numbers = array("i", indices), array("d", weights)
+    except (OverflowError, TypeError):  # something else, of which these know what to make or to say
+        numbers = array("i", map(as_int32, indices)), array("d", map(float, weights))
+    with np.errstate(over="ignore"):
+        return np.array(numbers[0]), np.array(numbers[1]).astype(np.float32)
 
 
 def _plain_frames(line: bytes) -> Posterior | None:
     """A posterior in text that is laid out as Kaldi does; None if anything is wrong or unusual."""
-    count = line.count(b"[")
-    if not line.startswith(b"[ ") or line.count(b"] [ ") != count - 1:
+    lengths = lengths_in_text(line, b"[ ", b"] ")
+    if lengths is None or (lengths % 2).any():
         return None
-    text = line.replace(b"[ ", b"")
-    lengths = lengths_in_text(text, b"]")
-    if lengths is None or len(lengths) != count or any(length % 2 for length in lengths):
-        return None
-    words = text.replace(b"]", b" ").split()
+    words = line.translate(_WITHOUT_BRACKETS).split()
     indices = plain_integers(b" ".join(words[0::2]))
     weights = parse_words(words[1::2], single=True)
     if indices is None or weights is None or not fit_into(indices, np.int32):
         return None
     pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
-    return _cut(pairs, [length // 2 for length in lengths])
+    return cut(pairs, lengths // 2)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:

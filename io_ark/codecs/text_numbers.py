@@ -59,7 +59,9 @@ _ONES = np.uint64(0x0101010101010101)
 # Where each of 8 characters is, counted from the end.
 _PLACES = np.uint64(0x0807060504030201)
 _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
+_PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
 _IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
+_SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
 _MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
@@ -162,13 +164,25 @@ def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """:func:`_parse_plain`, calling ``float`` for each number."""
-    rows = [line.split() for line in text.replace(b";", b"\n").split(b"\n")]
-    tokens = [token for row in rows for token in row]
-    spaced = b" ".join([b"", *tokens])
-    if b" +" in spaced or b" ." in spaced:
+    numbers = _numbers_of_few(text, single)
+    if numbers is None:
         return None
-    numbers = parse_words(tokens, single)
-    return None if numbers is None else (numbers, [len(row) for row in rows if row])
+    rows = [len(row.split()) for row in text.replace(b";", b"\n").split(b"\n")]
+    return numbers, [count for count in rows if count]
+
+
+def parse_short_row(text: bytes, single: bool) -> Floats | None:
+    """A row of not many plain numbers; None if it is anything else, which is left to :func:`parse`."""
+    if len(text) >= _FEW_BYTES or text.translate(None, _PLAIN_ROW):
+        return None
+    return _numbers_of_few(text, single)
+
+
+def _numbers_of_few(text: bytes, single: bool) -> Floats | None:
+    spaced = (b" " + text).translate(_SPACED)
+    if b" ." in spaced or (b"+" in spaced and b" +" in spaced):
+        return None
+    return parse_words(spaced.split(), single)
 
 
 def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
@@ -177,7 +191,7 @@ def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
     The words have to consist of digits, signs, dots and ``e``: Python takes more for a number than C does.
     """
     try:
-        values = np.array(list(map(float, words)), np.float64)
+        values = np.fromiter(map(float, words), np.float64, len(words))
     except ValueError:
         return None
     numbers = _round_to_float32(values, words.__getitem__) if single else values

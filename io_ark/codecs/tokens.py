@@ -5,12 +5,16 @@ Source: ``TokenHolder`` and ``TokenVectorHolder`` in Kaldi's ``src/util/kaldi-ho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from io_ark.codecs.basic import WHITE_SPACE, Codec, Sink, shown
+from io_ark.codecs.basic import Codec, Sink, shown
 from io_ark.codecs.integers import read_text_line
 from io_ark.errors import FormatError
 from io_ark.source import Source
+
+_TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
+_LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")
 
 
 def token_bytes(token: str) -> bytes:
@@ -20,7 +24,7 @@ def token_bytes(token: str) -> bytes:
         FormatError: it is empty, or holds white space or a character that no terminal shows.
     """
     data = token.encode("utf-8", "surrogateescape")
-    if not data or any(byte in WHITE_SPACE for byte in data) or b"\0" in data:
+    if not _TOKEN.fullmatch(data):
         raise FormatError(f"a token is not empty and holds no white space, unlike {token!r}")
     return data
 
@@ -34,6 +38,8 @@ class TokenCodec(Codec[str]):
     """One token, on a line of its own."""
 
     def read(self, source: Source) -> str:
+        if usual := source.match(_LINE):
+            return token_text(usual[1])
         source.skip_space()
         line, at = read_text_line(source, "a token")
         words = line.split()
@@ -50,7 +56,8 @@ class TokenVectorCodec(Codec[list[str]]):
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        return [token_text(word) for word in line.split()]
+        words = line.split()  # as bytes, which have other white space than text
+        return token_text(b" ".join(words)).split(" ") if words else []
 
     def write(self, sink: Sink, value: Iterable[str], *, binary: bool = True) -> None:
         if isinstance(value, str):
