@@ -26,8 +26,8 @@ Array = npt.NDArray[Any]
 
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
-# A minus before what is no number, or one too long; or in the middle of a word.
-_NOT_A_SIGN = re.compile(rb"-(?![0-9]{1,18}(?![0-9]))|[0-9]-")
+# A minus that is not the sign of an integer.
+_NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -71,7 +71,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     """Integers as ``istream >> int`` takes them from a line of text."""
     limits = np.iinfo(np.dtype(dtype))
     values = plain_integers(text)
-    if values is None:
+    if values is None or not fit_into(values, dtype):
         values = _parse_each(text, source, at)
     if not fit_into(values, dtype):
         source.fail(f"integers from {values.min()} to {values.max()} do not fit into {limits.bits} bits", at)
