@@ -254,6 +254,22 @@ def test_what_is_no_posterior_is_refused(value: Any) -> None:
         to_bytes("posterior", value)
 
 
+@pytest.mark.parametrize("tokens", [["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "]])
+def test_what_is_no_list_of_tokens_is_refused(tokens: list[str]) -> None:
+    with pytest.raises(FormatError, match="a token is not empty"):
+        to_bytes("token-vector", tokens)
+
+
+@pytest.mark.parametrize("lists", [[[1.5]], [[1], [2**31]], [["1"]], [[[1]]], [[1, [2]]], [[None]]])
+def test_what_are_no_lists_of_integers_is_refused_as_one_list_is(lists: Any) -> None:
+    def refusal(kind: str, value: Any) -> str:
+        with pytest.raises(Exception) as caught:  # NumPy's own, for lists of different depth
+            to_bytes(kind, value)
+        return repr(caught.value)
+
+    assert refusal("int-vector-vector", lists) == refusal("int-vector", lists[-1])
+
+
 def test_numbers_of_numpy_are_written_as_pythons() -> None:
     mixed = [[(np.int64(3), np.float32(0.5)), (True, 1)]]
     for binary in True, False:

@@ -7,8 +7,10 @@ Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVector
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable
-from itertools import pairwise
+from contextlib import suppress
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -184,13 +186,22 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        vectors = [as_integers(vector, _INT32) for vector in value]
-        lengths = list(map(len, vectors))
-        numbers = np.concatenate([*vectors, np.empty(0, np.int32)])
+        lengths, numbers = _joined(list(value))
         if binary:
             write_lists(sink, lengths, 1, numbers)
         else:
             sink.write(lay_out(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
+
+
+def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
+    """How long vectors of int32 are, and their numbers in one array."""
+    if all(isinstance(vector, list) for vector in vectors):
+        # Not a NumPy array of each, which takes longer than all the rest.
+        with suppress(OverflowError, TypeError):  # which as_integers can name
+            numbers = np.array(array("i", chain.from_iterable(vectors)), np.int32)
+            return list(map(len, vectors)), numbers
+    arrays = [as_integers(vector, _INT32) for vector in vectors]
+    return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
 
 
 class PairVectorCodec(Codec[Array]):

@@ -14,6 +14,7 @@ from io_ark.errors import FormatError
 from io_ark.source import Source
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
+_SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
 _LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")
 
 
@@ -62,4 +63,8 @@ class TokenVectorCodec(Codec[list[str]]):
     def write(self, sink: Sink, value: Iterable[str], *, binary: bool = True) -> None:
         if isinstance(value, str):
             raise FormatError(f"a list of tokens is wanted, not the one string {value!r}")
-        sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")
+        tokens = list(value)
+        line = "".join([token + " " for token in tokens]).encode("utf-8", "surrogateescape")
+        if not _SPACED_TOKENS.fullmatch(line) or line.count(b" ") != len(tokens):
+            line = b"".join([token_bytes(token) + b" " for token in tokens])  # which says what is wrong
+        sink.write(line + b"\n")
