@@ -71,12 +71,13 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Integers as ``istream >> int`` takes them from a line of text."""
-    limits = np.iinfo(np.dtype(dtype))
     values = plain_integers(text)
-    if values is None or not fit_into(values, dtype):
-        values = _parse_each(text, source, at)
+    if values is not None and fit_into(values, dtype):
+        return values.astype(dtype)
+    values = _parse_each(text, source, at)
     if not fit_into(values, dtype):
-        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {limits.bits} bits", at)
+        bits = np.iinfo(np.dtype(dtype)).bits
+        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
     return values.astype(dtype)
 
 
