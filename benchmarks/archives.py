@@ -137,6 +137,55 @@ def writing(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
     }
 
 
+def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
+    """Reading and writing of smaller objects, in binary and in text: some 100,000 numbers of each kind."""
+    rng = np.random.default_rng(2)
+
+    def posterior(most: int) -> list[list[tuple[int, float]]]:
+        lengths = rng.integers(1, most + 1, 500).tolist()
+        return [[(int(rng.integers(4000)), float(np.float32(rng.random()))) for _ in range(n)] for n in lengths]
+
+    kinds: dict[str, tuple[str, str, list[Any]]] = {
+        "vector": ("vector", "FloatVector", list(rng.standard_normal((200, 500)).astype(np.float32))),
+        "short vector": ("vector", "FloatVector", list(rng.standard_normal((1000, 100)).astype(np.float32))),
+        "alignment posterior": ("posterior", "Posterior", [posterior(1) for _ in range(100)]),
+        "posterior": ("posterior", "Posterior", [posterior(5) for _ in range(40)]),
+        "int lists": ("int-vector-vector", "Int32VectorVector", rng.integers(0, 4000, (100, 300, 3)).tolist()),
+        "int pairs": ("int-pair-vector", "Int32PairVector", _pairs(rng.integers(0, 4000, (200, 250, 2)))),
+        "float pairs": ("float-pair-vector", "FloatPairVector", _pairs(rng.random((200, 250, 2)))),
+        "int": ("int", "Int32", rng.integers(0, 4000, 10000).tolist()),
+        "scalar": ("float", "Float", rng.random(10000).astype(np.float32).tolist()),
+        "token": ("token", "Token", [f"spk{i}" for i in rng.integers(0, 4000, 10000)]),
+        "tokens": (
+            "token-vector",
+            "TokenVector",
+            [[f"w{i}" for i in row] for row in rng.integers(0, 4000, (5000, 15))],
+        ),
+    }
+    works: dict[str, dict[str, Work]] = {}
+    for name, (kind, native_name, values) in kinds.items():
+        table = {f"utt{i:05}": value for i, value in enumerate(values)}
+        reader = getattr(kaldi_native_io, f"Sequential{native_name}Reader")
+        writer = getattr(kaldi_native_io, f"{native_name}Writer")
+        for mode, ending in ("ark", ""), ("ark,t", " text"):
+            path = f"{folder}/{name}{ending}.ark".replace(" ", "-")
+            write(io_ark.Writer(kind, f"{mode}:{path}"), table)
+            works[f"read {name}{ending}"] = {
+                OURS: lambda kind=kind, path=path: drain(io_ark.SequentialReader(kind, f"ark:{path}")),
+                "kaldi_native_io": lambda reader=reader, path=path: native(reader(f"ark:{path}")),
+            }
+            out = f"{mode}:{folder}/out.ark"
+            works[f"write {name}{ending}"] = {
+                OURS: lambda kind=kind, out=out, table=table: write(io_ark.Writer(kind, out), table),
+                "kaldi_native_io": lambda writer=writer, out=out, table=table: write(writer(out), table),
+            }
+    return works
+
+
+def _pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
+    return [[(first, second) for first, second in array] for array in arrays.tolist()]
+
+
 def measure(works: dict[str, dict[str, Work]], rounds: int) -> None:
     """Run all works in turn, and print the least times and the ratios to the peers."""
     for name, candidates in works.items():
@@ -146,7 +195,7 @@ def measure(works: dict[str, dict[str, Work]], rounds: int) -> None:
                 start = time.perf_counter()
                 work()
                 least[who] = min(least[who], time.perf_counter() - start)
-        print(f"{name:22}", end="")
+        print(f"{name:25}", end="")
         for who, seconds in least.items():
             ratio = "" if who.startswith(OURS) else f" ({seconds / least[OURS]:.2f}x)"
             print(f"  {who} {1000 * seconds:.1f} ms{ratio}", end="")
@@ -192,7 +241,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)
         tables = make(folder)
-        works = reading(folder, tables) | writing(folder, tables)
+        works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder)
         measure({name: work for name, work in works.items() if arguments.only in name}, arguments.rounds)
         if not arguments.only:
             open_long_script(folder, arguments.lines)

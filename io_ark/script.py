@@ -345,9 +345,12 @@ def _hash(key: bytes) -> int:
 def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
     """Move these positions right until none is at a blank (white space that does not end a line)."""
     which = which[_BLANK[chunk[at[which]]]]
-    while len(which):
-        at[which] += 1
-        which = which[_BLANK[chunk[at[which]]]]
+    at[which] += 1
+    which = which[_BLANK[chunk[at[which]]]]
+    if len(which):  # more than the one blank that is usual
+        blanks = np.flatnonzero(_BLANK[chunk])
+        last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
+        at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
 
 
 class _Lines(ItemsView[str, str]):

@@ -76,6 +76,10 @@ class Source:
             self._fill(count)
         return bytes(self._window[self._at : self._at + count])
 
+    def peek_at_hand(self, limit: int) -> bytes:
+        """Those of the next ``limit`` bytes that are in memory already; they stay unread."""
+        return bytes(self._window[self._at : min(self._at + limit, self._end)])
+
     def read(self, count: int) -> bytes | memoryview:
         """Exactly ``count`` bytes; a view (no copy) where the source is memory.
 

@@ -16,7 +16,7 @@ from io_ark.errors import FormatError
 
 QUICK = settings(max_examples=300, deadline=None)
 # Long enough for the code for many numbers.
-PADDING = b"1.25 " * 1700
+PADDING = b"1.25 " * 2100
 
 
 class Refused(Exception):
@@ -68,7 +68,7 @@ def test_many_numbers_at_once_as_one_at_a_time(words: list[str], gaps: list[str]
     expected = outcome(text, single, slow=True)
     assert outcome(text, single, slow=False) == expected
     long = PADDING + b"\n" + text
-    padded = None if expected is None else [[(1.25).hex()] * 1700, *expected]
+    padded = None if expected is None else [[(1.25).hex()] * 2100, *expected]
     assert outcome(long, single, slow=False) == padded
 
 

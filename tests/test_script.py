@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +106,16 @@ def test_lines_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_broken_lines_are_named(data: bytes, complaint: str) -> None:
     with pytest.raises(FormatError, match=complaint):
         Script(data, "x.scp")
+
+
+def test_many_blanks_take_time_in_proportion() -> None:
+    blanks = b" \t" * 500_000
+    begin = time.process_time()
+    found = Script(blanks + b"a" + blanks + b"1\nb" + blanks + b"2" + blanks + b"\nc 3\n")
+    assert time.process_time() - begin < 1.5  # 5 seconds where all lines are looked at again for each blank
+    assert dict(found.items()) == {"a": "1", "b": "2", "c": "3"}
+    with pytest.raises(FormatError, match=r"line 2 has a key .'b'. and nothing after it"):
+        Script(b"a 1\nb" + blanks + b"\n")
 
 
 def test_split_line_complains_like_the_whole_file() -> None:

@@ -237,8 +237,10 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
             source.fail(f"a float should stand here (a byte 4 or 8, then its bytes), not a byte {size}", at)
         stored = _FLOAT if size == 4 else _DOUBLE
         value = float(stored.unpack(source.read(size))[0])
+        if size == 4 or not single:
+            return value
         with np.errstate(over="ignore"):
-            return float(np.float32(value)) if single else value
+            return float(np.float32(value))
     text = _read_text(source, NUMBER, "a number")
     value = nearest_float32(text) if single else float(text)
     if np.isinf(value):

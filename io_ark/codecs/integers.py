@@ -6,7 +6,11 @@ Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVector
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +18,18 @@ import numpy.typing as npt
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
+from io_ark.codecs.lists import cut, lay_out, lengths_in_text, read_lists, write_lists
 from io_ark.codecs.text_format import format_integers, format_values
-from io_ark.codecs.text_numbers import nearest_float32
+from io_ark.codecs.text_numbers import nearest_float32, parse_words
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
 Array = npt.NDArray[Any]
 
+_INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
+# A minus that is not the sign of an integer.
+_NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -63,17 +71,24 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Integers as ``istream >> int`` takes them from a line of text."""
-    limits = np.iinfo(np.dtype(dtype))
-    if not text.translate(None, b"0123456789 \t\r\v\f"):
-        values = np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
-    else:
-        values = _parse_signed(text, source, at)
-    if values.size and not limits.min <= values.min() <= values.max() <= limits.max:
-        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {limits.bits} bits", at)
+    values = plain_integers(text)
+    if values is not None and fit_into(values, dtype):
+        return values.astype(dtype)
+    values = _parse_each(text, source, at)
+    if not fit_into(values, dtype):
+        bits = np.iinfo(np.dtype(dtype)).bits
+        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
     return values.astype(dtype)
 
 
-def _parse_signed(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
+def plain_integers(text: bytes) -> npt.NDArray[np.int64] | None:
+    """Integers with white space between them, those beyond 64 bits as the nearest; None if there is anything else."""
+    if text.translate(None, b"0123456789- \t\r\v\f") or (b"-" in text and _NOT_A_SIGN.search(text)):
+        return None
+    return np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
+
+
+def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
     numbers: list[int] = []
     place = 0
     for word in text.split():
@@ -95,13 +110,20 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     Raises:
         FormatError: it holds something else, or integers that do not fit.
     """
+    if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
+        return value
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
-    limits = np.iinfo(np.dtype(dtype))
-    if array.size and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
-        raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {limits.bits} bits")
+    if not fit_into(array, dtype):
+        raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
+
+
+def fit_into(values: Array, dtype: npt.DTypeLike) -> bool:
+    """Whether these integers are within the range of the type."""
+    limits = np.iinfo(np.dtype(dtype))
+    return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 
 
 class IntVectorCodec(ArrayCodec):
@@ -139,33 +161,48 @@ class IntVectorCodec(ArrayCodec):
 class IntVectorVectorCodec(Codec[list[Array]]):
     """A list of vectors of int32."""
 
-    _layout = sized("<i4", "value")
+    _vector = IntVectorCodec()
 
     def read_body(self, source: Source, binary: bool) -> list[Array]:
-        if binary:
-            count = basic.read_size(source, True, "the number of vectors")
-            return [
-                np.ascontiguousarray(
-                    read_sized(source, self._layout, basic.read_size(source, True, _COUNT),
-                               "a vector of vectors of integers")["value"]
-                )
-                for _ in range(count)
-            ]  # fmt: skip
+        if not binary:
+            return self._read_text(source)
+        count = basic.read_size(source, True, "the number of vectors")
+        vectors: list[Array] = []
+        while len(vectors) < count:
+            numbers, ends = read_lists(source, count - len(vectors), 1)
+            vectors += [numbers[at + 1 : end] for at, end in pairwise((0, *ends.tolist()))]
+            if not len(ends):
+                vectors.append(self._vector.read_body(source, True))
+        return vectors
+
+    def _read_text(self, source: Source) -> list[Array]:
         text, at = read_text_line(source, "a list of lists of integers")
+        lengths = lengths_in_text(text, b"", b"; ")
+        values = None if lengths is None else plain_integers(text.replace(b";", b" "))
+        if lengths is not None and values is not None and fit_into(values, np.int32):
+            return cut(values.astype(np.int32), lengths)
         *lists, rest = text.split(b";")
         if rest.strip():
             source.fail("';' should stand after each list of integers, and after the last one, too", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        vectors = [as_integers(vector, np.int32) for vector in value]
-        if not binary:
-            sink.write(b"".join([format_integers(vector) + b"; " for vector in vectors]) + b"\n")
-            return
-        sink.write(int32_bytes(len(vectors)))
-        for vector in vectors:
-            sink.write(int32_bytes(len(vector)))
-            write_sized(sink, self._layout, value=vector)
+        lengths, numbers = _joined(list(value))
+        if binary:
+            write_lists(sink, lengths, 1, numbers)
+        else:
+            sink.write(lay_out(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
+
+
+def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
+    """How long vectors of int32 are, and their numbers in one array."""
+    if all(isinstance(vector, list) for vector in vectors):
+        # Not a NumPy array of each, which takes longer than all the rest.
+        with suppress(OverflowError, TypeError):  # which as_integers can name
+            numbers = np.array(array("i", chain.from_iterable(vectors)), np.int32)
+            return list(map(len, vectors)), numbers
+    arrays = [as_integers(vector, _INT32) for vector in vectors]
+    return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
 
 
 class PairVectorCodec(Codec[Array]):
@@ -184,17 +221,34 @@ class PairVectorCodec(Codec[Array]):
             return self._read_text(source)
         count = basic.read_size(source, True, "the number of pairs")
         records = read_sized(source, self._layout, count, "a vector of pairs")
-        return np.stack([records["first"], records["second"]], axis=1)
+        pairs = np.empty((count, 2), self.dtype)
+        pairs[:, 0] = records["first"]
+        pairs[:, 1] = records["second"]
+        return pairs
 
     def _read_text(self, source: Source) -> Array:
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
+        numbers = self._plain_pairs(text)
+        if numbers is not None:
+            return numbers.reshape(-1, 2)
         pairs = [self._numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
                 source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
         return np.array(pairs, self.dtype)
+
+    def _plain_pairs(self, text: bytes) -> Array | None:
+        """The numbers of pairs that are laid out as Kaldi does; None if anything is wrong or unusual."""
+        lengths = lengths_in_text(text + b"; ", b"", b"; ")
+        if lengths is None or (lengths != 2).any():
+            return None
+        text = text.replace(b";", b" ")
+        if self.dtype.kind == "f":
+            return parse_words(text.split(), single=True)
+        values = plain_integers(text)
+        return values.astype(self.dtype) if values is not None and fit_into(values, self.dtype) else None
 
     def _numbers(self, text: bytes, source: Source, at: int) -> Array:
         if self.dtype.kind == "i":
@@ -214,7 +268,8 @@ class PairVectorCodec(Codec[Array]):
             write_sized(sink, self._layout, first=pairs[:, 0], second=pairs[:, 1])
         else:
             formatted = format_integers if self.dtype.kind == "i" else format_values
-            sink.write(b"; ".join([formatted(pair) for pair in pairs]) + b"\n")
+            words = formatted(pairs.reshape(-1)).split()
+            sink.write(b"; ".join([b"%b %b "] * len(pairs)) % tuple(words) + b"\n")
 
     def _checked(self, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)

@@ -5,15 +5,21 @@ Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.basic import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.integers import read_text_line
-from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
+from io_ark.codecs.integers import fit_into, plain_integers, read_text_line
+from io_ark.codecs.lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
+from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.text_numbers import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.source import Source
@@ -21,45 +27,85 @@ from io_ark.source import Source
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
+_WITHOUT_BRACKETS = bytes.maketrans(b"[]", b"  ")
+_WORD = re.compile(rb"\S+")
+
 
 class PosteriorCodec(Codec[Posterior]):
     """A list of frames, each a list of (integer, weight)."""
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         if not binary:
-            return self._read_text(source)
-        frames = read_size(source, True, "the number of frames of a posterior")
-        return [
-            read_pairs(source, read_size(source, True, "the number of entries of a frame"), "a posterior")
-            for _ in range(frames)
-        ]
-
-    def _read_text(self, source: Source) -> Posterior:
-        line, at = read_text_line(source, "a posterior")
+            line, at = read_text_line(source, "a posterior")
+            frames = _plain_frames(line)
+            return _each_frame(line, source, at) if frames is None else frames
+        count = read_size(source, True, "the number of frames of a posterior")
         frames = []
-        place = 0
-        while line[place:].strip():
-            begin = line.find(b"[", place)
-            end = line.find(b"]", begin)
-            if begin < 0 or line[place:begin].strip():
-                word = line[place:].split()[0]
-                hint = ": are these alignments instead of posteriors?" if word.isdigit() else ""
-                source.fail(f"a frame of a posterior should start with '[', not {shown(word)}{hint}", at + place)
-            if end < 0:
-                source.fail("a frame of a posterior has no ']' on its line", at + begin)
-            frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
-            place = end + 1
+        while len(frames) < count:
+            numbers, ends = read_lists(source, count - len(frames), 2)
+            if len(ends):
+                numbers = without_counts(numbers, ends)
+                indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
+                frames += cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
+            else:
+                entries = read_size(source, True, "the number of entries of a frame")
+                frames.append(read_pairs(source, entries, "a posterior"))
         return frames
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        frames = [[(as_int32(index), float(weight)) for index, weight in frame] for frame in value]
-        if not binary:
-            sink.write(("".join([f"[ {format_pairs(frame)}] " for frame in frames]) + "\n").encode("ascii"))
-            return
-        sink.write(int32_bytes(len(frames)))
-        for frame in frames:
-            sink.write(int32_bytes(len(frame)))
-            write_pairs(sink, frame)
+        lengths = list(map(len, value))
+        indices, weights = _columns(list(chain.from_iterable(value)))
+        if binary:
+            write_lists(sink, lengths, 2, np.stack([indices, weights.view(np.int32)], axis=1).reshape(-1))
+        else:
+            words = [b""] * (2 * len(indices))
+            words[0::2] = format_integers(indices).split()
+            words[1::2] = format_values(weights).split()
+            sink.write(lay_out(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
+
+
+def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The integers and the weights."""
+    if not pairs:
+        return np.empty(0, np.int32), np.empty(0, np.float32)
+    indices, weights = zip(*pairs, strict=True)
+    try:
+        numbers = array("i", indices), array("d", weights)
+    except (OverflowError, TypeError):  # something else, of which these know what to make or to say
+        numbers = array("i", map(as_int32, indices)), array("d", map(float, weights))
+    with np.errstate(over="ignore"):
+        return np.array(numbers[0]), np.array(numbers[1]).astype(np.float32)
+
+
+def _plain_frames(line: bytes) -> Posterior | None:
+    """A posterior in text that is laid out as Kaldi does; None if anything is wrong or unusual."""
+    lengths = lengths_in_text(line, b"[ ", b"] ")
+    if lengths is None or (lengths % 2).any():
+        return None
+    words = line.translate(_WITHOUT_BRACKETS).split()
+    indices = plain_integers(b" ".join(words[0::2]))
+    weights = parse_words(words[1::2], single=True)
+    if indices is None or weights is None or not fit_into(indices, np.int32):
+        return None
+    pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
+    return cut(pairs, lengths // 2)
+
+
+def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
+    """A posterior in text, frame by frame; ``at`` is the offset of the line."""
+    frames = []
+    place = 0
+    while word := _WORD.search(line, place):
+        begin = word.start()
+        if not word[0].startswith(b"["):
+            hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
+            source.fail(f"a frame of a posterior should start with '[', not {shown(word[0])}{hint}", at + place)
+        end = line.find(b"]", begin)
+        if end < 0:
+            source.fail("a frame of a posterior has no ']' on its line", at + begin)
+        frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
+        place = end + 1
+    return frames
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):

@@ -5,13 +5,19 @@ Source: ``BasicHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` and ``WriteBa
 
 from __future__ import annotations
 
+import re
 import struct
 
 from io_ark.codecs import basic
 from io_ark.codecs.basic import Codec, Sink
 from io_ark.codecs.text_format import format_row
+from io_ark.codecs.text_numbers import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.source import Source
+
+# What is surely a value on a line of its own, and within the range; what is not goes the long way.
+_INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
+_FLOAT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE](?:-[0-9]{1,2}|\+?0?[0-9]))?)[ \t\r]*\n")
 
 
 def _end_text(source: Source) -> None:
@@ -37,6 +43,8 @@ class IntCodec(Codec[int]):
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
             return basic.read_int32(source, True)
+        if usual := source.match(_INT_LINE):
+            return int(usual[1])
         _start_text(source)
         value = basic.read_int32(source, False)
         _end_text(source)
@@ -57,6 +65,8 @@ class FloatCodec(Codec[float]):
     def read_body(self, source: Source, binary: bool) -> float:
         if binary:
             return basic.read_float(source, True, not self.double)
+        if usual := source.match(_FLOAT_LINE):
+            return float(usual[1]) if self.double else nearest_float32(usual[1])
         _start_text(source)
         value = basic.read_float(source, False, not self.double)
         _end_text(source)

@@ -9,8 +9,10 @@ decimal numbers at once and leaves whatever is not plain to :func:`scan`.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
@@ -30,7 +32,7 @@ _WORD = re.compile(rb"\S+")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
 # The array code costs some 0.2 ms a call, so that shorter texts are done sooner by calling float() for each number.
-_FEW_BYTES = 4096
+_FEW_BYTES = 10000
 # Text converted at a time, so that the arrays made of it stay in the processor's cache.
 _PIECE = 1 << 16
 # glibc hands freed blocks back to the operating system, and asks for each large one afresh, which costs more than the
@@ -46,29 +48,44 @@ _POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
 _WINDOW = 16
 # A byte 1 for each of the last 0, 1 ... 16 characters.
 _LAST_BYTES = (np.arange(_WINDOW, 0, -1) <= np.arange(_WINDOW + 1)[:, None]).view("<u8")
+# The bits of a float64's significand that a float32 lacks, and what they are half-way between two float32; but of those
+# smaller than this, a float32 lacks more.
+_BEYOND_FLOAT32 = 0x1FFFFFFF
+_TIE = 0x10000000
+_TINY = float(np.finfo(np.float32).tiny)
+_FLOAT = struct.Struct("<f")
+_DOUBLE = struct.Struct("<d")
 _ONES = np.uint64(0x0101010101010101)
 # Where each of 8 characters is, counted from the end.
 _PLACES = np.uint64(0x0807060504030201)
 _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
+_PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
 _IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
+_SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
 _MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
 def nearest_float32(text: bytes) -> float:
     """The float32 nearest to a decimal number, rounded once; ``strtof`` without a second rounding by way of float64."""
     wide = float(text)
-    with np.errstate(over="ignore"):
-        rounded = np.float32(wide)
-    near = float(rounded)
-    if not np.isfinite(near) or near == wide:
+    try:
+        near: float = _FLOAT.unpack(_FLOAT.pack(wide))[0]
+    except OverflowError:
+        near = math.copysign(math.inf, wide)
+    if near == wide or math.isinf(near) or not _may_be_tie(wide):
         return near
-    other = float(np.nextafter(rounded, np.float32(np.inf if wide > near else -np.inf)))
+    other = float(np.nextafter(np.float32(near), np.float32(np.inf if wide > near else -np.inf)))
     if not np.isfinite(other) or near + other != 2 * wide:
         return near
     exact, middle = Decimal(text.decode()), Decimal(wide)
     if exact == middle:
         return near
     return max(near, other) if exact > middle else min(near, other)
+
+
+def _may_be_tie(wide: float) -> bool:
+    """Whether a float64 may be half-way between two float32 (for a small one, which has fewer bits, see later)."""
+    return abs(wide) < _TINY or int.from_bytes(_DOUBLE.pack(wide), "little") & _BEYOND_FLOAT32 == _TIE
 
 
 def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
@@ -147,19 +164,38 @@ def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """:func:`_parse_plain`, calling ``float`` for each number."""
-    rows = [line.split() for line in text.replace(b";", b"\n").split(b"\n")]
-    tokens = [token for row in rows for token in row]
-    spaced = b" ".join([b"", *tokens])
-    if b" +" in spaced or b" ." in spaced:
+    numbers = _numbers_of_few(text, single)
+    if numbers is None:
         return None
+    rows = [len(row.split()) for row in text.replace(b";", b"\n").split(b"\n")]
+    return numbers, [count for count in rows if count]
+
+
+def parse_short_row(text: bytes, single: bool) -> Floats | None:
+    """A row of not many plain numbers; None if it is anything else, which is left to :func:`parse`."""
+    if len(text) >= _FEW_BYTES or text.translate(None, _PLAIN_ROW):
+        return None
+    return _numbers_of_few(text, single)
+
+
+def _numbers_of_few(text: bytes, single: bool) -> Floats | None:
+    spaced = (b" " + text).translate(_SPACED)
+    if b" ." in spaced or (b"+" in spaced and b" +" in spaced):
+        return None
+    return parse_words(spaced.split(), single)
+
+
+def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
+    """The number that each word is; None if one is none, or beyond the range.
+
+    The words have to consist of digits, signs, dots and ``e``: Python takes more for a number than C does.
+    """
     try:
-        values = np.array(list(map(float, tokens)))
+        values = np.fromiter(map(float, words), np.float64, len(words))
     except ValueError:
         return None
-    numbers = _round_to_float32(values, tokens.__getitem__) if single else values
-    if not np.isfinite(numbers).all():
-        return None
-    return numbers, [len(row) for row in rows if row]
+    numbers = _round_to_float32(values, words.__getitem__) if single else values
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
@@ -274,9 +310,8 @@ def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
     """float64 to float32; where that is a tie, the text decides, since it was rounded once already."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
-    # Half-way between two float32: the 29 bits of the significand that a float32 lacks are 1 followed by zeros.
-    ties = (values.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
-    ties |= np.abs(values) < np.finfo(np.float32).tiny
+    ties = (values.view(np.uint64) & np.uint64(_BEYOND_FLOAT32)) == np.uint64(_TIE)
+    ties |= np.abs(values) < _TINY
     ties &= rounded != values
     for i in np.flatnonzero(ties).tolist():
         rounded[i] = nearest_float32(token(i))

@@ -5,12 +5,17 @@ Source: ``TokenHolder`` and ``TokenVectorHolder`` in Kaldi's ``src/util/kaldi-ho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from io_ark.codecs.basic import WHITE_SPACE, Codec, Sink, shown
+from io_ark.codecs.basic import Codec, Sink, shown
 from io_ark.codecs.integers import read_text_line
 from io_ark.errors import FormatError
 from io_ark.source import Source
+
+_TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
+_SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
+_LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")
 
 
 def token_bytes(token: str) -> bytes:
@@ -20,7 +25,7 @@ def token_bytes(token: str) -> bytes:
         FormatError: it is empty, or holds white space or a character that no terminal shows.
     """
     data = token.encode("utf-8", "surrogateescape")
-    if not data or any(byte in WHITE_SPACE for byte in data) or b"\0" in data:
+    if not _TOKEN.fullmatch(data):
         raise FormatError(f"a token is not empty and holds no white space, unlike {token!r}")
     return data
 
@@ -36,6 +41,8 @@ class TokenCodec(Codec[str]):
     marker = b""
 
     def read(self, source: Source) -> str:
+        if usual := source.match(_LINE):
+            return token_text(usual[1])
         source.skip_space()
         line, at = read_text_line(source, "a token")
         words = line.split()
@@ -54,9 +61,14 @@ class TokenVectorCodec(Codec[list[str]]):
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        return [token_text(word) for word in line.split()]
+        words = line.split()  # as bytes, which have other white space than text
+        return token_text(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
             raise FormatError(f"a list of tokens is wanted, not the one string {value!r}")
-        sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")
+        tokens = list(value)
+        line = "".join([token + " " for token in tokens]).encode("utf-8", "surrogateescape")
+        if not _SPACED_TOKENS.fullmatch(line) or line.count(b" ") != len(tokens):
+            line = b"".join([token_bytes(token) + b" " for token in tokens])  # which says what is wrong
+        sink.write(line + b"\n")

@@ -14,13 +14,14 @@ import numpy.typing as npt
 from io_ark.codecs.basic import ArrayCodec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
-from io_ark.codecs.text_numbers import parse
+from io_ark.codecs.text_numbers import parse, parse_short_row
 from io_ark.errors import FormatError
 from io_ark.source import Source
 
 Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")
+_USUAL = struct.Struct("<5sbi")  # with the binary marker
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
 
@@ -33,6 +34,18 @@ class VectorCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
+        self._start = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
+        self._stored = self.dtype.newbyteorder("<")
+
+    def read(self, source: Source) -> Array:
+        # The common case by the shortest way, as for matrices.
+        head = source.peek(_USUAL.size)
+        if len(head) == _USUAL.size:
+            start, size, count = _USUAL.unpack(head)
+            if start == self._start and size == 4 and count >= 0:
+                source.skip(_USUAL.size)
+                return source.read_array(self._stored, count)
+        return super().read(source)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -51,6 +64,9 @@ class VectorCodec(ArrayCodec):
 
     def _read_text(self, source: Source) -> Array:
         text, at = bracketed_text(source, "vector")
+        usual = parse_short_row(text, self.dtype == np.float32)
+        if usual is not None:
+            return usual
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
             source.fail("a vector in text goes over more than one row: this may be a matrix", at + place)
