@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options import meaning
+from kaldi_compat.options import INT32, meaning
 
 Scalar = bool | int | float | str
 Options = TypeVar("Options")
@@ -28,7 +28,6 @@ TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
 REAL = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I)
-INT32 = range(-(2**31), 2**31)
 
 
 @dataclass(frozen=True)
