@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.errors import FeatureError, KaldiCompatError
 
 if TYPE_CHECKING:
     import torch
@@ -176,8 +176,52 @@ def multiply_add(total: Array, factor: float, wide: Array) -> Array:
     return added
 
 
-def check_features(features: Array) -> None:
-    """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)`` and the numbers are real."""
+def checked_lengths(
+    lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError
+) -> Any | None:
+    """The lengths of a padded batch, held against it.
+
+    Args:
+        lengths: ``(...,)`` integers: a tensor on any device, an array, or a list; None is none.
+        batch: what they are lengths of.
+        axis: the axis that they count along; those before it are the lengths' own.
+        error: what to raise.
+
+    Returns:
+        The tensor that was given, or an array or tensor as the batch, where that lies; None for None.
+
+    Raises:
+        error: they are no integers, not one for each row, or negative or beyond the end. A tensor on another device is
+            not looked into, which would wait for the device; nor is one that is recorded.
+    """
+    if lengths is None:
+        return None
+    xp = namespace(batch)
+    if xp is not np and isinstance(lengths, xp.Tensor):
+        are_integers = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == xp.bool)
+        are_seen = lengths.device.type == "cpu" and not is_followed(lengths)
+        wide = lengths if lengths.dtype in (xp.int32, xp.int64) else lengths.to(xp.int64)
+    else:
+        try:
+            lengths = np.asarray(lengths)
+        except ValueError:
+            raise error("lengths must be integers, one for each row of the batch") from None
+        are_integers = np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0  # an empty list has no type
+        are_seen = True
+        wide = lengths.astype(np.int64) if are_integers else lengths
+    if not are_integers:
+        raise error(f"lengths must be integers, not {lengths.dtype}")
+    if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
+        raise error(f"lengths are one for each row of a batch: not {tuple(lengths.shape)} for {tuple(batch.shape)}")
+    if are_seen and 0 not in lengths.shape:
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        if shortest < 0 or longest > batch.shape[axis]:
+            raise error(f"lengths from {shortest} to {longest} do not lie in 0 to {batch.shape[axis]}")
+    return as_like(wide, batch) if isinstance(wide, np.ndarray) else wide
+
+
+def check_features(features: Array, lengths: Any | None = None) -> None:
+    """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)``, the numbers are real, and lengths fit."""
     namespace(features)
     if features.ndim < 2:
         raise FeatureError(f"features have the shape (..., frames, dim), not {tuple(features.shape)}")

@@ -17,6 +17,7 @@ from kaldi_compat.arrays import (
     astype,
     at_least_float32,
     check_features,
+    checked_lengths,
     float64,
     full,
     namespace,
@@ -47,13 +48,14 @@ def cmvn_stats(
         ``(..., 2, dim + 1)`` in double precision.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, or the weights do not go with it.
+        FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not go with it.
 
     >>> import numpy as np
     >>> cmvn_stats(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     check_features(features)
+    lengths = checked_lengths(lengths, features)
     xp = namespace(features)
     features = at_least_float32(features)
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
@@ -224,7 +226,7 @@ def normalize_utterances(features: Array, options: CmvnOptions | None = None, *,
         As the features.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
 
     >>> import numpy as np
     >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
@@ -273,6 +275,7 @@ def sliding_mean_and_variance(
         ``(..., frames)`` (or ``(frames,)`` where no lengths are given).
     """
     check_features(features)
+    lengths = checked_lengths(lengths, features)
     options = options or SlidingCmvnOptions()
     xp = namespace(features)
     frames = features.shape[-2]
@@ -327,7 +330,7 @@ def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, 
         As the features. A window of a single frame gives zeros where variances are normalized.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
 
     >>> import numpy as np
     >>> options = SlidingCmvnOptions(cmn_window=2, center=True)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from io_ark.words import WHITE_SPACE, words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options import meaning
+from kaldi_compat.options import INT32, meaning
 
 Scalar = bool | int | float | str
 Options = TypeVar("Options")
@@ -31,7 +31,6 @@ INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.A)
 REAL = re.compile(
     r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
 )
-INT32 = range(-(2**31), 2**31)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 from kaldi_compat.arrays import (
     Array,
     check_features,
+    checked_lengths,
     float64,
     full,
     multiply_add,
@@ -116,12 +117,13 @@ def add_deltas(
         ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
 
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
     """
     check_features(features)
+    lengths = checked_lengths(lengths, features)
     options = options or DeltaOptions()
     context = delta_context(options)
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
@@ -174,12 +176,13 @@ def add_shifted_deltas(
         ``(..., frames, dim * (num_blocks + 1))``.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
 
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)
     """
     check_features(features)
+    lengths = checked_lengths(lengths, features)
     options = options or ShiftedDeltaOptions()
     left, right = shifted_delta_context(options)
     return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)

@@ -12,17 +12,17 @@ from torch import Tensor, nn
 
 from kaldi_compat import frames as steps
 from kaldi_compat import kernels
-from kaldi_compat.arrays import is_followed
+from kaldi_compat.arrays import checked_lengths, is_followed, is_recorded
 from kaldi_compat.dither import kaldi_noise, without_waiting
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.kaldi_fft import real_fft
 from kaldi_compat.mel import in_groups, matmul, mel_banks, mel_sums, power_spectrum
-from kaldi_compat.optioned import OptionedModule
+from kaldi_compat.optioned import OptionedModule, checked_list
 from kaldi_compat.options import FrameOptions, MelFeatureOptions, as_float32
 from kaldi_compat.random import KaldiRandom
 
 Generator = torch.Generator | KaldiRandom | None
-Warp = float | Tensor
+Warp = float | Sequence[float] | Tensor
 Noise = Callable[..., Tensor | None]
 
 # How far one mel band may lie below another before float32's rounding shows in it. The FFT's rounding errors are about
@@ -94,7 +94,7 @@ class SpectralFeature(OptionedModule):
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
-        lengths: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
         *,
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
@@ -104,8 +104,9 @@ class SpectralFeature(OptionedModule):
         Args:
             samples: audio at ``options.sample_frequency`` in Kaldi's scale (16-bit integers): (T,), (B, T), or a list
                 of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
-            lengths: how many samples count in each row of (B, T); what lies past them is ignored.
-            vtln_warp: VTLN factor, or one per utterance, shape (B,). The spectrogram ignores it, as Kaldi's.
+            lengths: how many samples count in each row of (B, T), a tensor or a list; what lies past them is ignored.
+            vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as
+                Kaldi's.
             generator: where the noise of dithering comes from: torch's global generator, a ``torch.Generator``, or a
                 :class:`~kaldi_compat.random.KaldiRandom`, which gives Kaldi's own noise.
 
@@ -114,17 +115,25 @@ class SpectralFeature(OptionedModule):
             (rows past it are zero); for a list, a list.
 
         Raises:
-            AudioError: samples of a wrong shape or type.
-            OptionError: a VTLN factor that the mel bins' range has no room for.
+            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not go with them.
+            OptionError: a VTLN factor that is no number, or that the mel bins' range has no room for.
         """
+        vtln_warp = _one_or_tensor(vtln_warp)
         if not isinstance(samples, Tensor):
-            return self._forward_list(samples, vtln_warp, generator)
+            utterances = checked_list(samples, lengths, ("T",), AudioError)
+            return self._of_list(utterances, vtln_warp, generator)
+        lengths = checked_lengths(lengths, samples, -1, AudioError)
+        return self._of_batch(samples, None if lengths is None else lengths.to(samples.device), vtln_warp, generator)
+
+    def _of_batch(
+        self, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Tensor, generator: Generator
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if samples.device.type == kernels.DEVICE_TYPE and kernels.serves(self, samples, lengths, vtln_warp):
             if samples.dtype == torch.float32:
                 self._warn_of_scale(samples)
             return kernels.features(self, samples, lengths, vtln_warp)
         options = self.options
-        samples = self._checked(samples, lengths)
+        samples = self._checked(samples)
         if lengths is not None and is_followed(samples):
             # what lies past a length is no part of any result, but its gradient would be NaN where it is NaN itself
             inside = torch.arange(samples.shape[-1], device=samples.device) < lengths.unsqueeze(-1)
@@ -141,9 +150,13 @@ class SpectralFeature(OptionedModule):
         repeatable = options.dither == 0 or isinstance(generator, KaldiRandom)
         features = self._in_blocks(frames, noise, mel, repeatable)
         features = features.reshape(*leading, *features.shape[1:])
-        if counts is None or valid is None:
-            return features
-        return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+        if valid is not None:
+            features = torch.where(valid.unsqueeze(-1), features, 0.0)
+        if is_recorded(samples):
+            count = steps.num_frames(samples.shape[-1], self.size, self.shift, options.snip_edges)
+            # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
+            features = features.index_select(-2, torch.arange(count, device=samples.device))
+        return features if counts is None else (features, counts)
 
     def features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, mel: Tensor | None = None, *, kaldi_order: bool = False
@@ -187,39 +200,27 @@ class SpectralFeature(OptionedModule):
         if kaldi_order:
             padded = nn.functional.pad(frames, (0, points - self.size))
             return torch.from_numpy(real_fft(padded.numpy())), log_energy
-        return torch.fft.rfft(frames if room is None else room, points), log_energy
+        return (steps.spectrum(frames, points) if room is None else torch.fft.rfft(room)), log_energy
 
     def needs_energy(self, raw: bool) -> bool:
         """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
         options: Any = self.options
         return bool(getattr(options, "use_energy", True)) and bool(options.raw_energy) == raw
 
-    def _mel(self, vtln_warp: Warp, like: Tensor) -> Tensor | None:
+    def _mel(self, vtln_warp: float | Tensor, like: Tensor) -> Tensor | None:
         """Mel weights for these VTLN factors; None stands for the module's own."""
         return None
 
-    def _checked(self, samples: Tensor, lengths: Tensor | None) -> Tensor:
+    def _checked(self, samples: Tensor) -> Tensor:
         """The samples in the type that they are computed in and in Kaldi's scale."""
         if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
                 f"{tuple(samples.shape)}"
             )
-        if lengths is not None and (samples.dim() != 2 or lengths.shape != samples.shape[:1]):
-            raise AudioError(
-                f"lengths go with samples of shape (B, T), one each: not {tuple(lengths.shape)} with "
-                f"{tuple(samples.shape)}"
-            )
-        if lengths is not None and lengths.is_floating_point():
-            raise AudioError(f"lengths must be integers, not {lengths.dtype}")
-        if lengths is not None and lengths.device.type == "cpu" and lengths.numel() and not is_followed(samples):
-            shortest, longest = int(lengths.min()), int(lengths.max())
-            if shortest < 0 or longest > samples.shape[-1]:
-                raise AudioError(f"lengths from {shortest} to {longest} do not lie in 0 to {samples.shape[-1]}")
-        if samples.dtype != torch.float64:
-            if samples.is_floating_point():
-                self._warn_of_scale(samples)
-            samples = samples.float()
+        if samples.is_floating_point():
+            self._warn_of_scale(samples)
+        samples = samples if samples.dtype == torch.float64 else samples.float()
         return samples if self.options.waveform_scale == 1 else samples * self.options.waveform_scale
 
     def _warn_of_scale(self, samples: Tensor) -> None:
@@ -234,7 +235,7 @@ class SpectralFeature(OptionedModule):
             warnings.warn(
                 f"the samples never leave -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
                 "integers: give waveform_scale=32768, or ignore this warning if so quiet a signal is meant",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _noise(self, frames: Tensor, valid: Tensor | None, generator: Generator) -> Noise:
@@ -249,6 +250,7 @@ class SpectralFeature(OptionedModule):
             )
         if valid is None:
             valid = torch.ones(frames.shape[:-1], dtype=torch.bool, device="cpu")
+        valid = valid.reshape(frames.shape[:-1])
         seeds = torch.zeros(valid.shape, dtype=torch.int32, device="cpu")
         seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
         seeds = without_waiting(seeds, frames.device)
@@ -261,14 +263,12 @@ class SpectralFeature(OptionedModule):
         ``repeatable`` says whether the noise, if there is any, is Kaldi's: then the result is to be in its rounding.
         """
         rows, count, _ = frames.shape
-        if count == 0:
-            return frames.new_zeros(rows, 0, self.dim)
         everything = (slice(None), slice(None))
-        if frames.device.type != "cpu" or is_followed(frames):
+        if frames.device.type != "cpu" or is_followed(frames) or frames.numel() == 0:
             return self.features_of_frames(frames, noise(everything), mel)
         _keep_freed_memory()
         at_once = BLOCK if self.options.dither else 2 * BLOCK  # noise takes as much room as all the rest
-        block = min(count, max(1, at_once * torch.get_num_threads() // max(1, rows)))
+        block = min(count, max(1, at_once * torch.get_num_threads() // rows))
         room = frames.new_zeros(rows, block, self.points)
         rounds_as_kaldi = repeatable and frames.dtype == torch.float32
         blocks, delicate = [], []
@@ -301,19 +301,24 @@ class SpectralFeature(OptionedModule):
             noise_here = noise(index, kaldi_order=True)
             features[index] = self.features_of_frames(frames[index], noise_here, weights, kaldi_order=True)
 
-    def _forward_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
+    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: float | Tensor, generator: Generator) -> list[Tensor]:
         if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
-            warps: list[Warp] = list(vtln_warp.tolist())
+            warps: list[float | Tensor] = list(vtln_warp.tolist())
             if len(warps) != len(utterances):
                 raise AudioError(f"{len(warps)} VTLN factors for {len(utterances)} utterances")
         else:
             warps = [vtln_warp] * len(utterances)
-        for utterance in utterances:
-            if not isinstance(utterance, Tensor) or utterance.dim() != 1:
-                raise AudioError(
-                    "audio is a tensor, or a list of 1-D tensors, one per utterance (torch.from_numpy makes them)"
-                )
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
+
+
+def _one_or_tensor(vtln_warp: Any) -> float | Tensor:
+    """A VTLN factor, or those of a batch as a tensor, of whatever they are given as."""
+    if isinstance(vtln_warp, (float, int, Tensor)):
+        return vtln_warp
+    try:
+        return torch.as_tensor(vtln_warp, dtype=torch.float32, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise OptionError(f"vtln_warp is a number, or one for each utterance, not {vtln_warp!r}") from None
 
 
 @functools.cache
@@ -367,11 +372,13 @@ class MelFeature(SpectralFeature):
         """What turns a power spectrum into this feature's mel energies, for a VTLN factor: (fft_bins, num_mel_bins)."""
         return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
 
-    def _mel(self, vtln_warp: Warp, like: Tensor) -> Tensor | None:
+    def _mel(self, vtln_warp: float | Tensor, like: Tensor) -> Tensor | None:
         if not isinstance(vtln_warp, Tensor):
             return None if vtln_warp == 1 else self._mel_constant(vtln_warp).to(like)
         if vtln_warp.dim() == 0:
             return self._mel_constant(float(vtln_warp)).to(like)
         if vtln_warp.shape != like.shape[:-1]:
             raise AudioError(f"vtln_warp of shape {tuple(vtln_warp.shape)} for audio of shape {tuple(like.shape)}")
+        if len(vtln_warp) == 0:
+            return None
         return torch.stack([self._mel_constant(warp) for warp in vtln_warp.tolist()]).to(like)

@@ -8,7 +8,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from kaldi_compat.arrays import is_recorded
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
@@ -27,10 +29,12 @@ def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = Tru
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    count = (num_samples - size) // shift + 1
+    count = (num_samples - size + shift) // shift  # no more than 0 also where division rounds to zero, as in ONNX
     if isinstance(count, Tensor):
         return count.clamp(min=0)
-    return np.maximum(count, 0) if isinstance(count, np.ndarray) else max(count, 0)
+    if isinstance(count, np.ndarray):
+        return np.maximum(count, 0)
+    return count if count > 0 else 0  # a condition, and not max(): exporters learn from it that there are frames
 
 
 def reflected(index: Tensor, length: Tensor | int) -> Tensor:
@@ -55,25 +59,53 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
             not at T.
 
     Returns:
-        Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning.
+        Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning. Where
+        operations are recorded, there are more of these: then there always is a frame, which compilers and exporters
+        take for granted, and unfolding insists on.
     """
+    recorded = is_recorded(samples)
+    count = 0 if recorded else num_frames(samples.shape[-1], size, shift, snip_edges)
+    spare = size + shift if count == 0 else 0
+    if not snip_edges:
+        samples = _reflected_at_ends(samples, size, shift, lengths, spare)
+    elif spare:
+        samples = nn.functional.pad(samples, (0, spare))
+    frames = samples.unfold(-1, size, shift)
+    return frames if recorded or count else frames[..., :0, :]
+
+
+def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
+    """What centred frames look at, laid out: their first sample first, and ``spare`` samples behind the last one."""
     total = samples.shape[-1]
-    count = num_frames(total, size, shift, snip_edges)
-    if count == 0 or total == 0:
-        return samples.new_zeros((*samples.shape[:-1], 0, size))
-    if snip_edges:
-        return samples.unfold(-1, size, shift)
     first = shift // 2 - size // 2
-    end = first + (count - 1) * shift + size
-    if lengths is None:
+    beyond = size - size // 2 - shift % 2  # how far a frame may reach past the end
+    if lengths is None and not spare:
         left = torch.arange(min(first, 0), 0, device=samples.device)
-        right = torch.arange(total, max(end, total), device=samples.device)
-        inside = samples[..., max(first, 0) : end]
-        samples = torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
-    else:
-        index = torch.arange(first, end, device=samples.device)
-        samples = samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
-    return samples.unfold(-1, size, shift)
+        right = torch.arange(total, total + beyond, device=samples.device)
+        inside = samples[..., max(first, 0) :]
+        return torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
+    index = torch.arange(first, total + beyond + spare, device=samples.device)
+    if spare:
+        samples = nn.functional.pad(samples, (0, 1))  # so that there is a sample to look at
+    if lengths is None:
+        # a tensor: exporters to ONNX know no remainder by a size that is a symbol
+        length = torch.zeros((), dtype=torch.int64, device=samples.device) + total
+        return samples[..., reflected(index, length.clamp(min=1))]
+    return samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
+
+
+def spectrum(frames: Tensor, points: int) -> Tensor:
+    """The FFT of frames that are filled up with zeros: (..., size) -> complex (..., points // 2 + 1).
+
+    There may be no frames: since MKL refuses to transform none, one more is computed where that might be so.
+    """
+    if not (is_recorded(frames) or frames.numel() == 0):
+        transformed: Tensor = torch.fft.rfft(frames, points)
+        return transformed
+    rows = frames.unsqueeze(0).flatten(0, -2)
+    padded = nn.functional.pad(rows, (0, points - frames.shape[-1], 0, 1))
+    transformed = torch.fft.rfft(padded)[:-1]
+    return transformed.reshape(*frames.shape[:-1], points // 2 + 1)
 
 
 def mean_in_kaldi_order(frames: Tensor) -> Tensor:

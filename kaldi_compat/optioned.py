@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
+
+
+def checked_list(
+    items: Any, lengths: Any, axes: tuple[str, ...], error: type[KaldiCompatError] = FeatureError
+) -> list[Tensor]:
+    """What a module is called with if it is no tensor: a list of utterances, with these axes.
+
+    Raises:
+        error: it is no list of such tensors, or lengths are given for it.
+    """
+    shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
+    utterances = list(items) if isinstance(items, Iterable) else [items]
+    if not all(isinstance(item, Tensor) and item.dim() == len(axes) for item in utterances):
+        raise error(
+            f"expected a tensor, or a list of tensors {shape}, one for each utterance (torch.from_numpy makes them)"
+        )
+    if lengths is not None:
+        raise error("lengths go with a padded batch: the tensors of a list have their own")
+    return utterances
 
 
 class OptionedModule(nn.Module):

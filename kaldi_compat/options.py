@@ -20,6 +20,7 @@ import numpy as np
 from kaldi_compat.errors import OptionError
 
 MAX_PITCHES = 32000  # candidates the pitch tracker tells apart
+INT32 = range(-(2**31), 2**31)
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 
 
@@ -47,8 +48,36 @@ def as_float32(value: float) -> float:
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
+class Options:
+    """Base of the dataclasses of options. What a field's default is, its value is: a number, a text, true or false."""
+
+    def __post_init__(self) -> None:
+        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
+        for field in fields:
+            value = _as_kind(type(field.default), getattr(self, field.name))
+            require(
+                value is not None,
+                f"{field.name} must be {_KINDS[type(field.default)]}, not {getattr(self, field.name)!r}",
+            )
+            object.__setattr__(self, field.name, value)
+
+
+_KINDS = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a text"}
+
+
+def _as_kind(kind: type[Any], value: Any) -> Any:
+    """The value as one of this kind of option, or None if it is of another kind."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value) if kind is bool else None
+    if isinstance(value, (int, np.integer)):
+        return kind(value) if kind is float or (kind is int and int(value) in INT32) else None
+    if isinstance(value, (float, np.floating)):
+        return float(value) if kind is float else None
+    return value if kind is str and isinstance(value, str) else None
+
+
 @dataclass(frozen=True, kw_only=True)
-class FrameOptions:
+class FrameOptions(Options):
     """How audio is cut into frames (Kaldi: FrameExtractionOptions)."""
 
     sample_frequency: float = option(16000.0, "sampling rate the features are computed at, in Hz")
@@ -71,12 +100,17 @@ class FrameOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.sample_frequency > 0, f"sample_frequency must be positive, not {self.sample_frequency:g}")
         require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample")
         require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples")
         require(
             0.0 <= self.preemphasis_coefficient <= 1.0,
             f"preemphasis_coefficient must lie in 0 to 1, not {self.preemphasis_coefficient:g}",
+        )
+        require(
+            self.waveform_scale > 0 and math.isfinite(self.waveform_scale),
+            f"waveform_scale must be positive, not {self.waveform_scale:g}",
         )
         require(math.isfinite(self.dither), f"dither must be a finite number, not {self.dither:g}")
         require(
@@ -101,7 +135,7 @@ class FrameOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MelOptions:
+class MelOptions(Options):
     """The mel filter bank (Kaldi: MelBanksOptions)."""
 
     num_mel_bins: int = option(23, "number of triangular mel bins")
@@ -116,7 +150,7 @@ class MelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnergyOptions:
+class EnergyOptions(Options):
     """The log energy of a frame, as a first column or in place of C0."""
 
     use_energy: bool = option(False, "use the frame's log energy")
@@ -182,19 +216,20 @@ class SpectrogramOptions(FrameOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaOptions:
+class DeltaOptions(Options):
     """Time derivatives appended to features (Kaldi: DeltaFeaturesOptions)."""
 
     delta_order: int = option(2, "order of the highest derivative")
     delta_window: int = option(2, "frames on each side that a derivative looks at, for each order")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0 <= self.delta_order < 1000, f"delta_order must lie in 0 to 999, but is {self.delta_order}")
         require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftedDeltaOptions:
+class ShiftedDeltaOptions(Options):
     """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
 
     delta_window: int = option(1, "frames on each side that a delta looks at")
@@ -202,12 +237,13 @@ class ShiftedDeltaOptions:
     block_shift: int = option(3, "frames from one block to the next")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
         require(self.num_blocks >= 0, f"num_blocks must not be negative, but is {self.num_blocks}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CmvnOptions:
+class CmvnOptions(Options):
     """How mean and variance statistics are applied (Kaldi: apply-cmvn)."""
 
     norm_means: bool = option(True, "subtract the mean; false copies the features as they are")
@@ -215,6 +251,7 @@ class CmvnOptions:
     reverse: bool = option(False, "go back from zero mean and unit variance to the statistics' mean and variance")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.norm_means or not self.norm_vars,
             "norm_vars=true needs norm_means=true: variances are not normalized alone",
@@ -222,7 +259,7 @@ class CmvnOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingCmvnOptions:
+class SlidingCmvnOptions(Options):
     """Mean and variance normalization over a window that moves (Kaldi: SlidingWindowCmnOptions)."""
 
     cmn_window: int = option(600, "length of the window in frames")
@@ -234,23 +271,25 @@ class SlidingCmvnOptions:
     center: bool = option(False, "centre the window on the frame; false has it end there")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.cmn_window > 0, f"cmn_window must be positive, but is {self.cmn_window}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpliceOptions:
+class SpliceOptions(Options):
     """Neighbouring frames put side by side (Kaldi: splice-feats)."""
 
     left_context: int = option(4, "frames before each frame")
     right_context: int = option(4, "frames after each frame")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.left_context >= 0, f"left_context must not be negative, but is {self.left_context}")
         require(self.right_context >= 0, f"right_context must not be negative, but is {self.right_context}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VadOptions:
+class VadOptions(Options):
     """Voice activity from the log energy in a feature's first column (Kaldi: VadEnergyOptions)."""
 
     vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
@@ -259,6 +298,7 @@ class VadOptions:
     vad_proportion_threshold: float = option(0.6, "share of those frames that must lie above the threshold")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.vad_energy_mean_scale >= 0,
             f"vad_energy_mean_scale must not be negative, but is {self.vad_energy_mean_scale:g}",
@@ -271,7 +311,7 @@ class VadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReverberationOptions:
+class ReverberationOptions(Options):
     """What is done to a signal in a room with noise (Kaldi: wav-reverberate)."""
 
     shift_output: bool = option(
@@ -285,7 +325,7 @@ class ReverberationOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PitchOptions:
+class PitchOptions(Options):
     """The pitch tracker (Kaldi: PitchExtractionOptions)."""
 
     sample_frequency: float = option(16000.0, "sampling rate of the audio in Hz")
@@ -322,6 +362,7 @@ class PitchOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.sample_frequency >= 1, f"sample_frequency must be positive, not {self.sample_frequency:g}")
         require(
             0 < self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),
@@ -361,7 +402,7 @@ class PitchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessPitchOptions:
+class ProcessPitchOptions(Options):
     """From correlation and pitch to features for speech recognition (Kaldi: ProcessPitchOptions)."""
 
     pitch_scale: float = option(2.0, "factor on the normalized log pitch")
@@ -381,6 +422,7 @@ class ProcessPitchOptions:
     add_raw_log_pitch: bool = option(False, "give the log pitch itself")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.dim > 0, "at least one of the pitch features must be chosen (the options add_...)")
         require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
         require(self.delay >= 0, f"delay must not be negative, but is {self.delay}")
@@ -396,7 +438,7 @@ class ProcessPitchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InterpolatePitchOptions:
+class InterpolatePitchOptions(Options):
     """How gaps in a pitch track are bridged (Kaldi: interpolate-pitch)."""
 
     linear_interpolation: bool = option(False, "a straight line over each gap; false follows a model of smooth pitch")
@@ -406,6 +448,7 @@ class InterpolatePitchOptions:
     max_pitch_change_per_frame: float = option(10.0, "largest change from frame to frame in Hz; bounds the work")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         interval = self.pitch_interval
         require(0.0 < interval < 20.0, f"pitch_interval must lie between 0 and 20 Hz, but is {interval:g}")
         require(
@@ -423,13 +466,14 @@ class InterpolatePitchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothPitchOptions:
+class SmoothPitchOptions(Options):
     """Log pitch less its moving mean, smoothed (Kaldi: process-pitch-feats)."""
 
     normalization_window_size: int = option(151, "frames of the window whose mean is subtracted; odd")
     average_window_size: int = option(5, "frames of the window that is averaged over; odd")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("normalization_window_size", "average_window_size"):
             size = getattr(self, name)
             require(size > 0 and size % 2 == 1, f"{name} must be odd and positive, but is {size}")

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.arrays import is_followed, is_recorded, zero_past
+from kaldi_compat.arrays import check_features, checked_lengths, is_followed, is_recorded, zero_past
 from kaldi_compat.deltas import delta_filters
 from kaldi_compat.errors import AudioError, KaldiCompatError
-from kaldi_compat.optioned import OptionedModule
+from kaldi_compat.optioned import OptionedModule, checked_list
 from kaldi_compat.options import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch_features import pitch_deltas, process_pitch
 from kaldi_compat.pitch_online import first_pass_pitch
@@ -63,46 +63,44 @@ class Pitch(OptionedModule):
         for name in _TABLES:
             self.constant(name, torch.from_numpy(getattr(self._constants, name)))
 
-    def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
+    def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
                 float64 is computed in float64, everything else in float32.
-            lengths: how many samples count in each row of (B, T).
+            lengths: how many samples count in each row of (B, T), a tensor or a list.
 
         Returns:
             (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,) (rows
             past it are zero); for a list, a list.
 
         Raises:
-            AudioError: samples of a wrong shape or type.
+            AudioError: samples of a wrong shape or type, or lengths that do not fit.
             KaldiCompatError: ``simulate_first_pass_online`` is wanted of a model that is compiled, exported, traced or
                 mapped.
         """
         if not isinstance(samples, Tensor):
-            return self._of_list([self._checked(each, 1) for each in samples])
-        samples = self._checked(samples, samples.dim())
-        if lengths is not None and (
-            samples.dim() != 2 or lengths.shape != samples.shape[:1] or lengths.is_floating_point()
-        ):
-            raise AudioError(
-                f"lengths are integers that go with samples of shape (B, T): not {lengths.dtype} of shape "
-                f"{tuple(lengths.shape)} with {tuple(samples.shape)}"
-            )
-        batch = samples if samples.dim() == 2 else samples[None]
+            utterances = checked_list(samples, lengths, ("T",), AudioError)
+            return self._of_list([self._checked(each) for each in utterances])
+        samples = self._checked(samples)
+        lengths = checked_lengths(lengths, samples, -1, AudioError)
+        alone = samples.dim() == 1
+        batch = samples[None] if alone else samples
+        features, frames = self._of_batch(batch, lengths[None] if alone and lengths is not None else lengths)
+        if alone:
+            features, frames = features[0], frames[0]
+        return features if lengths is None else (features, frames.to(lengths.device))
+
+    def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if self._wants_torch(batch):
-            features, frames = track_batch(batch, lengths, self._tensors())
-        else:
-            counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
-            rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
-            features = batch.new_zeros((len(batch), num_frames(batch.shape[-1], self._constants), 2))
-            for i, row in enumerate(rows):
-                features[i, : len(row)] = row
-            frames = torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
-        if lengths is not None:
-            return features, frames.to(lengths.device)
-        return features if samples.dim() == 2 else features[0]
+            return track_batch(batch, lengths, self._tensors())
+        counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
+        rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
+        features = batch.new_zeros((len(batch), num_frames(batch.shape[-1], self._constants), 2))
+        for i, row in enumerate(rows):
+            features[i, : len(row)] = row
+        return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
     def _tensors(self) -> PitchConstants:
         """The constants with tensors, where the module lies."""
@@ -119,8 +117,8 @@ class Pitch(OptionedModule):
             )
         return False
 
-    def _checked(self, samples: Tensor, dims: int) -> Tensor:
-        if samples.dim() not in (1, 2) or samples.dim() != dims or samples.is_complex() or samples.dtype == torch.bool:
+    def _checked(self, samples: Tensor) -> Tensor:
+        if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 "samples are real numbers of shape (T,) or (B, T), or a list of (T,); not "
                 f"{samples.dtype} of shape {tuple(samples.shape)}"
@@ -204,7 +202,7 @@ class ProcessPitch(OptionedModule):
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
-        lengths: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
         *,
         generator: Generator | None = None,
     ) -> Any:
@@ -212,7 +210,7 @@ class ProcessPitch(OptionedModule):
 
         Args:
             features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-            lengths: how many frames count in each row of (B, frames, 2).
+            lengths: how many frames count in each row of (B, frames, 2), a tensor or a list.
             generator: where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a
                 ``torch.Generator``, or a :class:`~kaldi_compat.random.KaldiRandom` for Kaldi's own.
 
@@ -221,10 +219,13 @@ class ProcessPitch(OptionedModule):
             row (rows past it are zero); for a list, a list.
 
         Raises:
-            FeatureError: features of a wrong shape, or a pitch that is not positive.
+            FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
         """
         if not isinstance(features, Tensor):
-            return [self(each, generator=generator) for each in features]
+            utterances = checked_list(features, lengths, ("frames", "2"))
+            return [self(each, generator=generator) for each in utterances]
+        check_features(features)
+        lengths = checked_lengths(lengths, features)
         filters = self._filters[features.dtype is torch.float64]
         processed = process_pitch(features, self.options, lengths, generator=generator, filters=filters)
         if lengths is None:

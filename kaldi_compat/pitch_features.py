@@ -13,7 +13,10 @@ from kaldi_compat.arrays import (
     as_like,
     astype,
     check_features,
+    checked_lengths,
     float64,
+    frames_inside,
+    full,
     is_followed,
     namespace,
     running_sum,
@@ -88,7 +91,10 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
             summed = pick(before, end, -1) - pick(before, begins, -1)
         return summed
 
-    mean: Array = window_sum(weight * float64(logs)) / window_sum(weight)
+    total = window_sum(weight)
+    if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
+        total = xp.where(end > begin, total, full((), 1.0, total))
+    mean: Array = window_sum(weight * float64(logs)) / total
     normalised: Array = logs - astype(mean, features.dtype)
     return normalised
 
@@ -134,7 +140,7 @@ def process_pitch(
         probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
-        FeatureError: the features do not have two columns, or a pitch is not positive.
+        FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
     >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
@@ -143,7 +149,9 @@ def process_pitch(
            [-0.584,  0.02 ]], dtype=float32)
     """
     options = options or ProcessPitchOptions()
-    _check(features, lengths)
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    _check_track(features, lengths)
     noise = None
     # Kaldi draws even where the noise is scaled to nothing, which moves its generator on.
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
@@ -152,8 +160,7 @@ def process_pitch(
     return delayed(undelayed_features(features, noise, options, lengths, filters), options.delay)
 
 
-def _check(features: Array, lengths: Any) -> None:
-    check_features(features)
+def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
         raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
     if is_followed(features):
@@ -161,7 +168,7 @@ def _check(features: Array, lengths: Any) -> None:
     pitch = features[..., 1]
     silent = ~(pitch > 0)
     if lengths is not None:
-        silent = silent & (arange(0, pitch.shape[-1], pitch) < as_like(lengths, pitch)[..., None])
+        silent = silent & frames_inside(lengths, features)
     if bool(silent.any()):
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
@@ -180,10 +187,9 @@ def undelayed_features(
 ) -> Array:
     """:func:`process_pitch` without the delay, with the noise given: ``(..., frames)`` or none."""
     xp = namespace(features)
+    if lengths is not None:  # what does not count has a logarithm too, so that it and its gradient are finite
+        features = xp.where(frames_inside(lengths, features)[..., None], features, full((), 1.0, features))
     pitch = features[..., 1]
-    if lengths is not None:  # so that the logarithm of what does not count is no infinity or NaN
-        pitch = xp.where(arange(0, pitch.shape[-1], pitch) < as_like(lengths, pitch)[..., None], pitch, 1 + 0 * pitch)
-        features = xp.stack((features[..., 0], pitch), -1)
     columns = []
     if options.add_pov_feature:
         columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)

@@ -116,8 +116,9 @@ class ProcessPitchStream(WindowStream):
     def _compute(self, first: Counts, count: int) -> Tensor:
         past = self._past
         there = past.end - past.start
-        track = past.at(past.numbers(past.start, int(there.max()) if count else 0))
-        lengths = torch.from_numpy(there).to(track.device)
+        width = int(there.max()) if count else 0
+        track = past.at(past.numbers(past.start, width))
+        lengths = torch.from_numpy(np.minimum(there, width)).to(track.device)
         noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
         features = undelayed_features(track, noise, self.options, lengths)
         wanted = past.numbers(first - self.options.delay, count).clamp(min=0)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import deltas
-from kaldi_compat.arrays import check_features, with_context, zero_past
+from kaldi_compat.arrays import check_features, checked_lengths, is_followed, with_context, zero_past
 from kaldi_compat.cmvn import apply_normalization, check_stats, fake_stats, normalize_utterances, sliding_cmvn
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.optioned import OptionedModule
+from kaldi_compat.optioned import OptionedModule, checked_list
 from kaldi_compat.options import (
     CmvnOptions,
     DeltaOptions,
@@ -43,22 +43,26 @@ class PostProcessing(OptionedModule):
         """A subclass's own step, on ``(..., frames, dim)``."""
         raise NotImplementedError
 
-    def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | None = None) -> Any:
+    def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 
         Args:
             features: ``(frames, dim)``, ``(batch, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
-            lengths: ``(batch,)``: how many frames count; what lies past them is ignored, and zero in the result.
+            lengths: ``(batch,)``: how many frames count, a tensor or a list; what lies past them is ignored, and zero
+                in the result.
 
         Returns:
             Features of the same frames; with ``lengths`` a pair of them and ``lengths``; a list for a list.
 
         Raises:
-            FeatureError: another shape, or integers.
+            FeatureError: another shape, integers, or lengths that do not fit.
         """
         if not isinstance(features, Tensor):
-            return [self(each) for each in features]
+            return [self(each) for each in checked_list(features, lengths, ("frames", "dim"))]
         check_features(features)
+        lengths = checked_lengths(lengths, features)
+        if is_followed(features):  # by gradients, which would be NaN where the padding is
+            features = zero_past(features, lengths)
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, lengths)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.sinc import num_resampled, period_filters
 
 
@@ -52,19 +52,28 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     return total.to(samples.dtype).flatten(-2)[..., :count]
 
 
-def resample_waveform(samples: Tensor, rate_in: int, rate_out: int) -> Tensor:
+def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tensor:
     """Audio at another sampling rate, as Kaldi's programs do it (ResampleWaveform).
 
     Args:
         samples: shape (..., T); integers are taken as float32.
-        rate_in, rate_out: sampling rates in Hz.
+        rate_in, rate_out: sampling rates in Hz, which are whole numbers.
 
     Returns:
         Shape (..., ceil(T * rate_out / rate_in)).
 
+    Raises:
+        OptionError: a rate that is no positive whole number.
+        AudioError: ``samples`` is no tensor.
+
     >>> resample_waveform(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """
+    if not isinstance(samples, Tensor):
+        raise AudioError(f"samples are a tensor, not {type(samples).__name__} (torch.as_tensor makes one)")
+    if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
+        raise OptionError(f"sampling rates are whole numbers of Hz: not {rate_in!r} and {rate_out!r}")
+    rate_in, rate_out = int(rate_in), int(rate_out)
     samples = samples if samples.dtype == torch.float64 else samples.float()
     cutoff = float(np.float32(0.99 * 0.5 * min(rate_in, rate_out)))
     return linear_resample(samples, rate_in, rate_out, cutoff, num_zeros=6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.arrays import Array, check_features, namespace, with_context, zero_past
+from kaldi_compat.arrays import Array, check_features, checked_lengths, namespace, with_context, zero_past
 from kaldi_compat.options import SpliceOptions
 
 
@@ -38,13 +38,14 @@ def splice(features: Array, options: SpliceOptions | None = None, *, lengths: An
         ``(..., frames, dim * (left_context + 1 + right_context))``.
 
     Raises:
-        FeatureError: The shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: The shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
 
     >>> import numpy as np
     >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """
     check_features(features)
+    lengths = checked_lengths(lengths, features)
     options = options or SpliceOptions()
     extended = with_context(features, options.left_context, options.right_context, lengths)
     return zero_past(splice_inside(extended, options), lengths)

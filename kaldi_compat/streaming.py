@@ -132,6 +132,8 @@ class Stream(abc.ABC):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
+        if not isinstance(piece, Tensor):
+            raise AudioError(f"a piece is a tensor, not {type(piece).__name__} (torch.as_tensor makes one)")
         alone = piece.ndim == self.item_axes + 1 and self.slots == 1
         batch = piece.unsqueeze(0) if alone else piece
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from kaldi_compat import options
 from kaldi_compat.config import flag_table, load_options
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import FbankOptions, option
@@ -105,6 +110,37 @@ def test_a_value_after_a_space_is_shown_the_equals_sign(name: str, tmp_path: Pat
 
 def test_last_value_wins() -> None:
     assert values("--scale=1", "--scale=2") == {"scale": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("num_mel_bins", "80.0", 80.0), ("num_mel_bins", "x", "80"), ("num_mel_bins", "4294967296", 2**32),
+        ("num_mel_bins", "true", True), ("dither", "a", "a"), ("dither", "true", True), ("snip_edges", "no", "false"),
+        ("snip_edges", "2", 1), ("num_mel_bins", "", None), ("waveform_scale", "0", 0),
+        ("waveform_scale", "nan", math.nan), ("window_type", "x", 3),
+    ],
+)  # fmt: skip
+def test_values_pass_the_checks_that_flags_pass(name: str, text: str, value: object) -> None:
+    flag = flag_table(FbankOptions)[name.replace("_", "-")]
+    with pytest.raises(OptionError, match=name.replace("_", "[-_]")):
+        FbankOptions(**{name: flag.parse(text)})  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=f"^{name} must be"):
+        FbankOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = FbankOptions(num_mel_bins=np.int64(80), dither=np.float32(0.5), sample_frequency=8000, use_energy=np.True_)  # type: ignore[arg-type]
+    assert given == FbankOptions(num_mel_bins=80, dither=0.5, sample_frequency=8000.0, use_energy=True)
+    kinds = [type(getattr(given, field.name)) is type(field.default) for field in dataclasses.fields(given)]
+    assert all(kinds)
+
+
+@pytest.mark.parametrize("kind", [each for each in vars(options).values() if dataclasses.is_dataclass(each)])
+def test_every_option_is_checked(kind: type[Any]) -> None:
+    for field in dataclasses.fields(kind):
+        with pytest.raises(OptionError, match=f"^{field.name} must be"):
+            kind(**{field.name: b"1"})
 
 
 def test_options_end_at_the_first_argument() -> None:

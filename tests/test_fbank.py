@@ -149,9 +149,10 @@ def test_kaldis_noise_runs_on_through_rows_and_skips_what_is_padding() -> None:
         assert not padded[count:].any()
 
 
-def test_warns_once_of_audio_on_the_wrong_scale() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_warns_once_of_audio_on_the_wrong_scale(dtype: torch.dtype) -> None:
     fbank = Fbank(dither=0.0)
-    x = torch.linspace(-1, 1, 1000)
+    x = torch.linspace(-1, 1, 1000).to(dtype)
     with pytest.warns(UserWarning, match="waveform_scale=32768"):
         fbank(x)
     with warnings.catch_warnings():

@@ -38,6 +38,9 @@ def test_fbank_is_lhotses_but_for_the_scale() -> None:
     assert ours.shape == theirs.shape
     # lhotse computes on audio in -1 to 1, whose energies are 2^-30 times Kaldi's
     np.testing.assert_allclose(ours - 30 * np.log(2.0), theirs, atol=2e-3)
+    with pytest.warns(UserWarning, match="waveform_scale"):
+        same = FbankExtractor(FbankConfig(high_freq=-400.0, waveform_scale=1.0)).extract(audio(16123), 16000)
+    np.testing.assert_allclose(same, theirs, atol=2e-3)
 
 
 @pytest.mark.parametrize("kind", EXTRACTORS)

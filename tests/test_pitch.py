@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
-from kaldi_compat import AudioError, OptionError, Pitch, PitchOptions, track_pitch
+from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
 from kaldi_compat.pitch_online import first_pass_pitch
 from kaldi_compat.pitch_tracking.constants import Lags, PitchConstants
 from kaldi_compat.pitch_tracking.paths import cheapest_paths
@@ -297,7 +297,7 @@ def test_a_module_has_options_and_no_state() -> None:
     module = Pitch(PitchOptions(min_f0=60), max_f0=300)
     assert module.options == PitchOptions(min_f0=60, max_f0=300)
     assert not module.state_dict()
-    assert repr(module) == "Pitch(min_f0=60, max_f0=300)"
+    assert repr(module) == "Pitch(min_f0=60.0, max_f0=300.0)"
     with pytest.raises(OptionError, match="takes PitchOptions"):
         Pitch(object())
 
@@ -336,6 +336,16 @@ def test_a_single_candidate_needs_no_search() -> None:
     track = track_pitch(speech(), PitchOptions(min_f0=200, max_f0=200.5))
     assert len(track) == 118
     np.testing.assert_allclose(track[:, 1], 200.5)
+
+
+def test_a_tensor_gives_a_tensor() -> None:
+    for dtype in (torch.float32, torch.float64, torch.int16):
+        audio = torch.from_numpy(speech().copy()).to(dtype)
+        track = track_pitch(audio.requires_grad_(dtype.is_floating_point))
+        assert isinstance(track, torch.Tensor)
+        np.testing.assert_array_equal(track.numpy(), track_pitch(audio.detach().numpy()))
+    with pytest.raises(FeatureError, match="tensor"):
+        track_pitch([1.0, 2.0])  # type: ignore[type-var]
 
 
 def test_lengths_must_fit() -> None:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import supported
 import torch
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.fbank import Fbank
 from kaldi_compat.mfcc import Mfcc
 from kaldi_compat.pitch import Pitch
@@ -100,6 +102,50 @@ def test_batches(case: Case) -> None:
         assert_close(item, expected)
 
 
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_lengths_may_be_a_list(case: Case) -> None:
+    module, x = case.make(), case.input(LENGTH, 2)
+    lengths = [x.shape[1], x.shape[1] // 2]
+    features, counts = module(x, torch.tensor(lengths))
+    for kind in (lengths, np.array(lengths), torch.tensor(lengths, dtype=torch.int16)):
+        again, counts_again = module(x, kind)
+        assert torch.equal(again, features) and torch.equal(counts_again, counts)
+    short = module(case.input(32000, 1)[:, :200], torch.tensor([200], dtype=torch.uint8))[0]
+    assert_close(short, module(case.input(32000, 1)[:, :200]))
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["plain", "with gradients"])
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_lengths_that_do_not_fit_are_refused(case: Case, follow: bool) -> None:
+    module, x = case.make(), case.input(LENGTH, 2).requires_grad_(follow)
+    most = x.shape[1]
+    wrong: list[Any] = [
+        [most, most + 1], [most, -1], [most], [most] * 3, [[most, most]], [1.0, 2.0], [True, False], "ab", most,
+    ]  # fmt: skip
+    for lengths in [*wrong, *(torch.tensor(numbers) for numbers in wrong if numbers != "ab")]:
+        with pytest.raises((AudioError, FeatureError), match="lengths"):
+            module(x, lengths)
+    with pytest.raises((AudioError, FeatureError), match="lengths go with a padded batch"):
+        module(list(x), [most, most])
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_what_is_no_tensor_is_refused(case: Case) -> None:
+    x = case.input(LENGTH, 2).numpy()
+    for data in (x, [x[0]], x.tolist(), None, 5, "audio"):
+        with pytest.raises((AudioError, FeatureError), match=r"a tensor, or a list of tensors .*torch\.from_numpy"):
+            case.make()(data)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_a_batch_of_none(case: Case) -> None:
+    module, x = case.make(), case.input(LENGTH, 2)
+    expected = module(x).shape[1:]
+    assert module(x[:0]).shape == (0, *expected)
+    features, counts = module(x[:0], [])
+    assert features.shape == (0, *expected) and counts.shape == (0,)
+
+
 @cases("CUDA agrees with the CPU")
 @needs_cuda
 def test_cuda(case: Case) -> None:
@@ -126,6 +172,33 @@ def test_gradients_at_silence(case: Case) -> None:
         x = torch.full_like(case.input(LENGTH), value).requires_grad_()
         case.small().float()(x).sum().backward() if case.name == "Pitch" else case.make()(x).sum().backward()
         assert x.grad is not None and torch.isfinite(x.grad).all()
+
+
+@cases("gradients of a padded batch: each utterance's own, none in the padding")
+def test_gradients_of_a_padded_batch(case: Case) -> None:
+    module = (case.make() if case.name == "Pitch" else case.small()).double()
+    # more than a window of the normalized pitch from the longest to the next one
+    samples = (400, 200, 33, 0) if case in SPECTRAL else (40000, 16000, 500, 0)
+    lengths = [case.length(n) for n in samples]
+    batch = case.input(samples[0], len(lengths)).double()
+    weights = torch.rand(batch.shape[1] + 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def gradient(x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        x = x.clone().requires_grad_()
+        features = module(x) if lengths is None else module(x, lengths)[0]
+        if not features.requires_grad:  # there are no frames
+            return torch.zeros_like(x)
+        (features.sum(-1) * weights[: features.shape[-2]]).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    alone = [gradient(row[:length]) for row, length in zip(batch, lengths, strict=True)]
+    for padding in (0.0, float("nan")):
+        for row, length in zip(batch, lengths, strict=True):
+            row[length:] = padding
+        for found, expected in zip(gradient(batch, torch.tensor(lengths)), alone, strict=True):
+            torch.testing.assert_close(found[: len(expected)], expected)
+            assert not found[len(expected) :].any()
 
 
 @cases("torch.vmap")
@@ -228,6 +301,11 @@ def test_vtln(case: Case) -> None:
     batch = case.input(LENGTH, 3)
     warps = torch.tensor([0.9, 1.0, 1.15])
     together = module(batch, vtln_warp=warps)
+    assert torch.equal(module(batch, vtln_warp=[0.9, 1.0, 1.15]), together)
+    assert module(batch[:0], vtln_warp=[]).shape == (0, *together.shape[1:])
+    for wrong in ("a", None, [[0.9] * 3], [0.9]):
+        with pytest.raises((AudioError, OptionError), match="vtln_warp"):
+            module(batch, vtln_warp=wrong)
     for row, x, warp in zip(together, batch, warps.tolist(), strict=True):
         assert_close(row, module(x, vtln_warp=warp))
 

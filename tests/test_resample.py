@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaldi_compat
-from kaldi_compat import OptionError, resample_waveform
+from kaldi_compat import AudioError, OptionError, resample_waveform
 from kaldi_compat.resample import linear_resample
 from kaldi_compat.sinc import num_resampled
 
@@ -48,6 +48,16 @@ def test_against_the_sum_written_out(rate_in: int, rate_out: int) -> None:
     kernel = 2 * cutoff * np.sinc(2 * cutoff * t) * 0.5 * (1 + np.cos(2 * np.pi * cutoff / zeros * t))
     kernel = np.where(np.abs(t) < zeros / (2 * cutoff), kernel, 0) / rate_in
     np.testing.assert_allclose(ours, kernel @ x, atol=1e-5)
+
+
+def test_rates_may_be_floats_that_are_whole() -> None:
+    x = torch.randn(2, 500)
+    assert torch.equal(resample_waveform(x, 16000.0, 8000.0), resample_waveform(x, 16000, 8000))
+    for rate in (8000.5, float("nan"), "8000", None, 0):
+        with pytest.raises(OptionError):
+            resample_waveform(x, 16000, rate)  # type: ignore[arg-type]
+    with pytest.raises(AudioError, match="tensor"):
+        resample_waveform(x.numpy(), 16000, 8000)  # type: ignore[arg-type]
 
 
 def test_a_batch_is_its_rows() -> None:

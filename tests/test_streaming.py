@@ -225,6 +225,12 @@ def test_memory_is_bounded_by_the_window_and_the_piece() -> None:
         assert stream._past._items is not None and stream._past._items.shape[1] <= 2 * 400 + 800
 
 
+@pytest.mark.parametrize("piece", [np.zeros(500, np.float32), [0.0, 0.0], None])
+def test_a_piece_is_a_tensor(piece: object) -> None:
+    with pytest.raises(AudioError, match="a piece is a tensor"):
+        FeatureStream(Fbank(dither=0.0))(piece)  # type: ignore[arg-type]
+
+
 def test_wrong_shapes_are_refused() -> None:
     stream = FeatureStream(Fbank(dither=0.0), slots=2)
     with pytest.raises(AudioError, match=r"2 slots has the shape \(2, T\)"):

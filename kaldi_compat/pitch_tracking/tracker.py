@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.arrays import astype
+from kaldi_compat.arrays import Array, astype, at_least_float32, namespace
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options import PitchOptions
 from kaldi_compat.pitch_tracking.constants import PitchConstants
@@ -71,25 +71,30 @@ class Analysis:
         return path_features(self.correlation[first : first + len(path)], path, PitchConstants.of(options))
 
 
-def track_pitch(samples: npt.NDArray[Any], options: PitchOptions | None = None) -> Floats:
+def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
     """Normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
-        samples: ``(samples,)`` at ``options.sample_frequency``, of Kaldi's scale (16-bit integers).
+        samples: ``(samples,)`` at ``options.sample_frequency``, of Kaldi's scale (16-bit integers), NumPy or torch.
         options: Kaldi's defaults if none.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
+        It has no gradient: for that, and for batches, there is :class:`~kaldi_compat.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis.
+        FeatureError: ``samples`` is neither an array nor a tensor.
 
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
     [  1.   199.98]
     """
-    ((_, features),) = track_pitches([("", samples)], options or PitchOptions())
-    return features
+    xp = namespace(samples)
+    audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
+    ((_, features),) = track_pitches([("", audio)], options or PitchOptions())
+    tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
+    return tracked
 
 
 @dataclass
