@@ -126,6 +126,26 @@ def take_frames(x: Array, index: Array) -> Array:
     return taken
 
 
+def with_zeros(x: Array, before: int, after: int) -> Array:
+    """Zeros before and after the last axis."""
+    padded: Array
+    if isinstance(x, np.ndarray):
+        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+    else:
+        padded = namespace(x).nn.functional.pad(x, (before, after))
+    return padded
+
+
+def sliding_windows(x: Array, size: int, step: int) -> Array:
+    """Overlapping windows of the last axis, a view: ``(..., samples)`` -> ``(..., windows, size)``."""
+    windows: Array
+    if isinstance(x, np.ndarray):
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
+    else:
+        windows = x.unfold(-1, size, step)
+    return windows
+
+
 def matmul(a: Array, b: Array) -> Array:
     """The matrix product: NumPy's by BLAS, as Kaldi's; torch's in double, which neither TF32 nor autocast touches."""
     product: Array

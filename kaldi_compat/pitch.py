@@ -32,7 +32,7 @@ from kaldi_compat.pitch_tracking.tracker import Analysis, track_pitches
 if TYPE_CHECKING:
     from kaldi_compat.pitch_features import Generator
 
-_TABLES = ("filters", "band", "weights", "discount", "pitch")
+_TABLES = ("band", "weights", "discount", "pitch")
 
 
 class Pitch(OptionedModule):
@@ -62,6 +62,8 @@ class Pitch(OptionedModule):
         self._constants = PitchConstants.of(self.options)
         for name in _TABLES:
             self.constant(name, torch.from_numpy(getattr(self._constants, name)))
+        self.constant("lowpass_starts", torch.from_numpy(self._constants.lowpass.starts))
+        self.constant("lowpass_weights", torch.from_numpy(self._constants.lowpass.weights))
 
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Normalized correlation (NCCF) and pitch in Hz of each frame.
@@ -104,7 +106,9 @@ class Pitch(OptionedModule):
 
     def _tensors(self) -> PitchConstants:
         """The constants with tensors, where the module lies."""
-        return dataclasses.replace(self._constants, **{name: getattr(self, name) for name in _TABLES})
+        tables = {name: getattr(self, name) for name in _TABLES}
+        lowpass = dataclasses.replace(self._constants.lowpass, starts=self.lowpass_starts, weights=self.lowpass_weights)
+        return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
 
     def _wants_torch(self, samples: Tensor) -> bool:
         """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""

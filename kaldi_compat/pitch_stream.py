@@ -224,9 +224,9 @@ class Resampler:
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        self._phases = constants.phases
+        self._filters = constants.lowpass
         # whole periods that the filters reach back over
-        self._reach = -(constants.first_tap // constants.period)
+        self._reach = -(constants.lowpass.first // constants.lowpass.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
         self._from = 0
         self._came = self._given = 0  # samples in, samples out
@@ -238,10 +238,10 @@ class Resampler:
         until = samples_out(self._came, self._constants, finished=finished)
         if until <= self._given:
             return self._kept[:0]
-        offset = self._from * self._phases
+        offset = self._from * self._filters.phases
         resampled = downsampled(self._kept, self._constants)[self._given - offset : until - offset]
         self._given = until
-        keep_from = max(until // self._phases - self._reach, self._from)
-        self._kept = self._kept[(keep_from - self._from) * self._constants.period :]
+        keep_from = max(until // self._filters.phases - self._reach, self._from)
+        self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
         self._from = keep_from
         return resampled

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.sinc import num_resampled, period_filters
+from kaldi_compat.sinc import PeriodFilters, resampled
 
 
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
@@ -32,24 +30,8 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
             "must be positive and the cutoff at most half of either rate"
         )
-    count = num_resampled(samples.shape[-1], rate_in, rate_out)
-    if count == 0:
-        return samples.new_zeros((*samples.shape[:-1], 0))
-    first, filters = period_filters(rate_in, rate_out, cutoff, num_zeros)
-    weights = torch.from_numpy(filters)
-    phases, taps = weights.shape
-    period = rate_in // math.gcd(rate_in, rate_out)
-    periods = -(-count // phases)
-    # one window of input a period, which the filters of all phases are applied to
-    left = -first
-    right = (periods - 1) * period + taps - left - samples.shape[-1]
-    padded = torch.nn.functional.pad(samples, (left, max(right, 0)))
-    # products rounded to float32 and added up in float64, as the dot products of OpenBLAS do for so few taps
-    total = samples.new_zeros((*samples.shape[:-1], periods, phases), dtype=torch.float64)
-    for tap, weight in enumerate(weights.to(samples).unbind(-1)):
-        column = padded[..., tap : tap + (periods - 1) * period + 1 : period]
-        total = total + (column.unsqueeze(-1) * weight).double()
-    return total.to(samples.dtype).flatten(-2)[..., :count]
+    # As the dot products of OpenBLAS do for so few taps: products rounded to float32, and added up in double.
+    return resampled(samples, PeriodFilters.of(rate_in, rate_out, cutoff, num_zeros), samples.dtype)
 
 
 def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pkgutil
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import kaldi_compat
 from kaldi_compat import AudioError, OptionError, resample_waveform
 from kaldi_compat.resample import linear_resample
-from kaldi_compat.sinc import num_resampled
+from kaldi_compat.sinc import PeriodFilters, num_resampled
 
 RATES = [8000, 11025, 16000, 22050, 44100, 48000]
 
@@ -38,7 +39,10 @@ def test_a_sine_stays_a_sine(rate_in: int, rate_out: int, frequency: float) -> N
     assert np.abs(ours - exact)[inside].max() < 0.02
 
 
-@pytest.mark.parametrize(("rate_in", "rate_out"), [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 4000)])
+@pytest.mark.parametrize(
+    ("rate_in", "rate_out"),
+    [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 4000), (44100, 16000), (11127, 16000), (16001, 16000)],
+)
 def test_against_the_sum_written_out(rate_in: int, rate_out: int) -> None:
     """Each output sample is the windowed sinc around its time, over the input's samples."""
     x = np.random.default_rng(0).normal(size=200)
@@ -58,6 +62,38 @@ def test_rates_may_be_floats_that_are_whole() -> None:
             resample_waveform(x, 16000, rate)  # type: ignore[arg-type]
     with pytest.raises(AudioError, match="tensor"):
         resample_waveform(x.numpy(), 16000, 8000)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rate_in", "rate_out"), [(16000, 8000), (8000, 16000), (44100, 16000), (22050, 21389)])
+def test_every_period_is_filtered_alike(rate_in: int, rate_out: int) -> None:
+    """Audio some periods on gives the same samples as many periods on, however long it is."""
+    generator = torch.Generator().manual_seed(0)
+    piece = torch.randn(2, 300, generator=generator, dtype=torch.float64)
+    common = math.gcd(rate_in, rate_out)
+    later = -(-20000 * common // rate_in)
+    silence = torch.zeros(2, later * rate_in // common, dtype=torch.float64)
+    alone = resample_waveform(torch.nn.functional.pad(piece, (100, 100)), rate_in, rate_out)
+    at_the_end = resample_waveform(
+        torch.cat((silence, torch.nn.functional.pad(piece, (100, 100))), -1), rate_in, rate_out
+    )
+    first = later * rate_out // common
+    torch.testing.assert_close(at_the_end[:, first:], alone, rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(100, 50000), st.integers(100, 50000), st.integers(1, 10))
+def test_filters_hold_what_the_window_does(rate_in: int, rate_out: int, num_zeros: int) -> None:
+    """A filter for each output sample of a period, no wider than the window: not as wide as the period."""
+    cutoff = 0.45 * min(rate_in, rate_out)
+    filters = PeriodFilters.of(rate_in, rate_out, cutoff, num_zeros)
+    window = num_zeros / cutoff * rate_in  # in input samples
+    phases, taps = filters.weights.shape
+    assert phases == filters.phases == rate_out // math.gcd(rate_in, rate_out)
+    assert window - 1 <= taps <= window + 1
+    begin = filters.first + filters.starts
+    center = np.arange(phases) * rate_in / rate_out
+    np.testing.assert_array_less(center - window / 2 - 1e-6, begin)
+    np.testing.assert_array_less(center + window / 2 - 1 - 1e-6, begin + taps)
 
 
 def test_a_batch_is_its_rows() -> None:

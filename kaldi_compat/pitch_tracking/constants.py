@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.options import PitchOptions, as_float32
-from kaldi_compat.sinc import period_filters, windowed_sinc
+from kaldi_compat.sinc import PeriodFilters, windowed_sinc
 
 Floats = npt.NDArray[np.float32]
 
@@ -69,9 +69,7 @@ class PitchConstants:
 
     Attributes:
         rate_in, rate_out: sampling rates in Hz of the audio, and of what the pitch is tracked in.
-        period: samples after which both rates coincide again.
-        first_tap: the first sample that a period's filters reach back to, counted from its start: not positive.
-        taps, phases: samples that a period's filters reach over, and how many filters there are.
+        lowpass: the filters that resample from one to the other.
         settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
             multiple.
         chunk: samples in which the audio arrives; 0 for all at once.
@@ -86,7 +84,6 @@ class PitchConstants:
         recompute_frame: see :class:`~kaldi_compat.pitch_tracking.schedule.Schedule`.
         first_lag, last_lag: whole lags in resampled samples at which correlations are measured.
         step: what a step of one state costs; of ``n`` states it is ``n**2`` times that.
-        filters: ``(taps, phases)``, double: the filters of a period, which low-pass and resample.
         band: ``(last_lag - first_lag + window, lags)``: ones where a sample is in the window at a lag.
         weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
         discount: ``(states,)``: how much less correlation counts at longer lags.
@@ -95,10 +92,7 @@ class PitchConstants:
 
     rate_in: int
     rate_out: int
-    period: int
-    first_tap: int
-    taps: int
-    phases: int
+    lowpass: PeriodFilters
     settling: int
     chunk: int
     window: int
@@ -113,7 +107,6 @@ class PitchConstants:
     first_lag: int
     last_lag: int
     step: float
-    filters: Any
     band: Any
     weights: Any
     discount: Any
@@ -130,7 +123,6 @@ class PitchConstants:
         """The constants for these options, in NumPy, rounded to float32 where Kaldi rounds."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
-        first_tap, filters = period_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
         lags = Lags.of(options)
         window, shift = options.window_size, options.window_shift
@@ -140,10 +132,7 @@ class PitchConstants:
         return cls(
             rate_in=rate_in,
             rate_out=rate_out,
-            period=rate_in // math.gcd(rate_in, rate_out),
-            first_tap=first_tap,
-            taps=filters.shape[1],
-            phases=filters.shape[0],
+            lowpass=PeriodFilters.of(rate_in, rate_out, cutoff, options.lowpass_filter_width),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
             window=window,
@@ -158,7 +147,6 @@ class PitchConstants:
             first_lag=lags.first,
             last_lag=lags.last,
             step=float(log_ratio * np.float32(options.penalty_factor)),
-            filters=filters.T.astype(np.float64),
             band=np.tri(reach, count, dtype=np.float32) - np.tri(reach, count, -window, dtype=np.float32),
             weights=lags.weights,
             discount=np.float32(options.soft_min_f0) * lags.seconds,

@@ -11,9 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.arrays import Array, arange, as_like, astype, float64, is_recorded, matmul, namespace
+from kaldi_compat.arrays import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    float64,
+    is_recorded,
+    matmul,
+    namespace,
+    sliding_windows,
+    with_zeros,
+)
 from kaldi_compat.pitch_tracking.constants import PitchConstants
-from kaldi_compat.sinc import num_resampled
+from kaldi_compat.sinc import resampled
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 
@@ -23,34 +34,7 @@ def downsampled(samples: Array, constants: PitchConstants) -> Array:
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
-    count = num_resampled(samples.shape[-1], constants.rate_in, constants.rate_out)
-    taps, phases = constants.taps, constants.phases
-    periods = -(-count // phases)
-    # The last period starts within the audio: its filters reach no further past the end than this.
-    padded = pad(float64(samples), -constants.first_tap, max(0, constants.first_tap + taps))
-    windows = sliding_windows(padded, taps, constants.period)[..., :periods, :]
-    resampled: Array = matmul(windows, constants.filters).reshape(*samples.shape[:-1], periods * phases)
-    return astype(resampled[..., :count], samples.dtype)
-
-
-def pad(x: Array, before: int, after: int) -> Array:
-    """Zeros before and after the last axis."""
-    padded: Array
-    if isinstance(x, np.ndarray):
-        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
-    else:
-        padded = namespace(x).nn.functional.pad(x, (before, after))
-    return padded
-
-
-def sliding_windows(x: Array, size: int, step: int) -> Array:
-    """Overlapping windows of the last axis, a view: ``(..., samples)`` -> ``(..., windows, size)``."""
-    windows: Array
-    if isinstance(x, np.ndarray):
-        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
-    else:
-        windows = x.unfold(-1, size, step)
-    return windows
+    return resampled(samples, constants.lowpass, namespace(samples).float64)
 
 
 def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths: Any = None) -> Array:
@@ -66,7 +50,7 @@ def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths
         ``(..., frames, span)``
     """
     size, shift, start = constants.span, constants.shift, constants.start
-    padded = pad(signal, max(0, -start), size + shift)
+    padded = with_zeros(signal, max(0, -start), size + shift)
     windows = sliding_windows(padded[..., max(0, start) :], size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
