@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -18,6 +19,10 @@ hypothesis.settings.load_profile("project")
 # Where there is no GPU, Triton's kernels run in its interpreter; it is to be told so before it is imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# A shell starts what it puts into the background with ^C ignored, which the processes that tests start would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 
