@@ -92,7 +92,7 @@ class Script(Mapping[str, str]):
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: npt.NDArray[np.uint64] | None = None
-        self._lines_of_few: dict[str, int] | None = None
+        self._ends_of_few: dict[str, int] | None = None
         self._next_line = 0  # a guess at which line is asked for next
         self._stamp: tuple[str, int, int] | None = None
 
@@ -134,10 +134,10 @@ class Script(Mapping[str, str]):
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        line = self._find(key)
-        if line is None:
+        end = self._find(key)
+        if end is None:
             raise MissingKeyError("the script has no such key", file=self.name, key=key)
-        return self._rest(line)
+        return self._rest(end)
 
     def items(self) -> ItemsView[str, str]:
         """Key and rest of each line, in the order of the file."""
@@ -146,11 +146,13 @@ class Script(Mapping[str, str]):
     def lines(self) -> Iterator[tuple[str, str]]:
         """Key and rest of each line, in the order of the file; without any look-up."""
         for line in range(len(self)):
-            yield self._key(line), self._rest(line)
+            yield self.line(line)
 
     def line(self, number: int) -> tuple[str, str]:
         """Key and rest of a line, by its number from 0."""
-        return self._key(number), self._rest(number)
+        start = int(self._starts[number])
+        end = start + int(self._key_lengths[number])
+        return self._text(start, end), self._rest(end)
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if a key is there twice."""
@@ -205,10 +207,9 @@ class Script(Mapping[str, str]):
         start = int(self._starts[line])
         return self._text(start, start + int(self._key_lengths[line]))
 
-    def _rest(self, line: int) -> str:
-        start = int(self._starts[line]) + int(self._key_lengths[line])
-        end = self._data.find(b"\n", start)
-        return self._data[start:end].strip().decode("utf-8", "surrogateescape")
+    def _rest(self, key_end: int) -> str:
+        end = self._data.find(b"\n", key_end)
+        return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
 
     def _text(self, start: int, end: int) -> str:
         return self._data[start:end].decode("utf-8", "surrogateescape")
@@ -273,10 +274,10 @@ class Script(Mapping[str, str]):
         return result
 
     def _dictionary(self) -> dict[str, int]:
-        """Key -> number of its line; for scripts of few lines."""
-        if self._lines_of_few is None:
-            self._lines_of_few = {key: line for line, key in enumerate(self)}
-        return self._lines_of_few
+        """Key -> where it ends in its line; for scripts of few lines."""
+        if self._ends_of_few is None:
+            self._ends_of_few = dict(zip(self, (self._starts + self._key_lengths).tolist(), strict=True))
+        return self._ends_of_few
 
     def _index(self) -> npt.NDArray[np.uint64]:
         """Per line, 32 bits of its key's hash above 32 bits of its number, in order."""
@@ -303,19 +304,23 @@ class Script(Mapping[str, str]):
         return hashes
 
     def _find(self, key: str) -> int | None:
-        """The number of a key's line."""
-        if len(self) <= _FEW_LINES:
+        """Where this key ends in its line."""
+        if len(self._starts) <= _FEW_LINES:
             return self._dictionary().get(key)
         try:
             wanted = key.encode("utf-8", "surrogateescape")
-        except (
-            AttributeError,
-            UnicodeEncodeError,
-        ):  # no text; or half a pair of surrogates, which no bytes are read as
+        except (AttributeError, UnicodeEncodeError):  # no text; or half a surrogate pair, which no bytes are read as
             return None
+        line = self._line_of(wanted)
+        if line is None:
+            return None
+        self._next_line = line + 1
+        return int(self._starts[line]) + len(wanted)
+
+    def _line_of(self, wanted: bytes) -> int | None:
+        """The number of a key's line."""
         guess = self._next_line
         if guess < len(self._starts) and self._has_key(guess, wanted):
-            self._next_line = guess + 1
             return guess
         index = self._index()
         high = _hash(wanted) >> 32
@@ -323,7 +328,6 @@ class Script(Mapping[str, str]):
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
             if self._has_key(line, wanted):
-                self._next_line = line + 1
                 return line
             at += 1
         return None
