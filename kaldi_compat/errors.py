@@ -1,5 +1,7 @@
 """What can be wrong with what a user asks of the signal processing."""
 
+INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells have it
+
 
 class KaldiCompatError(Exception):
     """Base of every error this package raises on purpose; its message fits one line."""

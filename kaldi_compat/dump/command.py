@@ -26,7 +26,7 @@ from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
 from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, check_speakers, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speed import make_speed_directory
-from kaldi_compat.dump.start import INTERRUPTED_STATUS
+from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.options import meaning
 from kaldi_compat.programs.program import end_of_process, open_closed_streams
 

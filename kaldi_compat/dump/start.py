@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-INTERRUPTED_STATUS = 130
+from kaldi_compat.errors import INTERRUPTED_STATUS
 
 
 def main() -> int:

@@ -31,13 +31,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
-from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError
 from kaldi_compat.programs.command_line import parse, shell_line, usage
 from kaldi_compat.programs.log import log_error, logging_as_kaldi, say
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
-INTERRUPTED_STATUS = 130
 BROKEN_PIPE_STATUS = 141  # what a shell reports of a program that SIGPIPE ended
 
 
