@@ -20,6 +20,7 @@ import numpy as np
 from kaldi_compat.errors import OptionError
 
 MAX_PITCHES = 32000  # candidates the pitch tracker tells apart
+MOST = 1e9  # of a rate in Hz, or a time in ms
 INT32 = range(-(2**31), 2**31)
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 
@@ -76,6 +77,13 @@ def _as_kind(kind: type[Any], value: Any) -> Any:
     return value if kind is str and isinstance(value, str) else None
 
 
+def _require_sizes(options: Options, *names: str) -> None:
+    """Raise :class:`OptionError` unless these rates and times are such that samples can be counted by them."""
+    for name in names:
+        value = getattr(options, name)
+        require(0 < value < MOST, f"{name} must be positive and less than {MOST:g}, not {value:g}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FrameOptions(Options):
     """How audio is cut into frames (Kaldi: FrameExtractionOptions)."""
@@ -101,7 +109,7 @@ class FrameOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.sample_frequency > 0, f"sample_frequency must be positive, not {self.sample_frequency:g}")
+        _require_sizes(self, "sample_frequency", "frame_shift", "frame_length")
         require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample")
         require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples")
         require(
@@ -363,6 +371,7 @@ class PitchOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _require_sizes(self, "sample_frequency", "resample_frequency", "frame_shift", "frame_length")
         require(self.sample_frequency >= 1, f"sample_frequency must be positive, not {self.sample_frequency:g}")
         require(
             0 < self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),

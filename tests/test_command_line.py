@@ -20,7 +20,7 @@ import pytest
 from kaldi_compat import options
 from kaldi_compat.config import flag_table, load_options
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options import FbankOptions, option
+from kaldi_compat.options import FbankOptions, PitchOptions, option
 from kaldi_compat.programs.command_line import parse, shell_line, usage
 from kaldi_compat.programs.log import logger, vlog
 from kaldi_compat.programs.program import program
@@ -360,3 +360,11 @@ def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) 
 
     assert needy([]) == 255
     assert "the Python package no_such_package is not installed: pip install no_such_package" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [FbankOptions, PitchOptions])
+@pytest.mark.parametrize("name", ["sample_frequency", "frame_shift", "frame_length"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300, 0.0, -1.0])
+def test_rates_and_times_can_be_counted_by(kind: Any, name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=name):
+        kind(**{name: value})
