@@ -1,7 +1,7 @@
 """Fused kernels (Triton) for the spectral features on a GPU, in place of the chain of torch operations.
 
 Two kernels: samples to power spectra, and those to mel energies or their logs. What is left (the DCT, linear
-prediction, the energy's column) is done by the module's own code, in torch. The kernels take what :func:`serves` says;
+prediction, the energy's column) is done by the module's own code, in torch. The kernels take what :func:`are_supported` says;
 everything else goes the plain way, which gives the same numbers up to rounding.
 
 ``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
@@ -48,8 +48,12 @@ class Feature(Protocol):
     def dim(self) -> int: ...
     @property
     def are_log_energies(self) -> bool: ...
+    @property
+    def uses_magnitude(self) -> bool: ...
+    @property
+    def is_raw_fft(self) -> bool: ...
     def needs_energy(self, raw: bool) -> bool: ...
-    def bands(self, vtln_warp: float) -> Tensor | None: ...
+    def filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
     def features_of_frames(self, frames: Tensor) -> Tensor: ...
 
@@ -60,11 +64,11 @@ def supports_kernels(cls: type[Cls]) -> type[Cls]:
     return cls
 
 
-def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
-    """Whether :func:`features` may compute this in the module's place.
+def are_supported(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
+    """Return True if :func:`features` can compute this in the module's place.
 
-    Not where someone follows the operations (autograd, compilers), and not what the kernels do not know: float64,
-    dithering, one VTLN factor per utterance, FFTs of other sizes than 128 to 1024 points, the FFT's own numbers.
+    The kernels support neither autograd nor compilers, nor float64, dithering, one VTLN factor per utterance, FFTs of
+    other sizes than 128 to 1024 points, the FFT's own numbers.
     """
     options: Any = module.options
     return (
@@ -84,7 +88,7 @@ def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: 
         and module.points in SHAPES
         and module.window.device == samples.device
         and module.window.dtype == torch.float32
-        and not getattr(options, "return_raw_fft", False)
+        and not module.is_raw_fft
         and _is_trusted(module, samples)
     )
 
@@ -92,7 +96,7 @@ def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: 
 def features(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What the module gives for audio, by the kernels: see :meth:`kaldi_compat.features.spectral.SpectralFeature.forward`."""
+    """Compute features with the kernels, as ``SpectralFeature.forward`` does."""
     from kaldi_compat.kernels.launch import features_of
 
     return features_of(module, samples, lengths, vtln_warp)

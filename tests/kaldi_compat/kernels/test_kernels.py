@@ -102,7 +102,7 @@ def test_kernels_are_as_exact_as_the_plain_operations(
     lengths = torch.tensor([x.shape[1], x.shape[1] * 2 // 3], device=DEVICE) if data.draw(st.booleans()) else None
     if lengths is not None and data.draw(st.booleans()):
         lengths = lengths.int()
-    assert kernels.serves(module, x, lengths, warp)
+    assert kernels.are_supported(module, x, lengths, warp)
     found, plain, exact = (
         result if lengths is None else result[0]
         for result in (
@@ -197,7 +197,7 @@ UNSERVED = {
 def test_the_rest_goes_the_plain_way(case: str) -> None:
     module, x, lengths, warp = UNSERVED[case]()
     module = module.to(DEVICE)
-    assert not kernels.serves(module, x, lengths, warp)
+    assert not kernels.are_supported(module, x, lengths, warp)
     generators = [KaldiRandom(), KaldiRandom()] if module.options.dither else [None, None]
     found = module(x, lengths, vtln_warp=warp, generator=generators[0])
     assert torch.equal(found, plainly(module, x, lengths, vtln_warp=warp, generator=generators[1]))
@@ -215,9 +215,9 @@ def test_compilers_and_vmap_see_plain_operations() -> None:
 
 def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
-    assert kernels.serves(module, x, None, 1.0)
+    assert kernels.are_supported(module, x, None, 1.0)
     monkeypatch.setenv(kernels.SWITCH, "0")
-    assert not kernels.serves(module, x, None, 1.0)
+    assert not kernels.are_supported(module, x, None, 1.0)
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
@@ -226,7 +226,7 @@ def test_kernels_are_looked_at_before_they_are_used(
 ) -> None:
     monkeypatch.setattr(kernels, "_is_trusted", LOOK)
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
-    assert kernels.serves(module, x, None, 1.0), caplog.text
+    assert kernels.are_supported(module, x, None, 1.0), caplog.text
     assert (x.device, x.dtype, kind, module.options) in kernels._trusted
 
 
