@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.kernels import supports_kernels
 from kaldi_compat.options.spectral import FrameOptions, PlpOptions

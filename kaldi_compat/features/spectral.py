@@ -18,7 +18,8 @@ from kaldi_compat.features.module import OptionedModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
-from kaldi_compat.functional.mel import in_groups, matmul, mel_banks, mel_sums, power_spectrum
+from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
+from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
 
