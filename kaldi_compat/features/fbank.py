@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
 from kaldi_compat.options.spectral import FbankOptions
 
 
-@supports_kernels
+@accelerated
 class Fbank(MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 

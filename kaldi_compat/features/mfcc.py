@@ -7,15 +7,15 @@ from typing import Any
 
 from torch import Tensor
 
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
 from kaldi_compat.options.spectral import FrameOptions, MfccOptions
 
 
-@supports_kernels
+@accelerated
 class Mfcc(MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
@@ -33,8 +33,8 @@ class Mfcc(MelFeature):
     cosines: Tensor
     lifter: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
+        super().__init__(options, engine=engine, **changes)
         num_ceps = self.options.num_ceps
         self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
         self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))
