@@ -145,6 +145,9 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
     cepstra = cepstra[:, : options.num_ceps]
+    # of digital silence: with the signs that NaNs have in Kaldi's build
+    signs = np.where(np.arange(options.num_ceps) == 1, F32(-1), F32(1))
+    cepstra = np.where(np.isnan(cepstra), np.copysign(F32(np.nan), signs), cepstra)
     if plan.lifter is not None:
         cepstra = cepstra * plan.lifter
     return cepstra * F32(options.cepstral_scale) if options.cepstral_scale != 1 else cepstra

@@ -37,8 +37,13 @@ typedef struct {
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE vf splat(float x) { return x - (vf){0}; }
-INLINE vd splat_double(double x) { return x - (vd){0}; }
+INLINE vf splat(float x)
+{
+    vf y;
+    for (int i = 0; i < LANES; i++)
+        y[i] = x;
+    return y;
+}
 
 /* The lanes of a where the mask is all ones, of b where it is zero. */
 INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
