@@ -1,1 +1,1 @@
-"""The exact engine: features with the bits of Kaldi, in NumPy or, where it was built, in C."""
+"""Kaldi's, glibc's and OpenBLAS's rounding, bit for bit, in NumPy."""

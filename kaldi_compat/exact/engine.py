@@ -43,7 +43,7 @@ def compute(
 
     >>> from kaldi_compat.exact.batch import make_batch
     >>> from kaldi_compat.exact.plan import plan_of
-    >>> from kaldi_compat.options import FbankOptions
+    >>> from kaldi_compat.options.spectral import FbankOptions
     >>> plan = plan_of(FbankOptions(num_mel_bins=80))
     >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
     (98, 80)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat import kaldi_fft
-from kaldi_compat.libm import logf
-from kaldi_compat.mel import mel_banks
-from kaldi_compat.options import (
+from kaldi_compat.exact import fft as kaldi_fft
+from kaldi_compat.exact.libm import logf
+from kaldi_compat.functional.mel import mel_banks
+from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
     MelFeatureOptions,

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.batch import AudioBatch
+from kaldi_compat.exact.fft import packed_rfft
+from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan, mel_table
+from kaldi_compat.exact.rand import rand_r_jumps
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
-from kaldi_compat.kaldi_fft import packed_rfft
-from kaldi_compat.libm import cosf, logf
-from kaldi_compat.random import rand_r_jumps
 
 __all__ = ["compute"]
 

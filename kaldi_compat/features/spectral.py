@@ -1,0 +1,287 @@
+"""Spectral features as torch modules: audio is framed, windowed and transformed; each feature adds its own last step."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import kernels
+from kaldi_compat.array_api import is_followed, is_recorded
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.features.checks import Warps, check_scale, checked_samples, normalized_warps
+from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.functional import frames as steps
+from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
+from kaldi_compat.functional.mel import mel_banks
+from kaldi_compat.options.base import as_float32
+from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
+
+__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
+
+Warp = float | Sequence[float] | Tensor
+# Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
+BLOCK = 1024
+ALL = slice(None)
+
+
+class SpectralFeature(OptionedModule):
+    """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
+
+    A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
+
+    Args:
+        options: the options; Kaldi's defaults where none are given.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: where Kaldi's program would refuse the options.
+    """
+
+    Options: ClassVar[type[FrameOptions]]
+    windowed_energy_floor: ClassVar[float] = steps.EPSILON
+    options: FrameOptions
+    window: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        # Computed once, as plain integers: torch.compile need not trace how.
+        self.size, self.shift = self.options.window_size, self.options.window_shift
+        self.points = self.options.padded_window_size
+        if self.points % 2:
+            raise OptionError(
+                f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
+                "change frame_length or pass round_to_power_of_two=True"
+            )
+        self.constant(
+            "window", steps.window(self.options.window_type, self.size, as_float32(self.options.blackman_coeff))
+        )
+        self._scale_is_known = False
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        raise NotImplementedError
+
+    @property
+    def are_log_energies(self) -> bool:
+        """True if the features are the logs of the floored energies and nothing else."""
+        return False
+
+    @property
+    def uses_magnitude(self) -> bool:
+        """True if energies are made of magnitudes, False if of powers."""
+        return False
+
+    @property
+    def is_raw_fft(self) -> bool:
+        """True if the features are the numbers of the FFT themselves."""
+        return False
+
+    def filter_bank(self, vtln_warp: float) -> Tensor | None:
+        """Return the weights (fft_bins, bands) from power spectra to energies; None if the spectra are the energies."""
+        return None
+
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """First step of a feature: complex spectra (..., fft_bins) to what it is made of, mostly energies (..., bands).
+
+        Args:
+            spectrum: the spectra; may be overwritten.
+            filter_bank: weights in place of ``filter_bank(1.0)``, for VTLN; None for the module's own.
+        """
+        raise NotImplementedError
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """Second step of a feature: energies (..., bands) and the frames' log energies (...) to features (..., dim)."""
+        raise NotImplementedError
+
+    def needs_energy(self, raw: bool) -> bool:
+        """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
+        options: Any = self.options
+        return bool(options.use_energy) and bool(options.raw_energy) == raw
+
+    def forward(
+        self,
+        samples: Tensor | Sequence[Tensor],
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        vtln_warp: Warp = 1.0,
+        generator: Generator = None,
+    ) -> Any:
+        """Compute the features of audio.
+
+        Args:
+            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), or a list
+                of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
+            lengths: number of samples in each row of (B, T), a tensor or a list; the samples after them are ignored.
+            vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as in
+                Kaldi.
+            generator: source of the noise of dithering: torch's global generator if None, a ``torch.Generator``, or a
+                :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
+
+        Returns:
+            (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, shape (B,)
+            (the rows after it are zero); for a list, a list.
+
+        Raises:
+            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
+            OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
+        """
+        if not isinstance(samples, Tensor):
+            return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
+        samples = checked_samples(samples, self.size, has_lengths=lengths is not None)
+        lengths = checked_lengths(lengths, samples, -1, AudioError)
+        lengths = None if lengths is None else lengths.to(samples.device)
+        warps = normalized_warps(vtln_warp, samples.shape[:-1])
+        self._check_use(samples)
+        if kernels.are_supported(self, samples, lengths, warps):
+            return kernels.features(self, samples, lengths, warps)
+        samples = samples if samples.dtype == torch.float64 else samples.float()
+        if self.options.waveform_scale != 1:
+            samples = samples * self.options.waveform_scale
+        frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
+        counts = None if lengths is None else self._num_frames(lengths)
+        features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
+        if is_recorded(samples):
+            # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
+            features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
+        return features if counts is None else (zero_past(features, counts), counts)
+
+    def features_of_frames(
+        self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
+    ) -> Tensor:
+        """Compute the features of frames of audio. Each row depends on its frame alone.
+
+        Args:
+            frames: samples on Kaldi's scale, (..., window_size).
+            noise: standard normal noise of the same shape, which ``options.dither`` scales.
+            filter_bank: mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
+
+        Returns:
+            (..., dim).
+        """
+        options, log_energy = self.options, None
+        if noise is not None:
+            frames = frames + options.dither * noise
+        if options.remove_dc_offset:
+            frames = frames - frames.mean(-1, keepdim=True)
+        if self.needs_energy(raw=True):
+            log_energy = steps.log_energy(frames)
+        if options.preemphasis_coefficient != 0:
+            frames = steps.preemphasize(frames, options.preemphasis_coefficient)
+        frames = frames * self.window.to(frames.dtype)
+        if self.needs_energy(raw=False):
+            log_energy = steps.log_energy(frames, self.windowed_energy_floor)
+        return self.features_of_energies(self.energies(steps.spectrum(frames, self.points), filter_bank), log_energy)
+
+    def _num_frames(self, num_samples: Any) -> Any:
+        return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
+
+    def _features(self, frames: Tensor, counts: Tensor | None, banks: Tensor | None, generator: Generator) -> Tensor:
+        """Features (..., frames, dim) of frames (..., frames, size), of which ``counts`` (...) exist."""
+        leading = frames.shape[:-2]
+        frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
+        noise: FrameNoise | None = None
+        if self.options.dither != 0:
+            exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
+            noise = noise_of_frames(frames, exist, generator)
+        if frames.device.type != "cpu" or is_followed(frames) or frames.numel() == 0:
+            features = self.features_of_frames(frames, noise and noise(ALL), banks)
+        else:
+            features = self._in_blocks(frames, noise, banks)
+        return features.reshape(*leading, *features.shape[1:])
+
+    def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None) -> Tensor:
+        """:meth:`features_of_frames` of (rows, frames, size), a block at a time that fits the cache."""
+        _keep_freed_memory()
+        rows, count, _ = frames.shape
+        # noise takes as much memory as all the rest
+        block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+        parts = [slice(start, start + block) for start in range(0, count, block)]
+        return torch.cat([self.features_of_frames(frames[:, p], noise and noise(p), banks) for p in parts], 1)
+
+    def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
+        """Filter banks for VTLN factors, one or one per row; None for the module's own."""
+        if isinstance(warps, float):
+            bank = None if warps == 1 else self.filter_bank(warps)
+            return None if bank is None else bank.to(like)
+        banks = [self.filter_bank(warp) for warp in warps]
+        return torch.stack([bank for bank in banks if bank is not None]).to(like) if any_tensor(banks) else None
+
+    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
+        warps = normalized_warps(vtln_warp, (len(utterances),))
+        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
+        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, factors, strict=True)]
+
+    def _check_use(self, samples: Tensor) -> None:
+        """Warn of audio on the wrong scale, and of an exported model that would be random."""
+        if is_recorded(samples) and self.options.dither != 0 and _is_exported():
+            warnings.warn(
+                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model adds "
+                "random noise to its input: make it with dither=0.0 for deployment",
+                stacklevel=3,
+            )
+        if not self._scale_is_known and samples.is_floating_point() and not is_followed(samples):
+            self._scale_is_known = check_scale(samples, self.options.waveform_scale)
+
+
+def any_tensor(values: Sequence[Tensor | None]) -> bool:
+    """True if there are values, and they are tensors."""
+    return bool(values) and values[0] is not None
+
+
+def _is_exported() -> bool:
+    exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # not in torch 2.4
+    tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+    return not torch.compiler.is_dynamo_compiling() and bool(tracing() or exporting())
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Let the C library keep what a block frees for the next one, instead of having the system page it in anew.
+
+    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. One large
+    block is mapped and freed here, without being touched. This is a third of the time of undithered features.
+    """
+    torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
+
+
+class MelFeature(SpectralFeature):
+    """Base class of the spectral features on a mel filter bank."""
+
+    options: MelFeatureOptions
+    filled_mel: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
+        self.constant("filled_mel", torch.from_numpy(filled))
+
+    @property
+    def mel(self) -> Tensor:
+        """The filter bank: (fft_bins, num_mel_bins)."""
+        return self.filled_mel[:, : self.options.num_mel_bins]
+
+    def mel_weights(self, vtln_warp: float) -> Tensor:
+        """Compute the filter bank for a VTLN factor, on the CPU: (fft_bins, num_mel_bins)."""
+        return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
+
+    def filter_bank(self, vtln_warp: float) -> Tensor:
+        """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
+        return self.mel if vtln_warp == 1 else self.mel_weights(vtln_warp).to(self.window.device)
+
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Compute mel energies (..., num_mel_bins) of the power spectrum."""
+        return self.mel_energies(power_spectrum(spectrum, overwrite=not is_followed(spectrum)), filter_bank)
+
+    def mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Apply the filter bank to spectra (..., fft_bins)."""
+        if filter_bank is not None:
+            return matmul(power, filter_bank)
+        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)

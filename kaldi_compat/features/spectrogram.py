@@ -1,0 +1,62 @@
+"""Log power spectrum: Kaldi's src/feat/feature-spectrogram.cc."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.functional import energies as steps
+from kaldi_compat.functional.frames import EPSILON
+from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.spectral import SpectrogramOptions
+
+
+@supports_kernels
+class Spectrogram(SpectralFeature):
+    """Log power spectrum with the log energy in the zeroth column (Kaldi: compute-spectrogram-feats).
+
+    With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at frequency zero and at the Nyquist, then
+    real and imaginary part of each frequency between. Options:
+    :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; call:
+    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+
+    >>> spectrogram = Spectrogram(dither=0.0)
+    >>> spectrogram(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 257])
+    """
+
+    Options = SpectrogramOptions
+    options: SpectrogramOptions
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: FFT bins from zero to the Nyquist, or all numbers of the FFT."""
+        points = self.options.padded_window_size
+        return points if self.options.return_raw_fft else points // 2 + 1
+
+    @property
+    def is_raw_fft(self) -> bool:
+        """True with ``return_raw_fft``."""
+        return self.options.return_raw_fft
+
+    def needs_energy(self, raw: bool) -> bool:
+        """True for the energy that the first column holds."""
+        return not self.options.return_raw_fft and self.options.raw_energy == raw
+
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Compute the power spectrum, or lay out the numbers of the FFT."""
+        if not self.options.return_raw_fft:
+            return steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+        ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
+        between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
+        return torch.cat((ends, between), -1)
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """Compute log powers, with the energy in the first column; the numbers of the FFT stay as they are."""
+        if log_energy is None:
+            return energies
+        log_power = energies.clamp(min=EPSILON).log()
+        energy = steps.floored(log_energy, self.options.energy_floor).unsqueeze(-1)
+        return torch.cat((energy, log_power[..., 1:]), -1)

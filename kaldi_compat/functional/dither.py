@@ -1,0 +1,97 @@
+"""The noise of dithering: Kaldi's own, for many frames at once, or torch's.
+
+Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers per sample from it (src/feat/feature-window.cc,
+Dither; src/base/kaldi-math.h, RandGauss). Each draw is computed directly from the state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kaldi_compat.exact.rand import rand_r_jumps
+
+__all__ = ["FrameNoise", "Generator", "NoiseSource", "kaldi_noise", "noise_of_frames"]
+
+
+class NoiseSource(Protocol):
+    """Source of the ``rand_r()`` states that frames' noise starts from, such as :class:`~kaldi_compat.KaldiRandom`."""
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        """Return the states of the next ``count`` frames, shape ``(count,)``."""
+
+
+Generator = torch.Generator | NoiseSource | None
+# From a slice of the frames to their noise.
+FrameNoise = Callable[[slice], Tensor]
+
+
+def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
+    """Return a function that gives the standard normal noise of frames ``(rows, frames, size)``, slice by slice.
+
+    Args:
+        frames: the frames that noise is added to.
+        valid: which frames ``(rows, frames)`` exist: a :class:`NoiseSource` is asked for states of these only.
+        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
+    """
+    if generator is None:
+        return lambda part: torch.randn_like(frames[:, part])
+    if isinstance(generator, torch.Generator):
+        return lambda part: torch.randn(
+            frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
+        )
+    seeds = torch.zeros(frames.shape[:-1], dtype=torch.int32, device="cpu")
+    if valid is None:
+        seeds.copy_(torch.from_numpy(generator.frame_seeds(seeds.numel())).view(seeds.shape))
+    else:
+        valid = valid.reshape(seeds.shape).cpu()
+        seeds[valid] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
+    seeds = _to_device(seeds, frames.device)
+    return lambda part: kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
+
+
+def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    # A copy from memory that is not pinned would wait for all work queued on the device.
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
+    """One ``rand_r()`` for each seed and each column of the three rows of tables: integers from 0 to 2^31 - 1."""
+    high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
+    high.bitwise_and_(0x7FF00000)
+    high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))
+    return high.bitwise_or_(low.bitwise_right_shift_(22).bitwise_and_(0x000003FF))
+
+
+def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
+    """Return Kaldi's standard normal noise for frames.
+
+    All but one of 100,000 numbers are within 2e-6 of Kaldi's, the worst of eight million within 1.4e-5; the exact
+    engine gives Kaldi's bits.
+
+    Args:
+        seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
+        num_samples: samples in a frame.
+
+    Returns:
+        Float32 of shape (..., num_samples).
+
+    >>> import torch
+    >>> from kaldi_compat import KaldiRandom
+    >>> from kaldi_compat.functional.dither import kaldi_noise
+    >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
+    torch.Size([2, 400])
+    """
+    multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in rand_r_jumps(num_samples))
+    seeds = seeds.unsqueeze(-1)
+    first = _draw(seeds, multipliers[:3], increments[:3])
+    second = _draw(seeds, multipliers[3:], increments[3:])
+    # in place: twenty passes over a buffer that stays in the cache; the 1 that is added to a draw shows in no angle
+    radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()
+    return second.to(torch.float32).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)
