@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.plan import Plan
 
-__all__ = ["AudioBatch", "chunk_batch", "make_batch"]
+__all__ = ["AudioBatch", "chunk_batch", "make_batch", "num_frames"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -42,6 +42,10 @@ class AudioBatch:
     warps: npt.NDArray[np.int32]
     warp_factors: tuple[float, ...]
     seeds: npt.NDArray[np.int32] | None
+
+    def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
+        """Return the same audio with other noise."""
+        return replace(self, seeds=seeds)
 
     def __post_init__(self) -> None:
         counts = np.diff(self.rows)
@@ -143,4 +147,4 @@ def _as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     audio = np.asarray(samples)
     if audio.ndim != 1 or audio.dtype.kind not in "iuf":
         raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
-    return np.require(audio, np.int16 if audio.dtype == np.int16 else np.float32, "CA")
+    return np.require(audio, np.int16 if audio.dtype == np.int16 else np.float32, ["C", "A"])

@@ -117,7 +117,7 @@ def plan_of(options: FrameOptions) -> Plan:
         dim=_dim(options),
         use_energy=getattr(options, "use_energy", True),
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
-        log_energy_floor=logf(energy_floor)[()] if energy_floor > 0 else F32(-np.inf),
+        log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=_window(options),
         matrix=matrix,
         lifter=lifter,

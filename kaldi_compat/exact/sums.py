@@ -118,7 +118,7 @@ def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) ->
         lanes = (..., slice(0, end - start))
         a, z = matrix[:, start:end], x[..., None, start:end]
         sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
-    four = sums[..., :4] + sums[..., 4:]
+    four: Floats = sums[..., :4] + sums[..., 4:]
     total: Floats = (four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3])
     return total
 
