@@ -21,8 +21,8 @@ Integers = npt.NDArray[np.int64]
 class AudioBatch:
     """Audio of utterances, and where their frames lie.
 
-    Frame ``r`` of utterance ``u`` starts at its sample ``firsts[u] + r * shift``, which may lie before its start: there,
-    and past its end, the audio is reflected.
+    Frame ``r`` of utterance ``u`` starts at its sample ``firsts[u] + r * shift``, which may lie before its start:
+    there, and past its end, the audio is reflected.
 
     Attributes:
         samples: int16 or float32, contiguous.

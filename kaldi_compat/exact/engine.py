@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,9 +12,10 @@ from kaldi_compat import native
 from kaldi_compat.exact import steps
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
+from kaldi_compat.exact.sums import column_sums
 from kaldi_compat.native import spectral
 
-__all__ = ["compute"]
+__all__ = ["compute", "subtract_mean"]
 
 
 def compute(
@@ -62,7 +64,18 @@ def compute(
         spectral.compute(plan, batch, 0, rows, out)
         return out
     with ThreadPoolExecutor(threads) as pool:
-        parts = zip(edges[:-1], edges[1:], strict=True)
+        parts = itertools.pairwise(edges)
         for done in [pool.submit(spectral.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
             done.result()
     return out
+
+
+def subtract_mean(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return features (frames, dim) less the mean of each column, rounded as by Kaldi's ``--subtract-mean``.
+
+    >>> subtract_mean(np.array([[1.0], [3.0]], np.float32)).tolist()
+    [[-1.0], [1.0]]
+    """
+    if not len(features):
+        return features
+    return features - column_sums(features) * np.float32(1.0 / len(features))

@@ -63,7 +63,7 @@ def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np
     k = np.arange(1, half // 2 + 1)
     mirror = half - k
     c_re, c_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
-    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., mirror] - re[..., k]) / 2
+    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
     out_re, out_im = np.empty_like(re), np.empty_like(im)
     out_re[..., mirror] = c_re + (root_im * d_im - root_re * d_re)
     out_im[..., mirror] = (root_re * d_im + root_im * d_re) - c_im

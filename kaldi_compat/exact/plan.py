@@ -1,7 +1,7 @@
 """The tables of a spectral feature: everything that does not depend on the audio, rounded as Kaldi rounds it.
 
-Both halves of the exact engine, NumPy and C, read the same plan. Trigonometric functions and powers in double precision come
-from the C library by way of :mod:`math`, as Kaldi's do.
+Both halves of the exact engine, NumPy and C, read the same plan. Trigonometric functions and powers in double precision
+come from the C library by way of :mod:`math`, as Kaldi's do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact engine in NumPy: the operations of ``kaldi_compat/native`` in the same order, for a block of frames at once."""
+"""The exact engine in NumPy: the operations of ``kaldi_compat/native`` in the same order, for a block of frames."""
 
 from __future__ import annotations
 
@@ -145,6 +145,9 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
     cepstra = cepstra[:, : options.num_ceps]
+    # of digital silence: with the signs that NaNs have in Kaldi's build
+    signs = np.where(np.arange(options.num_ceps) == 1, F32(-1), F32(1))
+    cepstra = np.where(np.isnan(cepstra), np.copysign(F32(np.nan), signs), cepstra)
     if plan.lifter is not None:
         cepstra = cepstra * plan.lifter
     return cepstra * F32(options.cepstral_scale) if options.cepstral_scale != 1 else cepstra
@@ -196,10 +199,6 @@ def _finished(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Return cepstra with the energy in the place of C0, and in HTK's order if asked for."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.options.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (
-            (first * math.sqrt(2.0)).astype(F32)
-            if first.dtype == np.float64
-            else (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)
-        )
+        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
     rest = cepstra[:, 1:]
     return np.concatenate((rest, first[:, None]) if plan.options.htk_compat else (first[:, None], rest), -1)

@@ -1,7 +1,7 @@
 """Sums of products in the order of OpenBLAS's SkylakeX kernels, which decides their last bits.
 
-Each function works on any number of frames at once: the summed axis is the last one. Sources of the order: OpenBLAS 0.3.21,
-``kernel/x86_64``: ``sdot.c``, ``sdot_microk_skylakex-2.c``, ``sgemv_t_4.c``, ``sgemv_t_microk_haswell-4.c``,
+Each function works on any number of frames at once: the summed axis is the last one. Sources of the order: OpenBLAS
+0.3.21, ``kernel/x86_64``: ``sdot.c``, ``sdot_microk_skylakex-2.c``, ``sgemv_t_4.c``, ``sgemv_t_microk_haswell-4.c``,
 ``sgemv_t_microk_skylakex.c``.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["dot", "fused", "matrix_vector", "plain_sum"]
+__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,8 +20,8 @@ Floats = npt.NDArray[np.float32]
 def fused(a: Any, b: Any, c: Any) -> Floats:
     """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
 
-    The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding, to
-    float32, from going the wrong way.
+    The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding,
+    to float32, from going the wrong way.
 
     >>> float(fused(np.float32(3), np.float32(4), np.float32(5)))
     17.0
@@ -71,7 +71,7 @@ def dot(x: Floats, y: Floats) -> Floats:
 
 
 def plain_sum(x: Floats) -> Floats:
-    """Return the sum of ``x`` (..., n) as Kaldi's ``Vector::Sum`` rounds it: a dot product with a stride of zero. (...)."""
+    """Return the sum of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero. (...)."""
     n = x.shape[-1]
     total = np.zeros(x.shape[:-1])
     for i in range(0, n - 1, 2):  # a pair is added in float32, the pairs in double
@@ -90,6 +90,8 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
     """
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
+    if columns in (4, 8):
+        return np.float32(0) + _few_columns(matrix[:, None] * x, fours, pairs)
     parts = [
         _rows_times(matrix[:fours], x, accumulators=8, is_fused=True),
         _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
@@ -118,4 +120,64 @@ def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) ->
         sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
     four: Floats = sums[..., :4] + sums[..., 4:]
     total: Floats = (four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3])
+    return total
+
+
+def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
+    """Return the sums of four or eight products (rows, ..., columns), for which OpenBLAS has kernels of their own."""
+    p = np.moveaxis(products, -1, 0)
+    left, right = p[:4], p[4:]
+    sums = (left[0] + left[1]) + (left[2] + left[3])
+    if len(right):
+        sums = sums + ((right[0] + right[1]) + (right[2] + right[3]))
+        folded = (left[0] + left[1]) + (right[0] + right[1]), (left[2] + left[3]) + (right[2] + right[3])
+        sums[fours:pairs] = (folded[0] + folded[1])[fours:pairs]
+        left = left + right
+    sums[pairs:] = (((left[0] + left[1]) + left[2]) + left[3])[pairs:]
+    return np.moveaxis(sums, 0, -1)
+
+
+def column_sums(rows: Floats) -> Floats:
+    """Return the sums of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``. (columns,).
+
+    Up to 64 rows are added one after the other. More are multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
+    eight rows at a time, in an order that depends on the column.
+    """
+    n, columns = rows.shape
+    total = np.zeros(columns, np.float32)
+    whole = columns & ~3
+    if n <= 64:
+        for row in rows:
+            total += row
+        return total
+    split = slice(0, whole % 16)  # columns that do not fill a group of 16 come first: they add odd and even rows apart
+    eights = n & ~7
+    for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_last_groups(eights, n)]:
+        block = rows[start:end]
+        parts = np.zeros(columns, np.float32)
+        for row in block:
+            parts += row
+        if end - start >= 4:
+            even, odd = (_added(block[first::2, split]) for first in (0, 1))
+            parts[split] = even + odd
+        total += parts
+    total[whole:] = _added(rows[:, whole:])
+    return total
+
+
+def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
+    """Return the groups of 4, 2 and 1 rows that are left after groups of eight."""
+    groups = []
+    for size in (4, 2, 1):
+        if (end - start) & size:
+            groups.append((start, start + size))
+            start += size
+    return groups
+
+
+def _added(rows: Floats) -> Floats:
+    """Return the sums of the columns, row after row in float32."""
+    total = np.zeros(rows.shape[1], np.float32)
+    for row in rows:
+        total += row
     return total

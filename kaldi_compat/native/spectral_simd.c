@@ -245,6 +245,8 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     cepstra_of_prediction(lpc, order, cepstra);
     b->features[0] = at_least(log_of_residual(residual), 0x1p-126f);
     memcpy(b->features + 1, cepstra, (plan->num_ceps - 1) * sizeof(vf));
+    for (int i = 0; i < plan->num_ceps; i++) /* of digital silence: with the signs that NaNs have in Kaldi's build */
+        b->features[i] = choose(b->features[i] == b->features[i], b->features[i], splat(i == 1 ? -NAN : NAN));
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
     if (plan->cepstral_scale != 1.0f)
         for (int i = 0; i < plan->num_ceps; i++)

@@ -71,6 +71,25 @@ INLINE vf add_last_columns(const float *row, const vf *x, int first, int n, vf y
     return y + (left == 3 ? fused(splat(row[first + 2]), x[first + 2], sum) : sum);
 }
 
+/* Sum of four or eight products of a row: OpenBLAS has kernels of their own for so few columns. Rows in groups of four add
+   neighbours; in a pair of rows that is left, and in a single one, the order differs. */
+INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, int is_single)
+{
+    vf p[8];
+    for (int i = 0; i < columns; i++)
+        p[i] = row[i] * x[i];
+    if (is_single) {
+        for (int i = 4; i < columns; i++)
+            p[i - 4] += p[i];
+        return p[0] + p[1] + p[2] + p[3];
+    }
+    if (columns == 4)
+        return (p[0] + p[1]) + (p[2] + p[3]);
+    if (is_pair)
+        return ((p[0] + p[1]) + (p[4] + p[5])) + ((p[2] + p[3]) + (p[6] + p[7]));
+    return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
+}
+
 /* y[r] = sum of matrix[r][i] * x[i]: `sgemv` of a row-major matrix (rows, columns), alpha 1, beta 0, as Kaldi's AddMatVec calls
    it. Rows in groups of four add fused products in 8 accumulators; a pair of rows that is left uses 4, a single row 8, both
    without fusing. */
@@ -79,6 +98,10 @@ INLINE void matrix_vector(const float *matrix, int rows, int columns, const vf *
     int whole = columns & ~3, odd = whole & 4;
     for (int r = 0; r < rows; r++, matrix += columns) {
         int fuse = r < (rows & ~3), pair = !fuse && r < (rows & ~1);
+        if (columns == 4 || columns == 8) {
+            y[r] = splat(0.0f) + few_columns(matrix, columns, x, pair, !fuse && !pair);
+            continue;
+        }
         vf sums[8];
         memset(sums, 0, sizeof sums);
         for (int i = 0; i < whole; i++) {

@@ -37,8 +37,7 @@ typedef struct {
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE vf splat(float x) { return x - (vf){0}; }
-INLINE vd splat_double(double x) { return x - (vd){0}; }
+INLINE vf splat(float x) { return x - (vf){0}; } /* - 0 leaves every number as it is, -0 too */
 
 /* The lanes of a where the mask is all ones, of b where it is zero. */
 INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
@@ -135,6 +134,20 @@ INLINE vf square_root(vf x)
     for (int i = 0; i < LANES; i++)
         x[i] = sqrtf(x[i]);
     return x;
+#endif
+}
+
+INLINE vd constant(double x) { return x - (vd){0}; }
+
+/* a * b + c, rounded once or twice: only for results that were shown to be the same either way. */
+INLINE vd multiply_add(vd a, vd b, vd c)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return a * b + c;
 #endif
 }
 
