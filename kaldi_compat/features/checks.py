@@ -29,8 +29,8 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
         raise AudioError("samples must have the shape (T,) or (B, T), not ()")
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
         raise AudioError(
-            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {shape[-1]} samples, less than one frame of "
-            f"{window_size}: the last axis is time, so transpose audio of shape (T, channels) or take one channel; for "
+            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {shape[-1]} samples, less than one frame "
+            f"of {window_size}: the last axis is time, so transpose audio of shape (T, channels) or take one channel; for "
             "a batch of such short audio, pass lengths"
         )
 
@@ -57,8 +57,8 @@ def normalized_warps(vtln_warp: Any, leading_shape: Sequence[int]) -> Warps:
         return float(factors)
     if factors.shape != tuple(leading_shape):
         raise AudioError(
-            f"vtln_warp has the shape {factors.shape}, the batch of utterances {tuple(leading_shape)}: pass one factor, "
-            "or one for each utterance"
+            f"vtln_warp has the shape {factors.shape}, the batch of utterances {tuple(leading_shape)}: pass one "
+            "factor, or one for each utterance"
         )
     return tuple(factors.ravel().tolist())
 
@@ -68,8 +68,8 @@ def warn_of_scale(peak: float) -> None:
     if 0 < peak <= 1:
         warn_user_once(
             "scale",
-            f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit integers: "
-            "pass waveform_scale=32768, or ignore this warning if the signal really is that quiet",
+            f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
+            "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet",
         )
 
 

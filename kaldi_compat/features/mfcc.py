@@ -45,7 +45,7 @@ class Mfcc(MelFeature):
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the DCT of the log mel energies, liftered, with the energy in C0's place and HTK's order if asked for."""
+        """Compute the DCT of the log mel energies, liftered, the energy in C0's place, HTK's order if asked for."""
         options = self.options
         cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)

@@ -1,4 +1,4 @@
-"""Spectral features as torch modules: audio is framed, windowed and transformed; each feature adds its own last step."""
+"""Base classes of the spectral features: audio is framed, windowed and transformed; each feature adds its last step."""
 
 from __future__ import annotations
 
@@ -254,8 +254,8 @@ class SpectralFeature(OptionedModule):
         if is_recorded(samples):
             if self.options.dither != 0 and _is_exported():
                 warnings.warn(
-                    f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model adds "
-                    "random noise to its input: make it with dither=0.0 for deployment",
+                    f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                    "adds random noise to its input: make it with dither=0.0 for deployment",
                     stacklevel=3,
                 )
             return

@@ -1,8 +1,8 @@
 """Fused kernels (Triton) for the spectral features on a GPU, in place of the chain of torch operations.
 
 Two kernels: samples to power spectra, and those to mel energies or their logs. What is left (the DCT, linear
-prediction, the energy's column) is done by the module's own code, in torch. The kernels compute what :func:`why_unsupported` admits;
-everything else goes the plain way, which gives the same numbers up to rounding.
+prediction, the energy's column) is done by the module's own code, in torch. The kernels compute what
+:func:`why_unsupported` admits; everything else is computed by torch's operations, with the same numbers up to rounding.
 
 ``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
 """
