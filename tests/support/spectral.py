@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from kaldi_compat import KaldiRandom, OptionError, resample_waveform
+from kaldi_compat.exact.engine import subtract_mean
+from kaldi_compat.exact.resample import resample_waveform as exact_resample
 from kaldi_compat.features.spectral import SpectralFeature
 from tests.support.reference import audio, errors, expected, flags_of, options_of
 
@@ -24,10 +26,13 @@ def compute(
     for key, rate, samples in audio(arguments[0]):
         x = torch.from_numpy(samples[0].copy())
         x = x if dtype is None else x.to(dtype)
-        x = x if rate == rate_out else resample_waveform(x, rate, rate_out)
+        if rate != rate_out and engine == "exact":
+            x = torch.from_numpy(exact_resample(x.float().numpy(), int(rate), rate_out))
+        elif rate != rate_out:
+            x = resample_waveform(x, rate, rate_out)
         y = module(x, vtln_warp=float(flags.get("vtln-warp", "1")), generator=generator).numpy()
         if flags.get("subtract-mean") == "true" and len(y):
-            y = y - y.mean(0)
+            y = subtract_mean(y) if engine == "exact" else y - y.mean(0)
         if len(y):
             computed[key] = y
     return computed
