@@ -29,8 +29,8 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
         raise AudioError("samples must have the shape (T,) or (B, T), not ()")
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
         raise AudioError(
-            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {shape[-1]} samples, less than a frame "
-            f"of {window_size}: the last axis is time, so transpose audio of shape (T, channels) or take one channel; for "
+            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {shape[-1]} samples, and a frame has "
+            f"{window_size}: the last axis is time, so transpose audio of shape (T, channels) or take one channel; for "
             "a batch of such short audio, pass lengths"
         )
 
