@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.exact.dot import dot
+from kaldi_compat.exact.sums import dot
 
 # In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
 OPENBLAS = """
