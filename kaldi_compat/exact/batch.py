@@ -89,15 +89,16 @@ def make_batch(
     if starts is None:
         starts = np.cumsum(sizes) - sizes
     counts = num_frames(plan, sizes)
-    warps = np.broadcast_to(np.asarray(vtln_warp, np.float32), sizes.shape)
-    factors, indices = np.unique(warps, return_inverse=True) if warps.any() else (np.ones(1, np.float32), 0 * sizes)
+    # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
+    warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
+    factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
     return AudioBatch(
         samples=audio,
         starts=np.array(starts, np.int64),
         lengths=sizes,
         firsts=np.full_like(sizes, firsts),
         rows=np.concatenate(([0], np.cumsum(counts))),
-        warps=indices.astype(np.int32),
+        warps=indices[:-1].astype(np.int32),
         warp_factors=tuple(factors.tolist()),
         seeds=seeds,
     )

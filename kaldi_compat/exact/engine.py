@@ -78,4 +78,5 @@ def subtract_mean(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """
     if not len(features):
         return features
-    return features - column_sums(features) * np.float32(1.0 / len(features))
+    centered: npt.NDArray[np.float32] = features - column_sums(features) * np.float32(1.0 / len(features))
+    return centered

@@ -195,16 +195,16 @@ def split_radix_tables(log_points: int) -> list[Floats]:
     """Return for k = 3 to ``log_points`` the multipliers of a step of 2**k points: float32 (2**k / 4, 6)."""
     tables = []
     for k in range(3, log_points + 1):
-        columns = [column for step in (1, 3) for column in kaldi_fft._twiddles(1 << k, step)]
+        columns = [column for step in (1, 3) for column in kaldi_fft.twiddles(1 << k, step)]
         tables.append(np.ascontiguousarray(np.stack(columns, -1), F32))
     return tables
 
 
 def mixed_radix_tables(n: int) -> tuple[Integers, Floats]:
     """Return the prime factors of ``n``, and for each the roots of unity (n, 2) of its step, one after the other."""
-    factors = kaldi_fft._prime_factors(n)
+    factors = kaldi_fft.prime_factors(n)
     tables = [np.empty((0, 2), F32)]
     for factor in factors:
-        tables.append(np.stack([part.ravel() for part in kaldi_fft._mixed_twiddles(n, factor)[0]], -1))
+        tables.append(np.stack([part.ravel() for part in kaldi_fft.mixed_base(n, factor)], -1))
         n //= factor
     return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(tables), F32)

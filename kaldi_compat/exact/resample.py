@@ -52,8 +52,9 @@ def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     """Return the low-pass filter at a time in seconds: sinc, window and their product are each rounded to float32."""
     inside = abs(time) < num_zeros / (2.0 * cutoff)
     window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if inside else 0.0)
-    sinc = F32(math.sin(2 * math.pi * cutoff * time) / (math.pi * time) if time else 2 * cutoff)
-    return sinc * window
+    sinc: np.float32 = F32(math.sin(2 * math.pi * cutoff * time) / (math.pi * time) if time else 2 * cutoff)
+    product: np.float32 = sinc * window
+    return product
 
 
 def linear_resample(
@@ -105,7 +106,7 @@ def linear_resample(
 
 def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
     """Return a sample whose filter reaches past the ends, where Kaldi adds up in float32."""
-    total = F32(0)
+    total: np.float32 = F32(0)
     for i in range(max(0, -first), min(len(weights), len(samples) - first)):
         total += weights[i] * samples[first + i]
     return total

@@ -145,12 +145,21 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
     cepstra = cepstra[:, : options.num_ceps]
-    # of digital silence: with the signs that NaNs have in Kaldi's build
-    signs = np.where(np.arange(options.num_ceps) == 1, F32(-1), F32(1))
-    cepstra = np.where(np.isnan(cepstra), np.copysign(F32(np.nan), signs), cepstra)
+    cepstra = _with_signed_nans(cepstra)
     if plan.lifter is not None:
         cepstra = cepstra * plan.lifter
     return cepstra * F32(options.cepstral_scale) if options.cepstral_scale != 1 else cepstra
+
+
+def _with_signed_nans(cepstra: Floats) -> Floats:
+    """Return cepstra whose NaNs have the signs that they have in Kaldi's build.
+
+    Of digital silence all cepstra are NaN, and the second one is negative; where the model's cepstra overflow, NaNs are
+    negative.
+    """
+    is_negative = ~np.isnan(cepstra[:, :1]) | (np.arange(cepstra.shape[1]) == 1)
+    nan = np.where(is_negative, -F32(np.nan), F32(np.nan))
+    return np.where(np.isnan(cepstra), nan, cepstra)
 
 
 def _power_of(x: float, exponent: float) -> float:

@@ -91,7 +91,8 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
     if columns in (4, 8):
-        return np.float32(0) + _few_columns(matrix[:, None] * x, fours, pairs)
+        few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
+        return few
     parts = [
         _rows_times(matrix[:fours], x, accumulators=8, is_fused=True),
         _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
@@ -105,7 +106,8 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
     if left:
         last = fused(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
         y = y + (fused(a[:, 2], z[..., 2], last) if left == 3 else last)
-    return y
+    product: Floats = y
+    return product
 
 
 def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) -> Floats:

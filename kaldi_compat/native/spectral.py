@@ -18,7 +18,6 @@ from kaldi_compat.native import library
 __all__ = ["compute"]
 
 KINDS = ("spectrogram", "fbank", "mfcc", "plp")
-_NONE = np.empty(0, np.float32)
 
 
 class _Plan(ctypes.Structure):
@@ -81,7 +80,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> _Structure:
     c.compress_factor = getattr(options, "compress_factor", 0.0)
     c.cepstral_scale = getattr(options, "cepstral_scale", 1.0)
     c.window, c.cosines, c.lifter = pointer(plan.window), pointer(plan.matrix), pointer(plan.lifter)
-    c.roots = pointer(np.stack(kaldi_fft._roots(plan.points), -1))
+    c.roots = pointer(np.stack(kaldi_fft.roots(plan.points), -1))
     if half & (half - 1):
         factors, roots = tables.mixed_radix_tables(half)
         c.log_points, c.largest_factor = -1, int(factors.max())
@@ -91,7 +90,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> _Structure:
         c.log_points = half.bit_length() - 1
         for k, table in enumerate(tables.split_radix_tables(c.log_points), start=3):
             c.twiddles[k] = pointer(table)
-        c.order = pointer(kaldi_fft._bit_reversed(half), np.int32)
+        c.order = pointer(kaldi_fft.bit_reversed(half), np.int32)
     if c.num_bins:
         banks = [tables.mel_table(options, warp) for warp in warps]
         sizes = np.array([[len(w) for w in bank.weights] for bank in banks], np.int64)

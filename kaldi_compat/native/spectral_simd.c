@@ -231,6 +231,17 @@ static void mfcc_of_mel(block *b, const spectral_plan *plan, int warp)
     finish_cepstra(b, plan);
 }
 
+/* Give NaNs the signs that they have in Kaldi's build. Of digital silence all cepstra are NaN, and the second one is negative;
+   where the model's cepstra overflow, NaNs are negative. */
+static void sign_nans(vf *cepstra, int n)
+{
+    vi is_number = cepstra[0] == cepstra[0];
+    for (int i = 0; i < n; i++) {
+        vf nan = choose(is_number, splat(-NAN), splat(i == 1 ? -NAN : NAN));
+        cepstra[i] = choose(cepstra[i] == cepstra[i], cepstra[i], nan);
+    }
+}
+
 static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     int bins = plan->num_bins, order = plan->lpc_order;
@@ -245,8 +256,7 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     cepstra_of_prediction(lpc, order, cepstra);
     b->features[0] = at_least(log_of_residual(residual), 0x1p-126f);
     memcpy(b->features + 1, cepstra, (plan->num_ceps - 1) * sizeof(vf));
-    for (int i = 0; i < plan->num_ceps; i++) /* of digital silence: with the signs that NaNs have in Kaldi's build */
-        b->features[i] = choose(b->features[i] == b->features[i], b->features[i], splat(i == 1 ? -NAN : NAN));
+    sign_nans(b->features, plan->num_ceps);
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
     if (plan->cepstral_scale != 1.0f)
         for (int i = 0; i < plan->num_ceps; i++)
