@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from kaldi_compat.options.base import option
-from kaldi_compat.options.config import Scalar, find_flag, flag_table, normalise, read_config, split_flag
+from kaldi_compat.options.base import BaseOptions, Scalar, option
+from kaldi_compat.options.config import find_flag, flag_table, normalise, read_config, split_flag
 
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandardOptions:
+class StandardOptions(BaseOptions):
     """Options of every program."""
 
     config: str = option("", "configuration file with a line --name=value for each option; may be given several times")
@@ -83,7 +83,7 @@ def usage(text: str, options: type[Any]) -> str:
         if flags:
             lines.append(title)
             lines += [
-                f"  --{flag.name:<25} : {flag.meaning} ({flag.kind}, default = {flag.shown_default})"
+                f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})"
                 for flag in flags.values()
             ]
             lines.append("")

@@ -33,7 +33,9 @@ from typing import Any
 from io_ark.errors import ArkError
 from kaldi_compat.cli.command_line import parse, shell_line, usage
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
-from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError
+from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.config import spell_as_flags
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
@@ -41,7 +43,7 @@ BROKEN_PIPE_STATUS = 141  # what a shell reports of a program that SIGPIPE ended
 
 
 @dataclass(frozen=True)
-class NoOptions:
+class NoOptions(BaseOptions):
     """The options of a program that has none of its own."""
 
 
@@ -113,6 +115,9 @@ class Program:
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = internal.with_traceback(error.__traceback__)
+            if isinstance(error, OptionError):
+                spelled = OptionError(spell_as_flags(str(error), self.options))
+                error = spelled.with_traceback(error.__traceback__)
             log_error(error)
             return ERROR_STATUS
 

@@ -27,7 +27,7 @@ from kaldi_compat.dump.spectral import check_warps, configured_options
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local
 from kaldi_compat.errors import INTERRUPTED_STATUS
-from kaldi_compat.options.base import meaning
+from kaldi_compat.options.base import info
 from kaldi_compat.options.config import parse_integer, parse_real
 
 FAILED_STATUS, ERROR_STATUS = 1, 255
@@ -124,7 +124,7 @@ def make_dump_parser() -> argparse.ArgumentParser:
     for field in fields(DumpOptions):
         flag = "--" + field.name.replace("_", "-")
         default: Any = field.default
-        shown = meaning(field) if default == "" else f"{meaning(field)} (default: {default})"
+        shown = info(field).description if default == "" else f"{info(field).description} (default: {default})"
         if isinstance(default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
         else:
