@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ __all__ = [
     "info",
     "infos",
     "nearest",
+    "nearest_name",
     "option",
     "require",
     "unknown_option",
@@ -217,12 +218,18 @@ def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
     >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
     ('num_mel_bins', 'num_mel_bins')
     """
-    import difflib  # only needed for mistakes
-
     names = {other: own for own, described in options.items() for other in described.known_as}
     names.update({own: own for own in options})
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1)
-    return names[near[0]] if near else ""
+    near = nearest_name(name.lower().replace("-", "_"), names)
+    return names[near] if near else ""
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that resembles this one most, or ""."""
+    import difflib  # only needed for mistakes
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return near[0] if near else ""
 
 
 def _as_type(kind: type[Any], value: Any) -> Any:
