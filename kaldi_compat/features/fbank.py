@@ -10,11 +10,12 @@ from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import mel as steps
 from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.spectral import FbankOptions
 
 
 @supports_kernels
-class Fbank(MelFeature):
+class Fbank(FbankConstructor, MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 
     A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with

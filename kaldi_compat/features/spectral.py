@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from kaldi_compat.array_api import is_followed, is_recorded
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.fft import real_fft
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths
 from kaldi_compat.functional.dither import kaldi_noise, without_waiting
@@ -34,7 +34,7 @@ DELICATE = 1e-8
 BLOCK = 512
 
 
-class SpectralFeature(OptionedModule):
+class SpectralFeature(ConfiguredModule):
     """Base of the features computed from a frame's spectrum. Use a subclass: Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
@@ -93,6 +93,18 @@ class SpectralFeature(OptionedModule):
         """For energies (..., bands), whether float32's rounding decides digits of the frame's features: bool (...)."""
         raise NotImplementedError
 
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -126,6 +138,27 @@ class SpectralFeature(OptionedModule):
             return self._of_list(utterances, vtln_warp, generator)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
         return self._of_batch(samples, None if lengths is None else lengths.to(samples.device), vtln_warp, generator)
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(
+            self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            samples: Tensor,
+            lengths: Tensor | Sequence[int],
+            *,
+            vtln_warp: Warp = 1.0,
+            generator: Generator = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _of_batch(
         self, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Tensor, generator: Generator

@@ -10,6 +10,7 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional import mel as steps
 from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 
 # How far one FFT bin may lie below another before float32's rounding shows in it.
@@ -17,7 +18,7 @@ DELICATE_BIN = 1e-10
 
 
 @supports_kernels
-class Spectrogram(SpectralFeature):
+class Spectrogram(SpectrogramConstructor, SpectralFeature):
     """Log power spectrum with the log energy in the zeroth column (Kaldi: compute-spectrogram-feats).
 
     With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at frequency zero and at the Nyquist, then

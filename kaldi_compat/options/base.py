@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 __all__ = [
     "INT32",
     "BaseOptions",
+    "ConstructorSignature",
     "OptionInfo",
+    "OptionsDocumentation",
     "Scalar",
     "as_float32",
     "info",
@@ -104,7 +106,8 @@ class OptionInfo:
         """Meaning, unit and range in one line."""
         unit = f", in {self.unit}" if self.unit else ""
         allowed = f"; {self.range}" if self.range else ""
-        return f"{self.meaning}{unit}{allowed}"
+        meaning, semicolon, more = self.meaning.partition(";")
+        return f"{meaning}{unit}{semicolon}{more}{allowed}"
 
 
 def option(
@@ -151,18 +154,21 @@ def as_float32(value: float) -> float:
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
-class _Signature:
-    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast."""
+class ConstructorSignature:
+    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast.
+
+    The class has options as fields, or is configured by the dataclass that it calls ``Options``.
+    """
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
         from kaldi_compat.options.describe import signature
 
-        return signature(owner.__init__)
+        return signature(owner.__init__, getattr(owner, "Options", None))
 
 
-class _Documentation:
+class OptionsDocumentation:
     """Appends the list of options to a class's docstring when somebody asks for it."""
 
     def __init__(self, text: str | None) -> None:
@@ -171,7 +177,7 @@ class _Documentation:
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         from kaldi_compat.options.describe import documentation
 
-        return None if self.text is None else documentation(self.text, owner)
+        return None if self.text is None else documentation(self.text, getattr(owner, "Options", owner))
 
 
 class BaseOptions:
@@ -181,7 +187,7 @@ class BaseOptions:
         OptionError: a value of the wrong type or out of range, or a name that is not an option.
     """
 
-    __signature__ = _Signature()  # of the dataclass's constructor, not of __new__
+    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -190,7 +196,7 @@ class BaseOptions:
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
-        setattr(cls, "__doc__", _Documentation(cls.__doc__))  # noqa: B010  mypy wants a str
+        setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
     def __post_init__(self) -> None:
         fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -205,9 +211,10 @@ class BaseOptions:
 
 
 def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
-    """Make the error for a keyword argument that is not an option; it suggests the nearest one."""
+    """Make the error for a keyword argument that is not an option, with the nearest option and its unit."""
     known = nearest(name, infos(options))
-    hint = f"did you mean {known}?" if known else f"help({owner}) lists them"
+    unit = infos(options)[known].unit if known else ""
+    hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
