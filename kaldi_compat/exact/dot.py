@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["dot"]
+
 Floats = npt.NDArray[np.float32]
 
 
