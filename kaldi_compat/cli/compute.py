@@ -50,20 +50,12 @@ LOG_EVERY = 10
 class ApplicationOptions(FrameOptions):
     """Options of the four programs that are no part of the feature."""
 
-    output_format: str = option("kaldi", "format of the output: " + ", ".join(OUTPUT_FORMATS))
+    output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
-    channel: int = option(MONO, "channel to take, from 0; -1 expects mono")
+    channel: int = option(MONO, "channel to take, from 0; -1 expects mono", ge=MONO)
     min_duration: float = option(0.0, "utterances shorter than this, in seconds, have no output")
     write_utt2dur: str = option("", "wspecifier for the duration of each utterance in seconds, e.g. ark,t:utt2dur")
     device: str = option("cpu", "where to compute: cpu, cuda or cuda:1 (not in Kaldi)")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.output_format in OUTPUT_FORMATS,
-            f"--output-format={self.output_format}: expected one of {', '.join(OUTPUT_FORMATS)}",
-        )
-        require(self.channel >= MONO, f"--channel={self.channel}: expected a channel from 0, or -1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +68,7 @@ class VtlnOptions(ApplicationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.vtln_map != "" or self.utt2spk == "", "--utt2spk is only of use with --vtln-map")
+        require(self.vtln_map != "" or self.utt2spk == "", f"utt2spk={self.utt2spk} needs vtln_map")
 
 
 def feature_options(cls: type[Options], options: Any) -> Options:

@@ -6,7 +6,7 @@ compute undifferentiated features of the classes that declare it; everything els
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -15,10 +15,11 @@ from kaldi_compat import kernels, native
 from kaldi_compat.array_api import is_followed
 from kaldi_compat.errors import OptionError
 from kaldi_compat.features.checks import Warps
+from kaldi_compat.options.spectral import Engine
 
 __all__ = ["ENGINES", "accelerated", "checked_engine", "engine_for"]
 
-ENGINES = ("auto", "exact", "torch", "triton")
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
 _accelerated: set[type] = set()
 
@@ -32,20 +33,20 @@ def accelerated(cls: type[Cls]) -> type[Cls]:
     return cls
 
 
-def checked_engine(engine: str) -> str:
+def checked_engine(engine: Engine) -> Engine:
     """Return the name of an engine, or raise :class:`OptionError`."""
     if engine not in ENGINES:
         raise OptionError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
     return engine
 
 
-def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> str:
+def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> Engine:
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Raises:
         OptionError: the engine that the module asks for cannot compute this; says why.
     """
-    wanted: str = module.engine
+    wanted: Engine = module.engine
     if wanted == "torch":
         return wanted
     if wanted == "exact":

@@ -10,11 +10,12 @@ from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
+from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.spectral import FbankOptions
 
 
 @accelerated
-class Fbank(MelFeature):
+class Fbank(FbankConstructor, MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 
     A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with

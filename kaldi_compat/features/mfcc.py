@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 
@@ -12,11 +11,12 @@ from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.options.spectral import FrameOptions, MfccOptions
+from kaldi_compat.options.constructors import MfccConstructor
+from kaldi_compat.options.spectral import MfccOptions
 
 
 @accelerated
-class Mfcc(MelFeature):
+class Mfcc(MfccConstructor, MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.MfccOptions`; call:
@@ -33,8 +33,9 @@ class Mfcc(MelFeature):
     cosines: Tensor
     lifter: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
-        super().__init__(options, engine=engine, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         num_ceps = self.options.num_ceps
         self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
         self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -17,14 +17,14 @@ from kaldi_compat.exact.features import Seeds, features_of_list, features_of_row
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
 from kaldi_compat.features.engines import checked_engine, engine_for
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
 from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.base import as_float32
-from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
+from kaldi_compat.options.spectral import Engine, FrameOptions, MelFeatureOptions
 
 __all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
 
@@ -34,7 +34,7 @@ BLOCK = 1024
 ALL = slice(None)
 
 
-class SpectralFeature(OptionedModule):
+class SpectralFeature(ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
@@ -53,9 +53,12 @@ class SpectralFeature(OptionedModule):
     options: FrameOptions
     window: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
+    def __init__(self, options: FrameOptions | None = None, *, engine: Engine = "auto", **changes: Any) -> None:
         super().__init__(options, **changes)
         self.engine = checked_engine(engine)
+
+    def setup(self) -> None:
+        """Compute the constants. A subclass with constants of its own overrides this and calls it first."""
         # Computed once, as plain integers: torch.compile need not trace how.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
@@ -111,6 +114,18 @@ class SpectralFeature(OptionedModule):
         options: Any = self.options
         return bool(options.use_energy) and bool(options.raw_energy) == raw
 
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -162,6 +177,27 @@ class SpectralFeature(OptionedModule):
             # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
             features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(
+            self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            samples: Tensor,
+            lengths: Tensor | Sequence[int],
+            *,
+            vtln_warp: Warp = 1.0,
+            generator: Generator = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -301,8 +337,9 @@ class MelFeature(SpectralFeature):
     options: MelFeatureOptions
     filled_mel: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
-        super().__init__(options, engine=engine, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
         self.constant("filled_mel", torch.from_numpy(filled))
 

@@ -13,7 +13,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Multiplies transforms, A B: B is then applied first. Linear or affine; each a file, or a table by utterance or speaker.
@@ -27,7 +27,7 @@ e.g.:  compose-transforms 1.mat 2.mat 3.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compose-transforms."""
 
     b_is_affine: bool = option(False, "the last column of B is an offset (only if A has one too)")

@@ -12,7 +12,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Copies features, and changes their format: text or binary, compressed or not, from HTK's or Sphinx's format.
@@ -25,14 +25,14 @@ e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats."""
 
     htk_in: bool = option(False, "read files in HTK's format")
     sphinx_in: bool = option(False, "read files in Sphinx's format")
     binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
     compress: bool = option(False, "write compressed matrices (tables only)")
-    compression_method: int = option(1, "how to compress, 1 to 7 (src/matrix/compressed-matrix.h)")
+    compression_method: int = option(1, "how to compress (src/matrix/compressed-matrix.h)", ge=1, le=7)
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
 
     @property
@@ -46,9 +46,9 @@ def main(options: Options, source: str, target: str) -> int:
     """Copy a table, or a single file."""
     if are_tables(source, target):
         return copy_table(options, source, target)
-    require(not options.compress, "--compress works on tables, not on single files")
-    require(not options.write_num_frames, "--write-num-frames works on tables, not on single files")
-    require(not options.sphinx_in, "--sphinx-in works on tables, not on single files")
+    require(not options.compress, "compress=true works on tables, not on single files")
+    require(options.write_num_frames == "", "--write-num-frames works on tables, not on single files")
+    require(not options.sphinx_in, "sphinx_in=true works on tables, not on single files")
     io_ark.write_object("matrix", target, matrix_of(io_ark.read_object(options.kind_in, source)), binary=options.binary)
     logger.info("Copied features from %s to %s", source, target)
     return 0

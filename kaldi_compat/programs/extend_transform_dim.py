@@ -8,7 +8,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional.transform import extend_transform
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Extends a linear or affine transform of d dimensions to more, which it leaves as they are.
@@ -20,13 +20,14 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of extend-transform-dim."""
 
     binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
     new_dimension: int = option(-1, "dimension to extend to; must be given")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.new_dimension >= 0, "--new-dimension must be given: the dimension to extend to")
 
 

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Moves features in time without changing the number of frames; the frame at the edge is repeated.
@@ -23,7 +23,7 @@ e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of shift-feats."""
 
     shift: int = option(0, "frames by which the features move towards the end")
