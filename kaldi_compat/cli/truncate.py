@@ -1,4 +1,4 @@
-"""Programs that cut features to their first columns and append to what is left."""
+"""Shared code of add-deltas and add-deltas-sdc: keep the first columns of features and append to them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from kaldi_compat.options.base import option, require
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateOptions:
-    """What is done to features before deltas are added."""
+    """Options that apply before deltas are added."""
 
-    truncate: int = option(0, "use only this many of the features' first columns; 0 uses all")
+    truncate: int = option(0, "use only the first columns of the features, this many; 0 uses all")
 
     def __post_init__(self) -> None:
-        require(self.truncate >= 0, f"--truncate={self.truncate}: must not be negative")
+        require(self.truncate >= 0, f"--truncate={self.truncate}: must be 0 or more")
 
 
 def append_to_table(options: TruncateOptions, source: str, target: str, append: Callable[[Matrix], Matrix]) -> int:
-    """Apply ``append`` to each matrix of a table, cut to the wanted columns."""
+    """Apply ``append`` to each matrix of a table, cut to the first ``options.truncate`` columns."""
 
     def appended(key: str, feats: Matrix) -> Matrix:
         if len(feats) == 0:
             raise Skip(f"Empty feature matrix for key {key}")
         if options.truncate > feats.shape[1]:
-            raise FeatureError(f"cannot cut features of dimension {feats.shape[1]} to --truncate={options.truncate}")
+            raise FeatureError(
+                f"Cannot truncate features as dimension {feats.shape[1]} is smaller than --truncate={options.truncate}"
+            )
         return append(feats[:, : options.truncate] if options.truncate else feats)
 
-    convert_table("matrix", source, target, appended)
+    convert_table("matrix", source, target, appended, output_first=True)
     return 0

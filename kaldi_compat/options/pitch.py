@@ -9,6 +9,7 @@ import numpy as np
 
 from kaldi_compat.options.base import Options, _require_sizes, option, require
 
+MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the pitch tracker
 MAX_PITCHES = 32000  # candidates the pitch tracker tells apart
 
 
@@ -63,6 +64,14 @@ class PitchOptions(Options):
             self.delta_pitch > 0 and math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
             f"delta_pitch={self.delta_pitch:g} must be positive, and give less than {MAX_PITCHES} candidates",
         )
+        # A table of lags by candidates has to fit into memory.
+        lags = self.resample_frequency / self.min_f0
+        candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
+        require(
+            lags * candidates <= MAX_LAG_WEIGHTS,
+            f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives {candidates:.0f} "
+            "pitch candidates, which is too many: increase min_f0 or delta_pitch",
+        )
         require(self.lowpass_filter_width > 0, f"lowpass_filter_width must be positive: {self.lowpass_filter_width}")
         require(self.upsample_filter_width > 0, f"upsample_filter_width must be positive: {self.upsample_filter_width}")
         require(
@@ -115,9 +124,10 @@ class ProcessPitchOptions(Options):
         require(self.dim > 0, "at least one of the pitch features must be chosen (the options add_...)")
         require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
         require(self.delay >= 0, f"delay must not be negative, but is {self.delay}")
+        # Kaldi runs with a window that starts one frame late or ends one frame early, and aborts beyond that.
         require(
-            self.normalization_left_context >= 0 and self.normalization_right_context >= 0,
-            "normalization_left_context and normalization_right_context must not be negative",
+            self.normalization_left_context >= -1 and self.normalization_right_context >= -1,
+            "normalization_left_context and normalization_right_context must be -1 or more",
         )
 
     @property

@@ -1,4 +1,4 @@
-"""select-voiced-frames: features without the frames that are not speech."""
+"""select-voiced-frames: keep the voiced frames of features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.vad import select_voiced
 
 USAGE = """
-Copies the frames that compute-vad (or anything that writes 1 for voiced and 0 for unvoiced frames) calls voiced.
+Copies the voiced frames of features. The decisions, 1 for voiced and 0 for unvoiced, come from compute-vad or similar.
 
 Usage: select-voiced-frames [options] <feats-rspecifier> <vad-rspecifier> <feats-wspecifier>
 e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
@@ -29,7 +29,10 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise Skip(f"No VAD input found for utterance {key}")
             voiced = vad[key]
             if len(voiced) != len(feats):
-                raise Skip(f"Utterance {key} has {len(feats)} frames of features, but {len(voiced)} of VAD")
+                raise Skip(
+                    f"Mismatch in number for frames {len(feats)} for features and VAD {len(voiced)}, "
+                    f"for utterance {key}"
+                )
             if not voiced.any():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             return select_voiced(feats, voiced)
