@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import io_ark
+from io_ark.errors import PipeError
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
+Value = TypeVar("Value")
 
 
 class Skip(Exception):
@@ -32,6 +34,25 @@ class Sink(Protocol):
     """Takes a table's entries, such as a writer."""
 
     def __setitem__(self, key: str, value: Any, /) -> None: ...
+
+
+class LookupReader(io_ark.RandomAccessReader[Value]):
+    """Random-access reader of a program's second table.
+
+    If the command of a pipe fails, keys that did not arrive are missing, with a warning, as in Kaldi: each costs its
+    utterance, not the job.
+    """
+
+    def __contains__(self, key: str) -> bool:
+        try:
+            return super().__contains__(key)
+        except PipeError as error:
+            logger.warning("%s", error)
+            return super().__contains__(key)
+
+    def __enter__(self) -> LookupReader[Value]:
+        super().__enter__()
+        return self
 
 
 @dataclass

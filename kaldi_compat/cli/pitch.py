@@ -33,7 +33,7 @@ def analyses(reader: Iterable[tuple[str, Wave]], options: PitchOptions) -> Itera
         if wave.sample_frequency != rate:
             raise AudioError(
                 f"Sample frequency mismatch: you specified {rate:g} but data has {wave.sample_frequency:g} "
-                f"(use --sample-frequency option). Utterance is {key}"
+                f"(use --sample-frequency option).  Utterance is {key}"
             )
         yield key, Analysis.of(wave.samples[0], options)
 

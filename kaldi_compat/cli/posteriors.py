@@ -14,7 +14,7 @@ from kaldi_compat.options.base import option, require
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorOptions:
-    """Options of the programs that convert posteriors to features."""
+    """PosteriorOptions of the programs that turn posteriors into features."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     post_dim: int = option(0, "number of classes (required)")

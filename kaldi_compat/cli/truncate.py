@@ -13,12 +13,12 @@ from kaldi_compat.options.base import option, require
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateOptions:
-    """Options that apply before deltas are added."""
+    """What is done to features before deltas are added."""
 
-    truncate: int = option(0, "use only the first columns of the features, this many; 0 uses all")
+    truncate: int = option(0, "use only this many of the features' first columns; 0 uses all")
 
     def __post_init__(self) -> None:
-        require(self.truncate >= 0, f"--truncate={self.truncate}: must be 0 or more")
+        require(self.truncate >= 0, f"--truncate={self.truncate}: must not be negative")
 
 
 def append_to_table(options: TruncateOptions, source: str, target: str, append: Callable[[Matrix], Matrix]) -> int:

@@ -69,8 +69,8 @@ class PitchOptions(Options):
         candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
         require(
             lags * candidates <= MAX_LAG_WEIGHTS,
-            f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives {candidates:.0f} "
-            "pitch candidates, which is too many: increase min_f0 or delta_pitch",
+            f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
+            f"{candidates:.0f} pitch candidates, which is too many: increase min_f0 or delta_pitch",
         )
         require(self.lowpass_filter_width > 0, f"lowpass_filter_width must be positive: {self.lowpass_filter_width}")
         require(self.upsample_filter_width > 0, f"upsample_filter_width must be positive: {self.upsample_filter_width}")

@@ -68,7 +68,8 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
-        return _normalised_in_kaldis_order(logs, weight, weighted, begin, end)
+        in_order: Array = _normalised_in_kaldis_order(logs, weight, weighted, begin, end)
+        return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
 
@@ -92,14 +93,13 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     return normalised
 
 
-def _normalised_in_kaldis_order(logs: Array, weight: Array, weighted: Array, begin: Array, end: Array) -> Array:
+def _normalised_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
     """Return :func:`normalised_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
     columns = np.stack((weight, weighted), -1).astype(np.float64)
     sums = window_sums(np.moveaxis(columns, -2, 0), begin, end)
     with np.errstate(divide="ignore", invalid="ignore"):  # a window without frames has no mean: NaN, as in Kaldi
         mean = np.moveaxis(sums[..., 1] / sums[..., 0], 0, -1)
-    normalised: Array = logs - mean.astype(logs.dtype)
-    return normalised
+    return logs - mean.astype(logs.dtype)
 
 
 def standard_normal(frames: Array, generator: Generator | None) -> Array:
@@ -136,7 +136,8 @@ def process_pitch(
         lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
         generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
             NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
-        filters: what :func:`~kaldi_compat.functional.deltas.delta_filters` gives for :func:`pitch_deltas`, if it is known already.
+        filters: result of :func:`~kaldi_compat.functional.deltas.delta_filters` for :func:`pitch_deltas`; computed if
+            None.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:

@@ -217,9 +217,7 @@ class Search:
     def __init__(self, states: int, factor: float, utterances: int) -> None:
         self.states = states
         self.factor = factor
-        self._predecessors = (
-            PredecessorSearch(states, max(factor, _LEAST_FACTOR), utterances) if factor > 0 else None
-        )
+        self._predecessors = PredecessorSearch(states, max(factor, _LEAST_FACTOR), utterances) if factor > 0 else None
         self._flat = np.arange(utterances * states)
         self._state = np.tile(np.arange(states, dtype=np.int16), utterances)
 

@@ -7,7 +7,7 @@ import numpy as np
 import io_ark
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, Table, convert, convert_table, lookup
+from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
@@ -36,7 +36,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         )
         logger.info("Wrote appended features to %s", target)
         return 0
-    with io_ark.RandomAccessReader[Posterior]("posterior", posteriors) as reader:
+    with LookupReader[Posterior]("posterior", posteriors) as reader:
         counts = convert_table(
             "matrix",
             source,

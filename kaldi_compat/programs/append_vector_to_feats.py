@@ -8,7 +8,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, Table, convert, convert_table, lookup
+from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
 from kaldi_compat.options.base import option
@@ -37,7 +37,7 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
         convert("matrix", source, target, lambda key, feats: appended(key, feats, vector), binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
-    with io_ark.RandomAccessReader[Vector]("vector", vectors) as reader:
+    with LookupReader[Vector]("vector", vectors) as reader:
         counts = convert_table("matrix", source, target, lambda key, feats: appended(key, feats, find(key, reader)))
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS

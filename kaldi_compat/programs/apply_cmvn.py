@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import io_ark
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, convert_table, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
@@ -42,11 +42,11 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
         return counts.status
     skipped = parse_dims(options.skip_dims, "--skip-dims")
     with ExitStack() as stack:
-        reader: io_ark.RandomAccessReader[DoubleMatrix] | None = None
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
+        reader: LookupReader[DoubleMatrix] | None = None
         if io_ark.is_table_rspecifier(stats_source):
-            reader = stack.enter_context(
-                io_ark.RandomAccessReader("double-matrix", stats_source, utt2spk=options.utt2spk)
-            )
+            reader = stack.enter_context(LookupReader("double-matrix", stats_source, utt2spk=options.utt2spk))
         elif options.utt2spk:
             raise OptionError(
                 f"--utt2spk option not compatible with rxfilename as input: {stats_source} (did you forget ark:?)"
@@ -69,7 +69,7 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
                 logger.warning("Flooring cepstral variance in %d dimensions for %s", floored, key)
             return normalized
 
-        counts = convert_table("matrix", source, target, normalize)
+        counts = map_table(feats_reader, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
     logger.info("Applied cepstral %s normalization to %d utterances, errors on %d", what, counts.done, counts.failed)
     return counts.status

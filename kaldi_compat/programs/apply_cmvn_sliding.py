@@ -55,5 +55,6 @@ def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) ->
         )
     if len(shown) < len(frames):
         logger.warning(
-            "Suppressing the remaining variance flooring warnings. Run program with --max-warnings=-1 to see all warnings."
+            "Suppressing the remaining variance flooring warnings. "
+            "Run program with --max-warnings=-1 to see all warnings."
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, Table
+from kaldi_compat.cli.loop import Counts, LookupReader, Table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
@@ -36,7 +36,7 @@ def main(options: Options, first: str, second: str) -> int:
     """Compare utterances of two tables."""
     with (
         io_ark.SequentialReader[Matrix]("matrix", first) as reader,
-        io_ark.RandomAccessReader[Matrix]("matrix", second) as other,
+        LookupReader[Matrix]("matrix", second) as other,
     ):
         products, counts = summed_products(reader, other)
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(products[0]))

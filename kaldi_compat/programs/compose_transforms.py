@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, lookup, map_table
+from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
@@ -64,10 +64,10 @@ def finder(source: str, utt2spk: str, stack: ExitStack) -> Callable[[str], Matri
     if not io_ark.is_table_rspecifier(source):
         of_all: Matrix = io_ark.read_object("matrix", source)
         return lambda _: of_all
-    reader = stack.enter_context(io_ark.RandomAccessReader[Matrix]("matrix", source))
+    reader = stack.enter_context(LookupReader[Matrix]("matrix", source))
     if not utt2spk:
         return lambda key: lookup(key, reader, f"Second table does not have key {key}")
-    speakers = stack.enter_context(io_ark.RandomAccessReader[str]("token", utt2spk))
+    speakers = stack.enter_context(LookupReader[str]("token", utt2spk))
 
     def of_speaker(key: str) -> Matrix:
         speaker = lookup(key, speakers, f"No speaker provided for utterance {key} in {utt2spk}")

@@ -11,7 +11,7 @@ import numpy as np
 import io_ark
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, Skip, map_table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError, OptionError
@@ -48,7 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
     with ExitStack() as stack:
         weights = None
         if options.weights:
-            weights = stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", options.weights))
+            weights = stack.enter_context(LookupReader[Vector]("vector", options.weights))
         accumulate = accumulator(weights)
         if options.spk2utt:
             counts = by_speaker(options.spk2utt, source, target, accumulate)
@@ -63,7 +63,7 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def accumulator(weights: io_ark.RandomAccessReader[Vector] | None) -> Accumulate:
+def accumulator(weights: LookupReader[Vector] | None) -> Accumulate:
     """Return a function that adds the statistics of an utterance to those of others."""
 
     def accumulate(key: str, feats: Matrix, onto: DoubleMatrix | None) -> DoubleMatrix:
@@ -114,7 +114,7 @@ def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -
     with (
         io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
         io_ark.SequentialReader[list[str]]("token-vector", spk2utt) as speakers,
-        io_ark.RandomAccessReader[Matrix]("matrix", source) as feats,
+        LookupReader[Matrix]("matrix", source) as feats,
     ):
         map_table(speakers, writer, of_speaker)
     return counts

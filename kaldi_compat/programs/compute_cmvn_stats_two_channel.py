@@ -9,7 +9,7 @@ import io_ark
 from io_ark.text import words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.loop import Counts, LookupReader
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
@@ -41,7 +41,7 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
     with (
-        io_ark.RandomAccessReader[Matrix]("matrix", source) as feats,
+        LookupReader[Matrix]("matrix", source) as feats,
         io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
     ):
         for sides in groups(text_lines(calls), calls):

@@ -9,7 +9,7 @@ from functools import lru_cache
 import io_ark
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, map_lines
+from kaldi_compat.cli.loop import LookupReader, Skip, map_lines
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS, program
 from kaldi_compat.cli.segments import TO_THE_END, Segment, parse_segment
@@ -58,7 +58,7 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
     """Write each segment."""
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.RandomAccessReader[Matrix]("matrix", source) as features,
+        LookupReader[Matrix]("matrix", source) as features,
     ):
         recording = lru_cache(maxsize=1)(features.get)  # a recording's segments come one after the other
 

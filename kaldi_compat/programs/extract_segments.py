@@ -8,7 +8,7 @@ import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, map_lines
+from kaldi_compat.cli.loop import LookupReader, Skip, map_lines
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 
@@ -26,7 +26,7 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
     """Write each segment. As in Kaldi, the status is 0 even if there is none."""
     with (
-        io_ark.RandomAccessReader[Wave]("wave", source) as recordings,
+        LookupReader[Wave]("wave", source) as recordings,
         io_ark.Writer[Wave]("wave", target) as writer,
     ):
         recording = lru_cache(maxsize=1)(recordings.get)  # a recording's segments come one after the other

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, lookup, map_table
+from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import missing, pasted
 from kaldi_compat.cli.program import ERROR_STATUS, program
@@ -43,7 +43,7 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Matrix]("matrix", name))) for name in others]
+        readers = [(name, stack.enter_context(LookupReader[Matrix]("matrix", name))) for name in others]
 
         def paste(key: str, feats: Matrix) -> Matrix:
             parts = [feats, *(lookup(key, other, missing(key, name)) for name, other in readers)]

@@ -8,7 +8,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import lookup, map_table
+from kaldi_compat.cli.loop import LookupReader, lookup, map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import missing
 from kaldi_compat.cli.program import ERROR_STATUS, NoOptions, program
@@ -29,7 +29,7 @@ def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
         reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", name))) for name in others]
+        readers = [(name, stack.enter_context(LookupReader[Vector]("vector", name))) for name in others]
 
         def paste(key: str, vector: Vector) -> Vector:
             return np.concatenate([vector, *(lookup(key, other, missing(key, name)) for name, other in readers)])

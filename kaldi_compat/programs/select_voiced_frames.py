@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, convert_table
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.vad import select_voiced
@@ -20,7 +19,7 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     """Select frames of each utterance of a table."""
-    with io_ark.RandomAccessReader[Vector]("vector", decisions) as vad:
+    with LookupReader[Vector]("vector", decisions) as vad:
 
         def select(key: str, feats: Matrix) -> Matrix:
             if len(feats) == 0:

@@ -9,7 +9,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
@@ -78,9 +78,11 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     """Transform a table."""
     logdets = LogDeterminants()
     with ExitStack() as stack:
-        reader: io_ark.RandomAccessReader[Matrix] | None = None
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
+        reader: LookupReader[Matrix] | None = None
         if io_ark.is_table_rspecifier(transform_source):
-            reader = stack.enter_context(io_ark.RandomAccessReader("matrix", transform_source, utt2spk=options.utt2spk))
+            reader = stack.enter_context(LookupReader("matrix", transform_source, utt2spk=options.utt2spk))
         else:
             of_all: Matrix = io_ark.read_object("matrix", transform_source)
 
@@ -98,7 +100,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             logdets.add(matrix, feats.shape[1], len(feats))
             return transformed
 
-        counts = convert_table("matrix", source, target, transform)
+        counts = map_table(feats_reader, writer, transform)
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
