@@ -15,6 +15,7 @@ from kaldi_compat.cli import compute, pipeline
 from kaldi_compat.options.spectral import MfccOptions
 from kaldi_compat.programs import compute_fbank_feats, compute_mfcc_feats, compute_plp_feats
 from kaldi_compat.programs import compute_spectrogram_feats as spectrogram
+from tests.support.programs import check_refused, run
 
 QUIET = ["--print-args=false", "--dither=0"]
 
@@ -55,7 +56,7 @@ def test_utterances_that_fail_are_skipped_with_a_reason(capsys: pytest.CaptureFi
     assert fbank("--min-duration=0.1", source, "ark:o.ark") == 0
     assert list(load("o.ark")) == ["good"]
     error = capsys.readouterr().err
-    assert "slow: it has 8000 Hz, not --sample-frequency=16000; --allow-upsample=true would resample it" in error
+    assert "Failed to compute features for utterance slow: Waveform and config sample Frequency mismatch: 8000" in error
     assert "short is too short (0.03125 sec)" in error
     assert error.endswith(" Done 1 out of 3 utterances.\n")
 
@@ -74,9 +75,9 @@ def test_channels(capsys: pytest.CaptureFixture[str]) -> None:
         assert Path(f"mono{channel}").read_bytes() == Path(f"stereo{channel}").read_bytes()
     assert fbank(source, "ark:default") == 0
     assert Path("default").read_bytes() == Path("mono0").read_bytes()
-    assert "2 channels" in capsys.readouterr().err
+    assert "Channel not specified but you have data with 2 channels; defaulting to zero" in capsys.readouterr().err
     assert fbank("--channel=2", source, "ark:o.ark") == 1
-    assert fbank("--channel=-2", source, "ark:o.ark") == 255
+    check_refused(compute_fbank_feats.main, "--channel=-2", source, "ark:o.ark", message="channel=-2")
 
 
 def test_vtln_by_utterance_and_by_speaker() -> None:
@@ -88,9 +89,10 @@ def test_vtln_by_utterance_and_by_speaker() -> None:
     assert fbank("--vtln-map=ark:utt2warp", source, "ark:utt") == 0
     assert fbank("--vtln-map=ark:spk2warp", "--utt2spk=ark:utt2spk", source, "ark:spk") == 0
     assert Path("utt").read_bytes() == Path("spk").read_bytes()
+    assert fbank(source, "ark:unwarped") == 0
     assert list(load("utt")) == ["u1"]
     np.testing.assert_array_equal(load("utt")["u1"], load("all")["u1"])
-    assert not np.array_equal(load("all")["u2"], np.zeros(1))
+    assert not np.array_equal(load("utt")["u1"], load("unwarped")["u1"])
 
 
 def test_a_vtln_factor_without_room_skips_the_utterance(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,15 +149,12 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(outputs[0]) > 10000
 
 
-def test_a_cut_archive_is_an_error_after_what_came_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_archive_is_an_error_after_the_entries_before() -> None:
     archive("a.ark", a=wav_bytes(noise(4000)), b=wav_bytes(noise(4000)))
     with open("a.ark", "ab") as file:
         file.write(b"c RIF")
-    assert fbank("ark:a.ark", "ark:o.ark") == 255
+    check_refused(compute_fbank_feats.main, "--dither=0", "ark:a.ark", "ark:o.ark", message="a.ark")
     assert list(load("o.ark")) == ["a", "b"]
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("ERROR (compute-fbank-feats[")
-    assert "a.ark" in last
 
 
 def test_many_tiny_utterances(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,10 +175,14 @@ def test_many_tiny_utterances(capsys: pytest.CaptureFixture[str]) -> None:
         "--frame-shift=0",
     ],
 )
-def test_bad_options_leave_no_output(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fbank(option, archive("a.ark", a=wav_bytes(noise(4000))), "ark:o.ark") == 255
+def test_bad_options_leave_no_output(option: str) -> None:
+    source = archive("a.ark", a=wav_bytes(noise(4000)))
+    name = option[2:].split("=")[0]
+    status, stderr = run(compute_fbank_feats.main, "--dither=0", option, source, "ark:o.ark")
+    assert status == 255
     assert not Path("o.ark").exists()
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert len(stderr.splitlines()) == 1
+    assert name in stderr.replace("_", "-")
 
 
 def test_the_features_options_reach_the_module() -> None:

@@ -43,6 +43,7 @@ from kaldi_compat.programs import (
     wav_copy,
     wav_to_duration,
 )
+from tests.support.programs import check_failed, check_refused, run
 from tests.support.tables import load, matrices, save, text, wav
 
 Run = Callable[..., int]
@@ -87,25 +88,32 @@ def test_copy_feats_reads_sphinx_and_writes_it_little_endian() -> None:
 
 
 @pytest.mark.parametrize("main", [copy_feats_to_htk.main, copy_feats_to_sphinx.main])
-def test_a_directory_that_cannot_be_made_is_named(main: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--output-dir=none/out", save("a.ark", matrices(4))]) == 255
-    assert "the directory 'none/out' cannot be made: No such file or directory" in capsys.readouterr().err
+def test_a_directory_that_cannot_be_created_is_named(main: Run) -> None:
+    source = save("a.ark", matrices(4))
+    message = "Could not create output directory: none/out: No such file or directory"
+    check_refused(main, "--output-dir=none/out", source, message=message)
 
 
-@pytest.mark.parametrize("option", ["--compress", "--write-num-frames=ark:n", "--sphinx-in"])
-def test_copy_feats_refuses_table_options_for_files(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--compress", "--compress works on tables"),
+        ("--write-num-frames=ark:n", "--write-num-frames option not supported"),
+        ("--sphinx-in", "sphinx input is not yet supported"),
+    ],
+)
+def test_table_options_are_refused_for_single_files(option: str, message: str) -> None:
     kaldiio.save_mat("a.mat", matrices(4)["u0"])
-    assert copy_feats.main([option, "a.mat", "b.mat"]) == 255
+    check_refused(copy_feats.main, option, "a.mat", "b.mat", message=message)
     assert not os.path.exists("b.mat")
 
 
 @pytest.mark.parametrize(
     "main", [copy_feats.main, copy_matrix.main, copy_vector.main, copy_int_vector.main, wav_copy.main]
 )
-def test_a_table_and_a_file_do_not_mix(main: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ark:a.ark", "b.mat"]) == 255
-    assert main(["a.mat", "ark:b.ark"]) == 255
-    assert "is a table" in capsys.readouterr().err
+def test_a_table_and_a_single_file_are_refused(main: Run) -> None:
+    check_refused(main, "ark:a.ark", "b.mat", message="ark:a.ark is a table and b.mat a single file")
+    check_refused(main, "a.mat", "ark:b.ark", message="ark:b.ark is a table and a.mat a single file")
 
 
 def test_an_empty_table_is_no_success_and_leaves_an_empty_archive() -> None:
@@ -164,9 +172,9 @@ def test_copy_int_vector_table() -> None:
 
 
 @pytest.mark.parametrize("content", [b"1 2 3\n", b"[ 1 2\n", b"[ 1 x ]\n", b"\0B\4\2\0\0\0\1\0\0\0"])
-def test_copy_int_vector_refuses_other_files(content: bytes) -> None:
+def test_files_of_other_content_are_refused(content: bytes) -> None:
     Path("a").write_bytes(content)
-    assert copy_int_vector.main(["a", "b"]) == 255
+    check_refused(copy_int_vector.main, "a", "b", message="a:")
 
 
 def test_feat_to_len_and_dim(capfd: pytest.CaptureFixture[str]) -> None:
@@ -203,14 +211,23 @@ def test_listed_utterances_may_hold_wide_spaces() -> None:
     assert list(load("b.ark")) == ["u\u30000"]
 
 
-@pytest.mark.parametrize("options", [["--n=0"], ["--n=2", "--include=l"], ["--include=l", "--exclude=l"]])
-def test_subset_feats_refuses(options: list[str]) -> None:
-    assert subset_feats.main([*options, "ark:a.ark", "ark:b.ark"]) == 255
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--n=0"], "--n=0"),
+        (["--n=2", "--include=l"], "--n cannot be combined"),
+        (["--include=l", "--exclude=l"], "--include and --exclude cannot both be given"),
+    ],
+)
+def test_conflicting_options_are_refused(options: list[str], message: str) -> None:
+    Path("l").write_text("u0\n")
+    check_refused(subset_feats.main, *options, save("a.ark", matrices(1)), "ark:b.ark", message=message)
 
 
-def test_subset_feats_refuses_an_empty_line() -> None:
+def test_an_empty_line_in_the_list_is_refused() -> None:
     Path("list").write_text("u0\n\n")
-    assert subset_feats.main(["--include=list", save("a.ark", matrices(1)), "ark:b.ark"]) == 255
+    source = save("a.ark", matrices(1))
+    check_refused(subset_feats.main, "--include=list", source, "ark:b.ark", message="has an empty line")
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
@@ -230,16 +247,37 @@ def test_selection_of_longer_starts_is_kaldis(caplog: pytest.LogCaptureFixture) 
     assert "Kaldi reads the selection 10-8 as 1-8" in caplog.text
 
 
-@pytest.mark.parametrize("selection", ["", "a", "1-", "-1", "0,,1", "3", "0-3", "1.5"])
-def test_bad_selections(selection: str) -> None:
-    with pytest.raises(OptionError, match="selection"):
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ("", "No ranges or indices"),
+        ("1-", "no number after the hyphen"),
+        ("3", "Invalid range start: 3"),
+        ("0-3", "Invalid range end: 3"),
+        ("--1", "Invalid range end: -1"),
+    ],
+)
+def test_selections_that_kaldi_refuses_are_refused(selection: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         select_feats.selected(selection, 3)
+
+
+@pytest.mark.parametrize(
+    ("selection", "columns"),
+    # What Kaldi's program writes: of each number it parses as much as looks like one, else it is 0.
+    [("-3", [0, 1, 2, 3]), ("3-5-", [3, 4, 5]), (",3", [0, 3]), ("0,,1", [0, 0, 1]), ("a", [0]), ("1.5", [1])],
+)
+def test_odd_selections_are_parsed_as_in_kaldi(
+    selection: str, columns: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert select_feats.selected(selection, 13) == columns
+    assert "Kaldi reads the selection" in caplog.text
 
 
 def test_paste_feats_tolerance() -> None:
     short, long = matrices(5)["u0"], matrices(7)["u0"]
     assert paste_feats.pasted([short, long], 2).shape == (5, 6)
-    with pytest.raises(Skip, match="7 and 5 frames"):
+    with pytest.raises(Skip, match="Length mismatch 7 vs. 5 exceeds tolerance 1"):
         paste_feats.pasted([short, long], 1)
     with pytest.raises(Skip):
         paste_feats.pasted([short, long[:0]], 10)
@@ -255,7 +293,8 @@ def test_paste_feats_of_files_and_missing_utterances() -> None:
     both, one = save("both.ark", values), save("one.ark", {"u1": values["u1"]})
     assert paste_feats.main([both, one, "ark:o.ark"]) == 0
     assert list(load("o.ark")) == ["u1"]
-    assert paste_feats.main([one, save("other.ark", {"x": values["u1"]}), "ark:o.ark"]) == 255
+    other = save("other.ark", {"x": values["u1"]})
+    check_failed(paste_feats.main, one, other, "ark:o.ark", message=f"Missing utt u1 from input {other}")
     assert paste_feats.main([both, "ark:o.ark"]) == 1
 
 
@@ -264,7 +303,8 @@ def test_concat_feats() -> None:
     kaldiio.save_mat("b.mat", matrices(2, dim=4)["u0"])
     assert concat_feats.main(["a.mat", "a.mat", "a.mat", "o.mat"]) == 0
     assert kaldiio.load_mat("o.mat").shape == (6, 3)
-    assert concat_feats.main(["a.mat", "b.mat", "o.mat"]) == 255
+    message = "b.mat has 4 columns, but a.mat has 3"
+    check_refused(concat_feats.main, "a.mat", "b.mat", "o.mat", message=message)
 
 
 @given(st.integers(1, 9), st.integers(-12, 12))
@@ -287,8 +327,9 @@ def test_subsample(frames: int, n: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("option", ["--n=0", "--offset=-1"])
-def test_subsample_refuses(option: str) -> None:
-    assert subsample_feats.main([option, "ark:a.ark", "ark:b.ark"]) == 255
+def test_invalid_options_are_refused(option: str) -> None:
+    source = save("a.ark", matrices(4))
+    check_refused(subsample_feats.main, option, source, "ark:b.ark", message=option)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +338,24 @@ def test_subsample_refuses(option: str) -> None:
      "s r 0 1 0 0", "s r nan 1", "s r 0 nan"],
 )  # fmt: skip
 def test_bad_segment_lines(line: str) -> None:
-    with pytest.raises(Skip, match="Invalid line"):
+    with pytest.raises(Skip, match="Invalid line in segments file"):
         parse_segment(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("s r 1", ""),
+        ("s r x 2", " [bad start]"),
+        ("s r 1 y", " [bad end]"),
+        ("s r 0 1 x", " [bad channel]"),
+        ("s r 2 1", " [empty or invalid segment]"),
+    ],
+)
+def test_bad_segment_lines_have_kaldis_warning(line: str, fault: str) -> None:
+    with pytest.raises(Skip) as skip:
+        parse_segment(line)
+    assert str(skip.value) == f"Invalid line in segments file{fault}: {line}"
 
 
 def test_segments_of_channels_and_ends() -> None:
@@ -317,8 +374,35 @@ def test_segments_of_channels_and_ends() -> None:
     for wrong in ("s r 0.1 1.6 0", "s r 1.1 2 0", "s r 0.1 0.15 0", "s r 0.1 0.5 2"):
         with pytest.raises(Skip):
             cut(wave, parse_segment(wrong), options)
-    with pytest.raises(AudioError, match="2 channels"):
+    with pytest.raises(AudioError, match=r"multiple channels \(2\)"):
         cut(wave, parse_segment("s r 0.1 0.5"), options)
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("s r 0.1 1.6 0", "Segment end is too far out of file data range [0,1s]; skipping segment 's r 0.1 1.6 0'"),
+        ("s r 1.1 2 0", "Segment start is out of file data range [0, 1s]; skipping segment 's r 1.1 2 0'"),
+        ("s r 0.1 0.15 0", "Segment s too short, skipping it."),
+        ("s r 0.1 0.15", "Segment s too short, skipping it."),  # the length is checked before the channel
+        ("s r 0.1 0.5 2", "Invalid channel 2 >= 2. Skipping segment s"),
+    ],
+)
+def test_segments_are_skipped_with_kaldis_warning(line: str, warning: str) -> None:
+    wave = Wave(1000.0, np.zeros((2, 1000), np.int16))
+    with pytest.raises(Skip) as skip:
+        cut(wave, parse_segment(line), SegmentOptions())
+    assert str(skip.value) == warning
+
+
+def test_a_short_segment_without_channel_does_not_stop_the_program() -> None:
+    wav("a.wav", 8000, np.ones((8000, 2)))
+    Path("wav.scp").write_text("r a.wav\n")
+    Path("segments").write_text("s1 r 0.1 0.15\ns2 r 0.1 0.5 1\n")
+    status, stderr = run(extract_segments.main, "scp:wav.scp", "segments", "ark:o.ark")
+    assert status == 0
+    assert "Segment s1 too short, skipping it." in stderr
+    assert "Successfully processed 1 lines out of 2 in the segments file." in stderr
 
 
 @pytest.mark.parametrize(
