@@ -1,6 +1,6 @@
-"""What compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats have in common.
+"""Shared code of compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats.
 
-They differ in the options, in the module that computes, and in what HTK calls the result.
+The programs differ in their options, the module that computes, and the HTK parameter kind of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import io_ark
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, Skip, Table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import behind, has_second_core
 from kaldi_compat.cli.program import Program, program
@@ -48,7 +48,7 @@ LOG_EVERY = 10
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs that are no part of the feature."""
+    """Options of the four programs besides those of the feature."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -60,7 +60,7 @@ class ApplicationOptions(FrameOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class VtlnOptions(ApplicationOptions):
-    """Where the VTLN factor of an utterance comes from."""
+    """Options that give the VTLN factor of an utterance."""
 
     vtln_warp: float = option(1.0, "VTLN factor of all utterances (without --vtln-map)")
     vtln_map: str = option("", "rspecifier of VTLN factors by utterance, or by speaker with --utt2spk")
@@ -72,12 +72,12 @@ class VtlnOptions(ApplicationOptions):
 
 
 def feature_options(cls: type[Options], options: Any) -> Options:
-    """The feature's part of a program's options."""
+    """Return the feature's options among those of a program."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
 def program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """The options of the program that computes a feature: the feature's own, and those of the application."""
+    """Return the options of the program that computes a feature: the feature's own and the application's."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     options = type("Options", bases, {"__doc__": f"Options of {program_name(feature)}.", "__module__": __name__})
@@ -85,12 +85,12 @@ def program_options(feature: FeatureType) -> type[ApplicationOptions]:
 
 
 def program_name(feature: FeatureType) -> str:
-    """The name of the program that computes a feature."""
+    """Return the name of the program that computes a feature."""
     return f"compute-{feature.name}-feats"
 
 
 def spectral_program(name: str) -> Program:
-    """The program that computes the feature of this name: ``spectral_program("fbank")`` is compute-fbank-feats."""
+    """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
 
     def main(options: Any, source: str, target: str) -> int:
@@ -106,11 +106,11 @@ def compute_features(
     source: str,
     target: str,
 ) -> int:
-    """Compute the features of a table of audio and write them as a table; returns the exit status.
+    """Compute the features of a table of audio and write them as a table; return the exit status.
 
     Args:
-        feature: what is computed.
-        options: of the program.
+        feature: feature type.
+        options: options of the program.
         source: rspecifier of audio.
         target: wspecifier of features.
     """
@@ -122,9 +122,7 @@ def compute_features(
     with ExitStack() as stack:
         warps = None
         if isinstance(options, VtlnOptions) and options.vtln_map:
-            warps = stack.enter_context(
-                io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
-            )
+            warps = stack.enter_context(LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk))
         reader = stack.enter_context(io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()))
         htk = options.output_format == "htk"
         writer = stack.enter_context(io_ark.Writer[Any]("htk" if htk else "matrix", target))
@@ -139,6 +137,7 @@ def compute_features(
                 counts.failed += 1
                 logger.warning("%s", reason)
                 continue
+            warn_of_nan(key, features)
             writing[key] = as_htk(features) if htk else features
             if durations is not None:
                 durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
@@ -150,8 +149,19 @@ def compute_features(
     return counts.status
 
 
+def warn_of_nan(key: str, features: Matrix) -> None:
+    """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
+    if features.size and np.isnan(features.sum()) and (frames := int(np.isnan(features).any(axis=1).sum())):
+        logger.warning(
+            "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither",
+            frames,
+            len(features),
+            key,
+        )
+
+
 def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
-    """The frame shift in HTK's header, in units of 100 ns: Kaldi's programs say 10 ms except for the spectrogram."""
+    """Return the frame shift for the HTK header in units of 100 ns: in Kaldi, 10 ms except for the spectrogram."""
     return int(np.float32(options.frame_shift) * np.float32(10_000)) if feature.name == "spectrogram" else 100_000
 
 
@@ -174,7 +184,7 @@ class Extractor:
         self.generator = KaldiRandom()
 
     def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
-        """The features.
+        """Compute the features of an utterance.
 
         Raises:
             Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
@@ -189,7 +199,7 @@ class Extractor:
         return features
 
     def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:
-        """The samples to compute features of, and the utterance's VTLN factor.
+        """Return the samples to compute features of, and the utterance's VTLN factor.
 
         Raises:
             Skip: the utterance is too short, or lacks the channel or a VTLN factor.
@@ -200,20 +210,18 @@ class Extractor:
         return wave.samples[self.channel(key, len(wave.samples))], self.warp(key, warps)
 
     def channel(self, key: str, num_channels: int) -> int:
-        """The channel to take of an utterance that has so many."""
+        """Return the channel to use of an utterance with ``num_channels`` channels."""
         if self.options.channel >= num_channels:
             raise Skip(
                 f"File with id {key} has {num_channels} channels but you specified channel {self.options.channel}, "
                 "producing no output."
             )
         if self.options.channel == MONO and num_channels > 1:
-            logger.warning(
-                "Channel not specified but you have data with %d channels (%s); defaulting to zero", num_channels, key
-            )
+            logger.warning("Channel not specified but you have data with %d channels; defaulting to zero", num_channels)
         return max(self.options.channel, 0)
 
     def warp(self, key: str, warps: Table[float] | None) -> float:
-        """The utterance's VTLN factor."""
+        """Return the utterance's VTLN factor."""
         if warps is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         if key not in warps:
@@ -221,7 +229,7 @@ class Extractor:
         return warps[key]
 
     def compute(self, samples: npt.NDArray[np.int16], rate: float, warp: float) -> Matrix:
-        """The features of samples at some sampling rate."""
+        """Compute the features of samples at a sampling rate."""
         import torch
 
         with torch.inference_mode():
@@ -232,10 +240,10 @@ class Extractor:
             return np.asarray(features.cpu())
 
     def resampled(self, audio: Tensor, rate: float) -> Tensor:
-        """Audio at the sampling rate that the features are computed at.
+        """Resample audio to the sampling rate of the features.
 
         Raises:
-            AudioError: it has another one, and no option allows to resample it.
+            AudioError: the rates differ and resampling is not allowed.
         """
         from kaldi_compat.functional.resample import resample_waveform
 
@@ -244,5 +252,7 @@ class Extractor:
             return audio
         if not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
             flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
-            raise AudioError(f"it has {rate:g} Hz, not --sample-frequency={wanted:g}; {flag} would resample it")
+            raise AudioError(
+                f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
+            )
         return resample_waveform(audio, int(rate), int(wanted))
