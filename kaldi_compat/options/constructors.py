@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from kaldi_compat.options.spectral import Engine
-
     from kaldi_compat.options.pitch import (
         InterpolatePitchOptions,
         PitchOptions,
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
         VadOptions,
     )
     from kaldi_compat.options.spectral import (
+        Engine,
         FbankOptions,
         MfccOptions,
         PlpOptions,
