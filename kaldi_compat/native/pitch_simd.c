@@ -119,19 +119,90 @@ static void local_costs(const pitch_plan *plan, const vf *correlation, const vi 
     }
 }
 
-/* What narrows down the predecessor of each state. */
+/* The search for the predecessors of one frame's states. Arrays are as long as there are states, and LANES longer where noted. */
 typedef struct {
     int states;
-    const float *step;   /* (states): cost of a step over so many states */
-    const float *before; /* (states): costs of the paths to the frame before */
+    float step;
+    const float *steps; /* steps[n], n from -states to states + LANES: cost of a step over so many states */
+    float *before;      /* (+ LANES infinities) costs of the paths to the frame before */
+    float *after;       /* (+ LANES) costs by way of the predecessors found so far */
+    int16_t *found;     /* (+ LANES) the predecessors */
     int32_t *lower, *upper, *best;
-    float *cost;         /* (states): cost of the path by way of `best` */
-} search_bounds;
+    float *cost;        /* by way of `best` */
+} frame_search;
 
-INLINE float cost_by_way_of(const search_bounds *s, int i, int j) { return s->step[i < j ? j - i : i - j] + s->before[j]; }
+INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
+
+/* Set the predecessor of states `first` to `last`. Those after the last are written to as well: go upwards. */
+INLINE void set_predecessor(frame_search *s, int first, int last, int j)
+{
+    for (int i = first; i <= last; i += LANES) {
+        vf cost = load_floats(s->steps + i - j) + s->before[j];
+        memcpy(s->after + i, &cost, sizeof cost);
+        for (int l = 0; l < LANES; l++)
+            s->found[i + l] = (int16_t)j;
+    }
+}
+
+/* The cheapest predecessor of state i, which lies in `low` to `high`; -1 if several have the same cost. What lies above `high`
+   costs more, so that whole vectors can be compared. */
+INLINE int cheapest(const frame_search *s, int i, int low, int high)
+{
+    const float *steps = s->steps - i;
+    vf lowest = splat(INFINITY);
+    for (int j = low; j <= high; j += LANES)
+        lowest = lower_of(lowest, load_floats(steps + j) + load_floats(s->before + j));
+    vf target = splat(lowest_lane(lowest));
+    int found = -1;
+    for (int j = low; j <= high; j += LANES) {
+        unsigned bits = bits_of(load_floats(steps + j) + load_floats(s->before + j) == target);
+        if (!bits)
+            continue;
+        if (found >= 0 || bits & (bits - 1))
+            return -1;
+        found = j + __builtin_ctz(bits);
+    }
+    return found;
+}
+
+/* Find the predecessors of states `first` to `last`, which lie in `low` to `high`; returns 0 if a state has several. */
+static int find_between(frame_search *s, int first, int last, int low, int high)
+{
+    if (first > last)
+        return 1;
+    if (low == high) {
+        set_predecessor(s, first, last, low);
+        return 1;
+    }
+    int middle = (first + last) / 2, j = cheapest(s, middle, low, high);
+    if (j < 0 || !find_between(s, first, middle - 1, low, j))
+        return 0;
+    set_predecessor(s, middle, middle, j);
+    return find_between(s, middle + 1, last, j, high);
+}
+
+/* Find the predecessors of all states by halving; returns 0 if that may not give what find_by_bounds() gives.
+
+   Where one of two predecessors j < k becomes the cheaper one, the difference of their costs changes by 2 * step * (k - j) per
+   state. If that is more than the rounding errors, predecessors grow with the states, in float too, and both searches find the
+   cheapest one, unless several cost the same. `highest` is the highest cost before. */
+static int find_by_halving(frame_search *s, float highest)
+{
+    int last = s->states - 1;
+    if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states])))
+        return 0;
+    int low = cheapest(s, 0, 0, last), high = cheapest(s, last, 0, last);
+    if (low < 0 || high < 0)
+        return 0;
+    set_predecessor(s, 0, 0, low);
+    if (!find_between(s, 1, last - 1, low, high))
+        return 0;
+    set_predecessor(s, last, last, high);
+    return 1;
+}
 
 /* Start from the first local minimum that is no earlier than the predecessor of the state before. */
-static void first_bounds(search_bounds *s)
+static void first_bounds(frame_search *s)
 {
     int best = 0;
     for (int i = 0; i < s->states; i++) {
@@ -148,7 +219,7 @@ static void first_bounds(search_bounds *s)
 }
 
 /* Lower the upper bounds; returns whether a predecessor changed. */
-static int narrow_from_above(search_bounds *s)
+static int narrow_from_above(frame_search *s)
 {
     int changed = 0, last = s->states - 1;
     for (int i = s->states - 1; i >= 0; i--) {
@@ -173,7 +244,7 @@ static int narrow_from_above(search_bounds *s)
 }
 
 /* Raise the lower bounds; returns whether a predecessor changed. */
-static int narrow_from_below(search_bounds *s)
+static int narrow_from_below(frame_search *s)
 {
     int changed = 0, last = 0;
     for (int i = 0; i < s->states; i++) {
@@ -197,29 +268,44 @@ static int narrow_from_below(search_bounds *s)
     return changed;
 }
 
-/* Find the best predecessor of each state, and its cost, as Kaldi narrows bounds on them from both sides. Of candidates whose
-   costs are the same in float, the order of the comparisons decides. */
-static void find_predecessors(search_bounds *s)
+/* Find the predecessor of each state as Kaldi does, by narrowing bounds on it from both sides. Of predecessors whose costs are
+   the same, the order of the comparisons decides. */
+static void find_by_bounds(frame_search *s)
 {
     first_bounds(s);
     for (int round = 0; round < s->states; round++)
         if (!(round % 2 == 0 ? narrow_from_above(s) : narrow_from_below(s)))
             break;
+    for (int i = 0; i < s->states; i++)
+        set_predecessor(s, i, i, s->best[i]);
 }
 
-/* Add the local costs, subtract the lowest cost, and return the state that has it. */
-static int finish_costs(float *costs, const float *local, int states)
+/* Add the local costs, subtract the lowest cost, and return the state that has it. `highest` is set to the highest cost. */
+static int finish_costs(frame_search *s, const float *local, float *highest)
 {
-    float lowest = INFINITY;
-    int best = 0;
-    for (int i = 0; i < states; i++)
-        costs[i] += local[i];
-    for (int i = 0; i < states; i++)
-        if (costs[i] < lowest)
-            lowest = costs[i], best = i;
-    for (int i = 0; i < states; i++)
-        costs[i] -= lowest;
-    return best;
+    vf lowest = splat(INFINITY), negative = splat(INFINITY);
+    for (int i = 0; i < LANES; i++)
+        s->after[s->states + i] = INFINITY;
+    for (int i = 0; i < s->states; i += LANES) {
+        vf cost = load_floats(s->after + i) + load_floats(local + i);
+        memcpy(s->after + i, &cost, sizeof cost);
+        lowest = lower_of(lowest, cost);
+    }
+    float least = lowest_lane(lowest);
+    int best = -1;
+    for (int i = 0; i < s->states; i += LANES) {
+        vf cost = load_floats(s->after + i);
+        unsigned bits = best < 0 ? bits_of(cost == least) : 0;
+        if (bits)
+            best = i + __builtin_ctz(bits);
+        cost -= least;
+        memcpy(s->before + i, &cost, sizeof cost);
+        negative = lower_of(negative, choose(cost < INFINITY, -cost, cost));
+    }
+    for (int i = 0; i < LANES; i++)
+        s->before[s->states + i] = INFINITY;
+    *highest = -lowest_lane(negative);
+    return best < 0 ? 0 : best;
 }
 
 /* Search the cheapest paths of frames, whose correlations with ballast (frames, lags) are scaled by `scale` (frames).
@@ -230,17 +316,26 @@ static int finish_costs(float *costs, const float *local, int states)
 EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const float *searched, const float *scale, const uint8_t *groups,
                                    int64_t frames, float *costs, int16_t *predecessors, int16_t *best)
 {
-    int states = plan->states, lags = plan->lags;
-    void *memory = allocate(lags + states + states + 6 * (states / LANES + 1));
+    int states = plan->states, lags = plan->lags, some = states / LANES + 2; /* vectors for the states, and one more */
+    void *memory = allocate(lags + (int64_t)states * 2 + 1 + 10 * (int64_t)some);
     if (!memory)
         return 1;
     vf *x = aligned(memory), *local = x + lags, *rest = local + states;
-    float *rows = (float *)rest;
-    float *step = rows + (int64_t)LANES * states, *before = step + states;
-    int32_t *numbers = (int32_t *)(before + states);
-    search_bounds s = {states, step, before, numbers, numbers + states, numbers + 2 * states, costs};
-    for (int i = 0; i < states; i++)
-        step[i] = (float)(i * i) * plan->step;
+    float *rows = (float *)rest, *steps = (float *)(rest + states + 1) + states;
+    rest += states + 1 + 2 * some;
+    int32_t *numbers = (int32_t *)(rest + 3 * some);
+    frame_search s = {.states = states, .step = plan->step, .steps = steps, .before = (float *)rest, .after = (float *)(rest + some)};
+    s.found = (int16_t *)(rest + 2 * some);
+    s.lower = numbers, s.upper = numbers + states, s.best = numbers + 2 * states, s.cost = (float *)(numbers + 3 * states);
+    for (int i = -states; i < states + LANES; i++)
+        steps[i] = (float)(i * i) * plan->step;
+    float highest = 0.0f;
+    for (int i = 0; i < states; i++) {
+        s.before[i] = costs[i];
+        highest = costs[i] > highest ? costs[i] : highest;
+    }
+    for (int i = 0; i < LANES; i++)
+        s.before[states + i] = INFINITY;
     for (int64_t frame = 0; frame < frames; frame += LANES) {
         int count = frames - frame < LANES ? (int)(frames - frame) : LANES;
         float scales[LANES] = {0};
@@ -251,14 +346,13 @@ EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const float *searched
         local_costs(plan, x, group, load_floats(scales), local);
         write_lanes(local, states, count, rows);
         for (int l = 0; l < count; l++) {
-            memcpy(before, costs, states * sizeof(float));
-            find_predecessors(&s);
-            int16_t *row = predecessors + (frame + l) * states;
-            for (int i = 0; i < states; i++)
-                row[i] = (int16_t)s.best[i];
-            best[frame + l] = (int16_t)finish_costs(costs, rows + (int64_t)l * states, states);
+            if (!find_by_halving(&s, highest))
+                find_by_bounds(&s);
+            memcpy(predecessors + (frame + l) * states, s.found, states * sizeof(int16_t));
+            best[frame + l] = (int16_t)finish_costs(&s, rows + (int64_t)l * states, &highest);
         }
     }
+    memcpy(costs, s.before, states * sizeof(float));
     free(memory);
     return 0;
 }
