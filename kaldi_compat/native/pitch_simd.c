@@ -133,17 +133,6 @@ typedef struct {
 
 INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
 
-/* Set the predecessor of states `first` to `last`. Those after the last are written to as well: go upwards. */
-INLINE void set_predecessor(frame_search *s, int first, int last, int j)
-{
-    for (int i = first; i <= last; i += LANES) {
-        vf cost = load_floats(s->steps + i - j) + s->before[j];
-        memcpy(s->after + i, &cost, sizeof cost);
-        for (int l = 0; l < LANES; l++)
-            s->found[i + l] = (int16_t)j;
-    }
-}
-
 /* The cheapest predecessor of state i, which lies in `low` to `high`; -1 if several have the same cost. What lies above `high`
    costs more, so that whole vectors can be compared. */
 INLINE int cheapest(const frame_search *s, int i, int low, int high)
@@ -165,20 +154,38 @@ INLINE int cheapest(const frame_search *s, int i, int low, int high)
     return found;
 }
 
-/* Find the predecessors of states `first` to `last`, which lie in `low` to `high`; returns 0 if a state has several. */
-static int find_between(frame_search *s, int first, int last, int low, int high)
+/* Find the predecessors of states LANES * block for blocks `first` to `last`, which lie in `low` to `high`; returns 0 if a state
+   has several. */
+static int find_of_blocks(const frame_search *s, int32_t *of_block, int first, int last, int low, int high)
 {
     if (first > last)
         return 1;
-    if (low == high) {
-        set_predecessor(s, first, last, low);
-        return 1;
-    }
-    int middle = (first + last) / 2, j = cheapest(s, middle, low, high);
-    if (j < 0 || !find_between(s, first, middle - 1, low, j))
+    int middle = (first + last) / 2, j = low == high ? low : cheapest(s, middle * LANES, low, high);
+    if (j < 0)
         return 0;
-    set_predecessor(s, middle, middle, j);
-    return find_between(s, middle + 1, last, j, high);
+    of_block[middle] = j;
+    return find_of_blocks(s, of_block, first, middle - 1, low, j) && find_of_blocks(s, of_block, middle + 1, last, j, high);
+}
+
+/* Find the predecessors of LANES states from `first` on, which lie in `low` to `high`; returns 0 if a state has several. */
+static int find_in_block(frame_search *s, int first, int low, int high)
+{
+    vf lowest = load_floats(s->steps + first - low) + s->before[low];
+    vi found = (vi){0} + low, several = {0};
+    for (int j = low + 1; j <= high; j++) {
+        vf cost = load_floats(s->steps + first - j) + s->before[j];
+        vi is_lower = cost < lowest;
+        several = (several & ~is_lower) | (cost == lowest);
+        found = (found & ~is_lower) | (is_lower & j);
+        lowest = lower_of(lowest, cost);
+    }
+    unsigned states = s->states - first < LANES ? (1u << (s->states - first)) - 1 : ~0u;
+    if (bits_of(several) & states)
+        return 0;
+    memcpy(s->after + first, &lowest, sizeof lowest);
+    for (int l = 0; l < LANES; l++)
+        s->found[first + l] = (int16_t)found[l];
+    return 1;
 }
 
 /* Find the predecessors of all states by halving; returns 0 if that may not give what find_by_bounds() gives.
@@ -188,16 +195,17 @@ static int find_between(frame_search *s, int first, int last, int low, int high)
    cheapest one, unless several cost the same. `highest` is the highest cost before. */
 static int find_by_halving(frame_search *s, float highest)
 {
-    int last = s->states - 1;
+    int last = s->states - 1, blocks = last / LANES + 1;
     if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states])))
         return 0;
+    int32_t *of_block = s->best;
     int low = cheapest(s, 0, 0, last), high = cheapest(s, last, 0, last);
-    if (low < 0 || high < 0)
+    if (low < 0 || high < 0 || !find_of_blocks(s, of_block, 1, blocks - 1, low, high))
         return 0;
-    set_predecessor(s, 0, 0, low);
-    if (!find_between(s, 1, last - 1, low, high))
-        return 0;
-    set_predecessor(s, last, last, high);
+    of_block[0] = low;
+    for (int block = 0; block < blocks; block++)
+        if (!find_in_block(s, block * LANES, of_block[block], block + 1 < blocks ? of_block[block + 1] : high))
+            return 0;
     return 1;
 }
 
@@ -277,7 +285,7 @@ static void find_by_bounds(frame_search *s)
         if (!(round % 2 == 0 ? narrow_from_above(s) : narrow_from_below(s)))
             break;
     for (int i = 0; i < s->states; i++)
-        set_predecessor(s, i, i, s->best[i]);
+        s->found[i] = (int16_t)s->best[i], s->after[i] = s->cost[i];
 }
 
 /* Add the local costs, subtract the lowest cost, and return the state that has it. `highest` is set to the highest cost. */
