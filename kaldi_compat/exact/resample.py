@@ -117,12 +117,17 @@ def resample_chunk(
         outputs: the first output sample, and the one after the last.
         chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
     """
-    total, wanted = len(samples), range(*outputs)
-    start = outputs[0] + bisect.bisect_left(wanted, chunk_start, key=filters.first_of)
-    inside = (start, max(start, outputs[0] + bisect.bisect_right(wanted, total, key=filters.end_of)))
+    inside = outputs_inside(filters, outputs, chunk_start, len(samples))
     if native.library():
         return audio.resample(filters.for_c, np.ascontiguousarray(samples), outputs, inside)
     return resample_in_numpy(samples.astype(F32), filters, outputs, inside)
+
+
+def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
+    """Return which of the outputs have filters that lie within the samples ``begin`` to ``end``."""
+    wanted = range(*outputs)
+    first = outputs[0] + bisect.bisect_left(wanted, begin, key=filters.first_of)
+    return first, max(first, outputs[0] + bisect.bisect_right(wanted, end, key=filters.end_of))
 
 
 def resample_in_numpy(samples: Floats, filters: Filters, outputs: tuple[int, int], inside: tuple[int, int]) -> Floats:

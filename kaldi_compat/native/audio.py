@@ -101,15 +101,15 @@ def resample(
     return out
 
 
-def dot(x: Floats, y: Floats, level: str | None = None) -> np.float32:
+def dot(x: Floats, y: Floats, level: str | None = None) -> float:
     """Return the sum of the products of two vectors (n,): OpenBLAS's ``sdot``."""
     x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"expected two vectors of the same length, not {x.shape} and {y.shape}")
-    return np.float32(_dot(level)(x.ctypes.data, y.ctypes.data, len(x)))
+    return float(_dot(level)(x.ctypes.data, y.ctypes.data, len(x)))
 
 
-def plain_sum(x: Floats, level: str | None = None) -> np.float32:
+def plain_sum(x: Floats, level: str | None = None) -> float:
     """Return the sum of a vector (n,) as Kaldi's ``Vector::Sum``."""
     x = np.ascontiguousarray(x, np.float32)
-    return np.float32(_sum(level)(x.ctypes.data, x.size))
+    return float(_sum(level)(x.ctypes.data, x.size))

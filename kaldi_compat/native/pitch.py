@@ -80,9 +80,7 @@ def correlate(
         raise ValueError(f"a signal of {len(signal)} samples is too short for {frames} frames")
     searched, correlation = (np.empty((frames, tables.lags), np.float32) for _ in range(2))
     average = np.empty(frames, np.float32)
-    _call(
-        "pitch_correlate", tables, signal, shift, frames, ballast, searched, correlation, average, level=level
-    )
+    _call("pitch_correlate", tables, signal, shift, frames, ballast, searched, correlation, average, level=level)
     return searched, correlation, average
 
 

@@ -27,9 +27,11 @@ from kaldi_compat.pitch.viterbi import find_predecessors
 
 __all__ = [
     "PitchTables",
+    "ballast_of",
     "correlate",
     "downsample",
     "energies",
+    "frame_signal",
     "interpolate",
     "local_costs",
     "recompute_scale",
@@ -153,7 +155,7 @@ def energies(signal: Floats, schedule: Schedule, options: PitchOptions) -> tuple
 def _added(total: tuple[float, float], part: Floats) -> tuple[float, float]:
     """Add the sums of squares and of samples, in float32 each, to totals in double."""
     if native.library():
-        return total[0] + float(audio.dot(part, part)), total[1] + float(audio.plain_sum(part))
+        return total[0] + audio.dot(part, part), total[1] + audio.plain_sum(part)
     return total[0] + float(sums.dot(part, part)), total[1] + float(sums.plain_sum(part))
 
 
@@ -184,7 +186,7 @@ def recompute_scale(energy: Doubles, better: float, average: Floats, recomputed:
             return scale
         size = F32(options.window_size)
         factor = as_float32(options.nccf_ballast)
-        old = (np.float64(1) * (before * size)) ** 2 * factor
+        old = (before * size).astype(np.float64) ** 2 * factor
         new = float(after * size) ** 2 * factor
         numbers = average[:recomputed]
         ratio = (old.astype(F32) + numbers) / (F32(new) + numbers)
