@@ -156,6 +156,8 @@ def energies(signal: Floats, schedule: Schedule, options: PitchOptions) -> tuple
             while frame >= ready[chunk]:
                 chunk += 1
             total, before = totals[chunk], int(chunks[chunk - 1])
+        if end < before:  # Kaldi aborts here: a short utterance whose first frames are complete at the end only
+            total, before = totals[0], 0
         total, before = add_energy(total, signal[before:end]), end
         found.append(variance(total, end))
     return np.array(found), 0.0
