@@ -6,15 +6,16 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.spectral import FbankOptions
 
 
-@supports_kernels
-class Fbank(MelFeature):
+@accelerated
+class Fbank(FbankConstructor, MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 
     A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with

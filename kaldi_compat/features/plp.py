@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.mel import mel_banks
-from kaldi_compat.kernels import supports_kernels
-from kaldi_compat.options.spectral import FrameOptions, PlpOptions
+from kaldi_compat.options.constructors import PlpConstructor
+from kaldi_compat.options.spectral import PlpOptions
 
 SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
 
 
-@supports_kernels
-class Plp(MelFeature):
+@accelerated
+class Plp(PlpConstructor, MelFeature):
     """Perceptual linear prediction cepstra (Kaldi: compute-plp-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
@@ -36,8 +35,9 @@ class Plp(MelFeature):
     cosines: Tensor
     lifter: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         # the first and last mel bins stand for the spectrum's ends too
         bins = self.options.num_mel_bins + 2
         self.constant("cosines", cepstrum.idft_matrix(self.options.lpc_order + 1, bins))

@@ -1,11 +1,11 @@
-"""Spectral features as torch modules: audio is framed, windowed and transformed; each feature adds its own last step."""
+"""Base classes of the spectral features: audio is framed, windowed and transformed; each feature adds its last step."""
 
 from __future__ import annotations
 
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -13,15 +13,18 @@ from torch import Tensor
 from kaldi_compat import kernels
 from kaldi_compat.array_api import is_followed, is_recorded
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features.checks import Warps, check_scale, checked_samples, normalized_warps
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
+from kaldi_compat.features.engines import checked_engine, engine_for
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
 from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.base import as_float32
-from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
+from kaldi_compat.options.spectral import Engine, FrameOptions, MelFeatureOptions
 
 __all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
 
@@ -31,13 +34,14 @@ BLOCK = 1024
 ALL = slice(None)
 
 
-class SpectralFeature(OptionedModule):
+class SpectralFeature(ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
 
     Args:
         options: the options; Kaldi's defaults where none are given.
+        engine: what computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -49,8 +53,12 @@ class SpectralFeature(OptionedModule):
     options: FrameOptions
     window: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+    def __init__(self, options: FrameOptions | None = None, *, engine: Engine = "auto", **changes: Any) -> None:
         super().__init__(options, **changes)
+        self.engine = checked_engine(engine)
+
+    def setup(self) -> None:
+        """Compute the constants. A subclass with constants of its own overrides this and calls it first."""
         # Computed once, as plain integers: torch.compile need not trace how.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
@@ -106,6 +114,18 @@ class SpectralFeature(OptionedModule):
         options: Any = self.options
         return bool(options.use_energy) and bool(options.raw_energy) == raw
 
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -135,16 +155,21 @@ class SpectralFeature(OptionedModule):
         """
         if not isinstance(samples, Tensor):
             return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
-        samples = checked_samples(samples, self.size, has_lengths=lengths is not None)
+        self._check(samples, has_lengths=lengths is not None)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
         lengths = None if lengths is None else lengths.to(samples.device)
         warps = normalized_warps(vtln_warp, samples.shape[:-1])
-        self._check_use(samples)
-        if kernels.are_supported(self, samples, lengths, warps):
+        engine = engine_for(self, samples, lengths, warps)
+        if engine == "triton":
             return kernels.features(self, samples, lengths, warps)
+        if engine == "exact":
+            return self._exact(samples, lengths, warps, generator)
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
+        if lengths is not None and is_followed(samples):
+            # The padding is part of no result, but where it is NaN its gradient would be NaN too.
+            samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
         counts = None if lengths is None else self._num_frames(lengths)
         features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
@@ -152,6 +177,27 @@ class SpectralFeature(OptionedModule):
             # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
             features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(
+            self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            samples: Tensor,
+            lengths: Tensor | Sequence[int],
+            *,
+            vtln_warp: Warp = 1.0,
+            generator: Generator = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -211,29 +257,62 @@ class SpectralFeature(OptionedModule):
         if isinstance(warps, float):
             bank = None if warps == 1 else self.filter_bank(warps)
             return None if bank is None else bank.to(like)
-        banks = [self.filter_bank(warp) for warp in warps]
-        return torch.stack([bank for bank in banks if bank is not None]).to(like) if any_tensor(banks) else None
+        banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
+        return torch.stack(banks).to(like) if banks else None
+
+    def _exact(self, samples: Tensor, lengths: Tensor | None, warps: Warps, generator: Generator) -> Any:
+        ends = None if lengths is None else lengths.numpy()
+        features, counts = features_of_rows(
+            plan_of(self.options), _as_array(samples), ends, warps, _seeds(generator), torch.get_num_threads()
+        )
+        return torch.from_numpy(features) if counts is None else (torch.from_numpy(features), torch.from_numpy(counts))
 
     def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         warps = normalized_warps(vtln_warp, (len(utterances),))
+        if utterances and {engine_for(self, each, None, warps) for each in utterances} == {"exact"}:
+            for each in utterances:
+                self._check(each)
+            arrays = [_as_array(each) for each in utterances]
+            features = features_of_list(
+                plan_of(self.options), arrays, warps, _seeds(generator), torch.get_num_threads()
+            )
+            return [torch.from_numpy(each) for each in features]
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, factors, strict=True)]
 
-    def _check_use(self, samples: Tensor) -> None:
-        """Warn of audio on the wrong scale, and of an exported model that would be random."""
-        if is_recorded(samples) and self.options.dither != 0 and _is_exported():
-            warnings.warn(
-                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model adds "
-                "random noise to its input: make it with dither=0.0 for deployment",
-                stacklevel=3,
+    def _check(self, samples: Tensor, *, has_lengths: bool = False) -> None:
+        """Raise unless these are samples; warn of audio on the wrong scale, and of an export that would be random."""
+        if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
+            raise AudioError(
+                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
+                f"{tuple(samples.shape)}"
             )
+        if is_recorded(samples):
+            if self.options.dither != 0 and _is_exported():
+                warnings.warn(
+                    f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                    "adds random noise to its input: make it with dither=0.0 for deployment",
+                    stacklevel=3,
+                )
+            return
+        check_shape(samples.shape, self.size, has_lengths=has_lengths)
         if not self._scale_is_known and samples.is_floating_point() and not is_followed(samples):
-            self._scale_is_known = check_scale(samples, self.options.waveform_scale)
+            if samples.is_cuda and torch.cuda.is_current_stream_capturing():
+                return
+            peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
+            warn_of_scale(peak)
+            self._scale_is_known = peak > 0
 
 
-def any_tensor(values: Sequence[Tensor | None]) -> bool:
-    """True if there are values, and they are tensors."""
-    return bool(values) and values[0] is not None
+def _as_array(samples: Tensor) -> Any:
+    return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
+
+
+def _seeds(generator: Generator) -> Seeds:
+    """Return what draws the states of frames' noise for the exact engine."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        return generator.frame_seeds
+    return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def _is_exported() -> bool:
@@ -258,8 +337,9 @@ class MelFeature(SpectralFeature):
     options: MelFeatureOptions
     filled_mel: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
         self.constant("filled_mel", torch.from_numpy(filled))
 

@@ -6,15 +6,16 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 
 
-@supports_kernels
-class Spectrogram(SpectralFeature):
+@accelerated
+class Spectrogram(SpectrogramConstructor, SpectralFeature):
     """Log power spectrum with the log energy in the zeroth column (Kaldi: compute-spectrogram-feats).
 
     With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at frequency zero and at the Nyquist, then

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.rand import rand_r_jumps
+from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
 
-__all__ = ["FrameNoise", "Generator", "NoiseSource", "kaldi_noise", "noise_of_frames"]
-
-
-class NoiseSource(Protocol):
-    """Source of the ``rand_r()`` states that frames' noise starts from, such as :class:`~kaldi_compat.KaldiRandom`."""
-
-    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return the states of the next ``count`` frames, shape ``(count,)``."""
+__all__ = ["FrameNoise", "Generator", "kaldi_noise", "noise_of_frames"]
 
 
 Generator = torch.Generator | NoiseSource | None

@@ -113,7 +113,6 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     nyquist = F32(0.5) * F32(options.sample_frequency)
     low = F32(options.low_freq)
     high = F32(options.high_freq) if options.high_freq > 0 else nyquist + F32(options.high_freq)
-    require(num_bins >= 3, f"num_mel_bins={num_bins}: at least 3 are needed")
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
     require(
         bool(0 <= low < nyquist and 0 < high <= nyquist and low < high),

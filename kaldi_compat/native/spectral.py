@@ -102,6 +102,15 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> _Structure:
     return holder
 
 
+# Made once: setting the types of a function's arguments while another thread calls it crashes.
+@functools.cache
+def _function(level: str | None) -> Any:
+    pointer = ctypes.c_void_p
+    return library().function(
+        "spectral_features", pointer, pointer, ctypes.c_int64, ctypes.c_int64, pointer, level=level
+    )
+
+
 def compute(
     plan: Plan, batch: AudioBatch, begin: int, end: int, out: npt.NDArray[np.float32], level: str | None = None
 ) -> None:
@@ -113,16 +122,13 @@ def compute(
     Raises:
         MemoryError: there is no memory for a block of frames.
     """
-    pointer_type = ctypes.c_void_p
-    function = library().function(
-        "spectral_features", pointer_type, pointer_type, ctypes.c_int64, ctypes.c_int64, pointer_type, level=level
-    )
     holder = _Structure(_Batch())
     c, pointer = holder.structure, holder.pointer
     c.samples, c.count, c.type = batch.samples.ctypes.data, len(batch.starts), batch.samples.dtype == np.float32
     c.start, c.length = pointer(batch.starts, np.int64), pointer(batch.lengths, np.int64)
     c.first, c.rows = pointer(batch.firsts, np.int64), pointer(batch.rows, np.int64)
     c.warp, c.seeds = pointer(batch.warps, np.int32), pointer(batch.seeds, np.int32)
-    structure = _plan_structure(plan, batch.warp_factors).structure
-    if function(ctypes.byref(structure), ctypes.byref(c), begin, end, out.ctypes.data):
+    # The holder owns the tables: two threads may make one at the same time, of which the cache keeps only one.
+    tables_for_c = _plan_structure(plan, batch.warp_factors)
+    if _function(level)(ctypes.byref(tables_for_c.structure), ctypes.byref(c), begin, end, out.ctypes.data):
         raise MemoryError("no memory for a block of frames")
