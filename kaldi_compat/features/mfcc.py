@@ -6,16 +6,16 @@ import math
 
 from torch import Tensor
 
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
 
 
-@supports_kernels
+@accelerated
 class Mfcc(MfccConstructor, MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
@@ -46,7 +46,7 @@ class Mfcc(MfccConstructor, MelFeature):
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """The DCT of the log mel energies, liftered; the energy in C0's place; HTK's order if asked for."""
+        """Compute the DCT of the log mel energies, liftered, the energy in C0's place, HTK's order if asked for."""
         options = self.options
         cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)

@@ -14,8 +14,8 @@ import numpy as np
 
 from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.dot import dot
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
+from kaldi_compat.exact.sums import dot
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
 __all__ = [

@@ -18,7 +18,11 @@ __all__ = ["TARGET", "constructors_source", "main"]
 MODULES = ("pitch", "postprocessing", "spectral")
 # Parameters that a module has besides its options.
 POSITIONAL = {"CmvnOptions": ("stats: Any = None",)}
-KEYWORD_ONLY = {"CmvnOptions": ("skip_dims: Sequence[int] = ()",)}
+SPECTRAL = ("FbankOptions", "MfccOptions", "PlpOptions", "SpectrogramOptions")
+KEYWORD_ONLY = {
+    "CmvnOptions": ("skip_dims: Sequence[int] = ()",),
+    **dict.fromkeys(SPECTRAL, ('engine: Engine = "auto"',)),
+}
 TARGET = Path(__file__).with_name("constructors.py")
 
 HEADER = '''\
@@ -36,6 +40,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from kaldi_compat.options.spectral import Engine
 
 '''
 
