@@ -149,7 +149,16 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value: object = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    try:
+        value: object = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"kaldi_compat.{name} needs PyTorch, which is not installed: pip install torch. The features of NumPy arrays "
+            "need NumPy only: kaldi_compat.features.numpy",
+            name="torch",
+        ) from None
     globals()[name] = value
     return value
 

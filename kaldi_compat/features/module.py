@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, unknown_option
+from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
 
 __all__ = ["ConfiguredModule", "checked_list"]
 
@@ -56,13 +56,7 @@ class ConfiguredModule(nn.Module):
 
     def __init__(self, options: Any = None, **changes: Any) -> None:
         super().__init__()
-        name, kind = type(self).__name__, self.Options
-        if options is not None and not isinstance(options, kind):
-            raise OptionError(f"{name} takes {kind.__name__}, not {type(options).__name__}: give options by name")
-        for change in changes:
-            if change not in kind.__dataclass_fields__:
-                raise unknown_option(name, kind, change)
-        self.options = dataclasses.replace(options or kind(), **changes)
+        self.options = configured(type(self).__name__, self.Options, options, changes)
         self.setup()
 
     def setup(self) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "OptionsDocumentation",
     "Scalar",
     "as_float32",
+    "configured",
     "info",
     "infos",
     "nearest",
@@ -212,6 +213,26 @@ class BaseOptions:
             if not described.allows(value):
                 raise OptionError(f"{field.name} must be {described.range}, not {_shown(given)}")
             object.__setattr__(self, field.name, value)
+
+
+def configured(owner: str, kind: type[Any], options: Any, changes: Mapping[str, Any]) -> Any:
+    """Return the options that something called ``owner`` is made with.
+
+    Args:
+        owner: name of a class, for messages.
+        kind: its dataclass of options.
+        options: an instance of it; the defaults if None.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: options of another kind, an option that does not exist, or an invalid value.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
+    for change in changes:
+        if change not in kind.__dataclass_fields__:
+            raise unknown_option(owner, kind, change)
+    return dataclasses.replace(options or kind(), **changes)
 
 
 def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
