@@ -18,7 +18,7 @@ from io_ark.codecs.compressed import compress
 from kaldi_compat.dump.batching import InOrder, batches, windows
 from kaldi_compat.dump.compress_gpu import FEWEST_ROWS, compress_speech
 from kaldi_compat.dump.compress_gpu import matrices as compressed_matrices
-from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.encode import Encoded, Encoder
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, pack
@@ -165,11 +165,12 @@ def stored(matrix: object) -> bytes:
     return sink.getvalue()
 
 
-def test_features_that_cannot_be_compressed_are_a_failure() -> None:
+def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), with_stats=False)
     features = np.full((20, 3), np.nan, np.float32)
     result = encode(Computed(4, "u", features, 1.0))
-    assert isinstance(result, Failure) and (result.index, result.key) == (4, "u") and "NaN" in result.reason
+    assert isinstance(result, Encoded) and result.left_uncompressed
+    assert result.data.startswith(b"\0BFM ") and np.isnan(np.frombuffer(result.data[15:], np.float32)).all()
 
 
 class Memory:

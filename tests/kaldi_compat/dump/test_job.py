@@ -313,14 +313,10 @@ def test_old_features_are_put_aside_and_old_archives_not_trusted(data: Path) -> 
 
 
 def test_resume_refuses_what_would_not_fit(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(data, "--resume") == 255
-    assert "start without --resume" in capsys.readouterr().err
     assert dump(data) == 0
     (tmp_path / "conf" / "fbank.conf").write_text("--num-mel-bins=40\n")
     assert dump(data, "--resume", "--seed=3") == 255
-    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace(
-        "fbank.conf, seed", "seed, fbank.conf"
-    )
+    assert "dither, num-mel-bins, seed changed since the plan" in capsys.readouterr().err
 
 
 def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
@@ -442,7 +438,7 @@ def test_two_dumps_at_once_are_refused(data: Path, capsys: pytest.CaptureFixture
     held = lock_alone(data / "log" / "dump_fbank_train.lock")
     try:
         assert dump(data) == 255
-        assert "under way" in capsys.readouterr().err
+        assert "is running" in capsys.readouterr().err
     finally:
         os.close(held)
     assert dump(data) == 0
@@ -454,7 +450,7 @@ def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.Capture
     other_part = lock_with_others(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
     try:
         assert dump(data, "--resume") == 255  # a dump of the whole would be one too many
-        assert "under way" in capsys.readouterr().err
+        assert "is running" in capsys.readouterr().err
         assert dump(data, "--shard=2/2") == 0
     finally:
         os.close(other_part)

@@ -86,7 +86,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     plan = make_plan(job)
     found = list(read.tasks_of(job, plan, plan.shards[0], opened(job, "wav.scp")))
     assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
-    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, pipes=True, native_speed=False)]
+    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, DumpOptions())]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
     np.testing.assert_array_equal(cut[1].wave.samples, whole[:, 16000:32000])
     assert [each.index for each in cut] == [0, 1, 2, 3]
@@ -118,7 +118,7 @@ def test_a_length_that_cannot_be_true_takes_no_memory(tmp_path: Path, caplog: py
 
 def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     soundfile = pytest.importorskip("soundfile")
-    monkeypatch.setattr(read, "PIECE", 1000)
+    monkeypatch.setattr(read, "CHUNK", 1000)
     for length in (999, 1000, 1001, 3000):
         samples = audio(length, 3, channels=2)
         soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")

@@ -22,7 +22,7 @@ from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Utterance
 from kaldi_compat.dump.spectral import Computed
 from kaldi_compat.dump.spectral_gpu import PackedComputer
-from kaldi_compat.dump.transfers import Lane
+from kaldi_compat.dump.transfers import Transfers
 from tests.support.dump_data import audio, make_data
 
 GPU = torch.device("cuda:0")
@@ -150,17 +150,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 
 def test_what_is_sent_is_there_for_what_is_computed_next(gpu: FakeGpu) -> None:
-    lane = Lane(GPU)
+    transfers = Transfers(GPU)
     for tensor in (torch.arange(5), torch.zeros(3, pin_memory=True)):
-        there = lane.send(tensor)
+        there = transfers.send(tensor)
         assert torch.equal(there, tensor)
         assert gpu.may_use(there, gpu.main)
 
 
 def test_what_is_fetched_is_what_was_computed(gpu: FakeGpu) -> None:
-    lane = Lane(GPU)
-    sent = lane.send(torch.arange(5.0))
-    arrival = lane.fetch([sent * 2, sent[1:]])
+    transfers = Transfers(GPU)
+    sent = transfers.send(torch.arange(5.0))
+    arrival = transfers.fetch([sent * 2, sent[1:]])
     assert [each.tolist() for each in arrival.tensors] == [[RUBBISH] * 5, [RUBBISH] * 4], "copied without being asked"
     doubled, rest = arrival.wait()
     assert doubled.tolist() == [0, 2, 4, 6, 8] and rest.tolist() == [1, 2, 3, 4]
@@ -176,7 +176,7 @@ def test_batches_under_way_at_once_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf
     batch = [Utterance(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
     computer = PackedComputer(job, make_plan(job), "cpu")
     expected = {each.index: each for part in (batch[:3], batch[3:]) for each in computer.submit(part)()}
-    computer.lane = Lane(GPU)
+    computer.transfers = Transfers(GPU)
     pending = [computer.submit(batch[:3]), computer.submit(batch[3:])]
     results = {each.index: each for part in reversed(pending) for each in part()}
     assert results.keys() == expected.keys()
