@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from kaldi_compat.dump.read import Utterance
 
+__all__ = ["BATCHES_IN_WINDOW", "InOrder", "batches", "seconds_of", "windows"]
+
 T = TypeVar("T")
 # Batches per window, so that lengths within a batch are similar.
 BATCHES_IN_WINDOW = 4

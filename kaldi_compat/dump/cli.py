@@ -44,6 +44,23 @@ from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.options.base import info
 from kaldi_compat.options.config import parse_integer, parse_real
 
+__all__ = [
+    "counted",
+    "dump",
+    "integer",
+    "main",
+    "make_dump_parser",
+    "make_parser",
+    "number",
+    "parse_job",
+    "planned",
+    "resumed",
+    "summarize",
+    "take_signals",
+    "with_speeds",
+    "without_values",
+]
+
 FAILED_STATUS, USAGE_STATUS, ERROR_STATUS = 1, 2, 255
 EPILOG = """\
 examples:

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from io_ark.codecs.compressed import CompressedMatrix
 
+__all__ = ["FEWEST_ROWS", "compress_speech", "matrices"]
+
 # Kaldi's own constant for 1/65535, and where its rounding (add 0.499 in float64, truncate) goes up, both in float32.
 _PER_STEP = float(np.float32(1.52590218966964e-05))
 _ROUNDS_UP = float(np.nextafter(np.float32(0.501), np.float32(1)))

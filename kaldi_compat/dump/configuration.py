@@ -65,8 +65,12 @@ def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[l
     overrides: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
-        if not argument.startswith("--") or argument == "--" or _is_own(argument):
+        if not argument.startswith("--") or argument == "--":
             others.append(argument)
+            continue
+        name, equals, rest = argument.partition("=")
+        if _is_own(normalise(name)):
+            others.append(f"{normalise(name)}{equals}{rest}")
             continue
         name, value = split_flag(argument)
         flag = find_flag(OWN_FLAGS | flags, name)
@@ -79,7 +83,7 @@ def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[l
 
 
 def _is_own(argument: str) -> bool:
-    name = argument[2:].partition("=")[0]
+    name = argument.removeprefix("--")
     return name == "help" or name in OWN_FLAGS or name.removeprefix("no-") in OWN_FLAGS
 
 

@@ -18,6 +18,8 @@ from kaldi_compat.dump.read import Failure, failed
 from kaldi_compat.dump.spectral import Computed
 from kaldi_compat.functional.cmvn import cmvn_stats
 
+__all__ = ["Encoded", "Encoder"]
+
 logger = logging.getLogger(__name__)
 
 

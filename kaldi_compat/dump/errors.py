@@ -5,6 +5,18 @@ from __future__ import annotations
 from io_ark.errors import ArkError
 from kaldi_compat.errors import KaldiCompatError
 
+__all__ = [
+    "EXPECTED",
+    "DumpError",
+    "InternalError",
+    "OutputError",
+    "PlanError",
+    "TooManyFailuresError",
+    "WorkerError",
+    "as_user_error",
+    "one_line",
+]
+
 # Errors about files, data or options; anything else is a bug in the program.
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 

@@ -13,6 +13,8 @@ from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance, failed
 from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, ready
 
+__all__ = ["Computer", "pitch_computer", "spectral_computer"]
+
 
 class Computer:
     """Computes the features of a job, batch by batch, on one device.

@@ -19,6 +19,22 @@ import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.dump.errors import OutputError
 
+__all__ = [
+    "WholeTable",
+    "check_writable",
+    "is_replaceable",
+    "make_directory",
+    "put_in_place",
+    "read_sealed",
+    "remove_unfinished",
+    "temporary_name",
+    "whole_file",
+    "whole_table",
+    "write_sealed",
+    "write_whole",
+    "writing",
+]
+
 TEMPORARY = ".unfinished-"
 # A temporary file of another machine is taken for abandoned after this time without a write.
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0

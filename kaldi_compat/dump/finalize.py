@@ -20,6 +20,20 @@ from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, La
 from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
 
+__all__ = [
+    "Outcome",
+    "by_speaker",
+    "finalize",
+    "frame_shift",
+    "in_bytes",
+    "link_to_storage",
+    "outcome_of",
+    "prepare_archives",
+    "start_over",
+    "summed",
+    "write_cmvn",
+]
+
 FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from kaldi_compat.dump.errors import DumpError
 
+__all__ = ["lock_alone", "lock_with_others", "share"]
+
 logger = logging.getLogger(__name__)
 
 # Time that a part waits for another one to make the plan, which takes seconds even for ten million utterances.

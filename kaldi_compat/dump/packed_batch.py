@@ -19,6 +19,8 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
+__all__ = ["FRAMES_AT_ONCE", "Row", "RowNoise", "Samples", "pack", "padded"]
+
 Samples = npt.NDArray[np.int16]
 
 # Rows are rounded up to a multiple of this many frames, since cuFFT makes a plan for each number of frames.

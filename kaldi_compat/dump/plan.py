@@ -26,6 +26,28 @@ from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalise
 
+__all__ = [
+    "DECISIVE",
+    "SCRIPT",
+    "SEGMENTS",
+    "UTT2SPK",
+    "Change",
+    "Plan",
+    "Shard",
+    "changes_since",
+    "check_inputs",
+    "check_speakers",
+    "digest",
+    "how_to_start_over",
+    "lines_of",
+    "listing_of",
+    "make_plan",
+    "read_plan",
+    "settings_of",
+    "updated",
+    "write_plan",
+]
+
 logger = logging.getLogger(__name__)
 
 VERSION = 2

@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from kaldi_compat.dump.errors import TooManyFailuresError
 from kaldi_compat.dump.write import Counts, Manifest
 
+__all__ = ["HOUR", "Monitor"]
+
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
 HOUR = 3600.0

@@ -31,6 +31,8 @@ from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
+__all__ = ["Clock", "Failure", "Task", "Utterance", "failed", "read_ahead", "read_audio", "read_task", "tasks_of"]
+
 logger = logging.getLogger(__name__)
 
 # Bytes of audio that may wait between reading and computing.

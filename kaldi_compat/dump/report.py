@@ -24,6 +24,8 @@ from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.write import read_manifest, read_stats
 from kaldi_compat.functional.cmvn import mean_and_variance
 
+__all__ = ["bars", "curve", "histogram", "image", "pictures", "png", "sections", "table", "total_stats", "write_report"]
+
 Floats = npt.NDArray[Any]
 
 WIDTH, HEIGHT, MARGIN = 640, 220, 48

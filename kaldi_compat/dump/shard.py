@@ -24,6 +24,8 @@ from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_t
 from kaldi_compat.dump.spectral import Computed, Pending, Result
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
 
+__all__ = ["ShardRunner", "log_file", "opened", "stderr_to"]
+
 logger = logging.getLogger(__name__)
 
 STDERR = 2

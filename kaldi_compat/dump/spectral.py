@@ -22,6 +22,19 @@ from kaldi_compat.dump.read import Failure, Utterance, failed
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 
+__all__ = [
+    "Computed",
+    "Pending",
+    "Result",
+    "SpectralComputer",
+    "check_warps",
+    "computed",
+    "failure",
+    "ready",
+    "vtln_warps",
+    "warp_file",
+]
+
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 
 

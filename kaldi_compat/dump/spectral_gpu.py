@@ -24,6 +24,8 @@ from kaldi_compat.dump.spectral import Pending, Result, SpectralComputer, comput
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
 
+__all__ = ["Member", "PackedComputer", "halving", "together"]
+
 SPEECH_METHODS = (1, 2)
 
 

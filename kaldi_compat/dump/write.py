@@ -30,6 +30,23 @@ from kaldi_compat.dump.files import (
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.read import Failure
 
+__all__ = [
+    "STATS",
+    "ArchiveWriter",
+    "Counts",
+    "DamagedError",
+    "Manifest",
+    "Stats",
+    "StatsWriter",
+    "clear_unfinished",
+    "fingerprint",
+    "read_manifest",
+    "read_stats",
+    "script_text",
+    "verified_manifest",
+    "verify",
+]
+
 Stats = npt.NDArray[np.float64]
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
 Counts = tuple[int, float, int]

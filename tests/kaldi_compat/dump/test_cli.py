@@ -73,6 +73,12 @@ def test_recommended_option_is_accepted(data: Path, tmp_path: Path) -> None:
     assert dump(data, flag) == 0
 
 
+def test_options_of_the_dump_in_other_spellings(data: Path) -> None:
+    assert dump(data, "--shard_utterances=1", "--Compress=false") == 0
+    assert len(list((data / "data").glob("*.ark"))) == 4
+    assert b"\0BFM " in (data / "data" / "raw_fbank_train.1.ark").read_bytes()
+
+
 def test_option_of_pitch(data: Path) -> None:
     assert dump(data, "--min-f0=70", feature="pitch") == 0
     assert "--min-f0=70" in (data / "conf" / "pitch.conf").read_text()
