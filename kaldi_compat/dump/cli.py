@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import difflib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from kaldi_compat import __version__
 from kaldi_compat.cli.program import end_of_process, open_closed_streams
+from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
-from kaldi_compat.dump.configuration import check_overrides, conf_texts, configured_options, take_overrides
+from kaldi_compat.dump.configuration import conf_texts, configured_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason, printable
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
-from kaldi_compat.dump.options import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
     Plan,
     check_inputs,
@@ -40,51 +38,28 @@ from kaldi_compat.dump.spectral import check_warps
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local, verified
 from kaldi_compat.dump.write import STATS, Manifest, read_manifest
-from kaldi_compat.errors import INTERRUPTED_STATUS
-from kaldi_compat.options.base import info
-from kaldi_compat.options.config import parse_integer, parse_real
+from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
 __all__ = [
     "Deadline",
     "counted",
     "dump",
     "end_at_once",
-    "integer",
     "main",
-    "make_dump_parser",
-    "make_parser",
-    "number",
-    "parse_job",
     "planned",
     "resumed",
     "summarize",
     "take_signals",
     "with_speeds",
-    "without_values",
 ]
 
-FAILED_STATUS, USAGE_STATUS, ERROR_STATUS = 1, 2, 255
-EPILOG = """\
-examples:
-  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
-  kaldi-compat dump fbank data/train --num-mel-bins=80 --dither=0 --nj 8
-  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8 --resume         after an interruption
-  kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
-  kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
-
-The feature's own options, such as --num-mel-bins=80 of fbank (see compute-fbank-feats --help), are accepted too and win
-over the configuration file.
-
-exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 for an invalid
-command line, 130 after ^C, SIGTERM or SIGHUP. The file <log>/dump_<feature>_<name>.failures lists the utterances that
-failed, with reasons."""
+FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time after a signal in which the job ends in order, before it ends at once.
 SECONDS_TO_END = 1.5
 REASONS_SHOWN = 5
 INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
-BOOLEANS = {"true": True, "false": False}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,33 +80,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    make_parser().parse_args(argv[:1])
+    try:
+        given = parse_arguments(argv)
+    except OptionError as error:
+        return _say(str(error), INVALID_STATUS)
+    if given.text:
+        print(given.text, flush=True)
+        return 0
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)
     try:
+        values: dict[str, Any] = given.values or {}
+        layout = Layout.of(given.data, given.feature, given.log, given.archives)
         with COMMANDS.allowed():
-            return dump(parse_job(argv[1:]))
+            return dump(Job(layout, DumpOptions(**values), given.overrides))
     except KeyboardInterrupt:
         return _say(INTERRUPTED, INTERRUPTED_STATUS)
     except Exception as error:
         return _say(str(as_user_error(error)), ERROR_STATUS)
     finally:
         deadline.cancel()
-
-
-def parse_job(argv: Sequence[str]) -> Job:
-    """Parse the arguments of ``kaldi-compat dump``; options may stand before, after and between the others.
-
-    Raises:
-        OptionError: an option is unknown or has an invalid value.
-        SystemExit: the command line is invalid otherwise, or asks for help.
-    """
-    others, overrides = take_overrides(argv, FEATURES)
-    arguments = vars(make_dump_parser().parse_intermixed_args(without_values(others)))
-    feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
-    job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments), overrides)
-    check_overrides(job)
-    return job
 
 
 class Deadline:
@@ -191,89 +159,6 @@ def _say(message: str, status: int = 0) -> int:
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {printable(message)}", file=sys.stderr, flush=True)
     return status
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports an invalid command line in one line, and suggests the option that was meant."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
-
-    def error(self, message: str) -> NoReturn:
-        unknown = message.partition("unrecognized arguments: ")[2].split()[:1]
-        near = difflib.get_close_matches(unknown[0], self._option_string_actions, n=1) if unknown else []
-        hint = f": did you mean {near[0]}?" if near else f" (see {self.prog} --help)"
-        self.exit(_say(f"{message}{hint}", USAGE_STATUS))
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the arguments before the command's own."""
-    parser = _Parser(prog="kaldi-compat", description="Kaldi's features for whole data directories.")
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument("command", choices=["dump"], help="compute the features of a data directory: see dump --help")
-    return parser
-
-
-def make_dump_parser() -> argparse.ArgumentParser:
-    """Make the parser of a dump's command line, derived from :class:`DumpOptions`."""
-    parser = _Parser(
-        prog="kaldi-compat dump",
-        description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]",
-    )
-    parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
-    parser.add_argument("data", help="data directory with wav.scp, and optionally segments")
-    parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
-    parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
-    for field in fields(DumpOptions):
-        flag = "--" + field.name.replace("_", "-")
-        default: Any = field.default
-        shown = info(field).description if default == "" else f"{info(field).description} (default: {default})"
-        if isinstance(default, bool):
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
-        else:
-            parser.add_argument(flag, type=KINDS[type(default)], default=default, help=shown, metavar="VALUE")
-    return parser
-
-
-def integer(text: str) -> int:
-    """Parse an option's value by the rules of Kaldi's programs."""
-    if (value := parse_integer(text)) is None:
-        raise argparse.ArgumentTypeError(f"expected an integer of 32 bits, not {text!r}")
-    return value
-
-
-def number(text: str) -> float:
-    """Parse a number, like :func:`integer`."""
-    if (value := parse_real(text)) is None:
-        raise argparse.ArgumentTypeError(f"expected a number, not {text!r}")
-    return value
-
-
-KINDS: dict[type, Callable[[str], int | float | str]] = {int: integer, float: number, str: str}
-
-
-def without_values(arguments: Sequence[str]) -> list[str]:
-    """Rewrite a command line such that booleans have their values in their names, as argparse expects.
-
-    Kaldi's scripts take ``--compress true``, its programs ``--compress=true``.
-
-    >>> without_values(["--compress", "false", "--resume=true", "data", "--nj", "4"])
-    ['--no-compress', '--resume', 'data', '--nj', '4']
-    """
-    booleans = {"--" + field.name.replace("_", "-") for field in fields(DumpOptions) if isinstance(field.default, bool)}
-    rewritten: list[str] = []
-    for argument in arguments:
-        flag, _, value = argument.partition("=")
-        if argument in BOOLEANS and rewritten and rewritten[-1] in booleans:
-            flag, value = rewritten.pop(), argument
-        if flag in booleans and value in BOOLEANS:
-            rewritten.append(flag if BOOLEANS[value] else flag.replace("--", "--no-", 1))
-        else:
-            rewritten.append(argument)
-    return rewritten
 
 
 def dump(job: Job) -> int:

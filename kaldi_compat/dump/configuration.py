@@ -46,8 +46,15 @@ def feature_flags(feature: str) -> dict[str, Flag]:
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
-def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+def take_overrides(
+    arguments: Iterable[str], own: Mapping[str, Flag], features: Iterable[str]
+) -> tuple[list[str], tuple[str, ...]]:
     """Separate the options of features from a dump's other arguments.
+
+    Args:
+        arguments: the command line.
+        own: the flags that are the dump's own.
+        features: names of all features.
 
     Returns:
         the other arguments, and the options as lines ``--name=value``.
@@ -55,7 +62,7 @@ def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[l
     Raises:
         UsageError: an option is unknown, or lacks its value.
 
-    >>> take_overrides(["--num-mel-bins", "80", "--nj=2", "data"], ["fbank"])
+    >>> take_overrides(["--num-mel-bins", "80", "--nj=2", "data"], OWN_FLAGS, ["fbank"])
     (['--nj=2', 'data'], ('--num-mel-bins=80',))
     """
     flags: dict[str, Flag] = {}
@@ -69,11 +76,11 @@ def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[l
             others.append(argument)
             continue
         name, equals, rest = argument.partition("=")
-        if _is_own(normalise(name)):
+        if normalise(name)[2:] in own or normalise(name)[2:].removeprefix("no-") in own:
             others.append(f"{normalise(name)}{equals}{rest}")
             continue
         name, value = split_flag(argument)
-        flag = find_flag(OWN_FLAGS | flags, name)
+        flag = find_flag({**own, **flags}, name)
         if value is None and not isinstance(flag.default, bool):
             value = next(waiting, None)
             if value is None:
@@ -82,24 +89,19 @@ def take_overrides(arguments: Iterable[str], features: Iterable[str]) -> tuple[l
     return others, tuple(overrides)
 
 
-def _is_own(argument: str) -> bool:
-    name = argument.removeprefix("--")
-    return name == "help" or name in OWN_FLAGS or name.removeprefix("no-") in OWN_FLAGS
-
-
 def _as_text(value: Scalar) -> str:
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
 
 
-def check_overrides(job: Job) -> None:
-    """Raise :class:`UsageError` unless the options on the command line are those of the job's feature."""
-    flags = feature_flags(job.feature)
-    for line in job.overrides:
+def check_overrides(overrides: Iterable[str], feature: str) -> None:
+    """Raise :class:`UsageError` unless the options on the command line are those of the feature."""
+    flags = feature_flags(feature)
+    for line in overrides:
         name, _ = split_flag(line)
         if normalise(name) not in flags:
-            raise UsageError(f"--{name} is not an option of {job.spectral or PITCH}")
+            raise UsageError(f"--{name} is not an option of {spectral_of(feature) or PITCH}")
 
 
 def conf_texts(job: Job) -> dict[str, str]:

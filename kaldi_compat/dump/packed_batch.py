@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.dump.noise import frame_seeds, utterance_state
-from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -79,7 +78,7 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
     return extended
 
 
-class RowNoise(KaldiRandom):
+class RowNoise:
     """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise."""
 
     def __init__(self, row: Row, keys: Sequence[str], seed: int) -> None:

@@ -18,6 +18,7 @@ from io_ark.text import words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, write_whole
 from kaldi_compat.dump.options import is_speed
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
 __all__ = ["at_speed", "make_speed_directory", "split_speed", "with_speed"]
@@ -66,17 +67,12 @@ def with_speed(rxfilename: str, factor: str) -> str:
 
 def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """Return the audio played faster (factor above 1) or slower at the same sampling rate; its pitch changes too."""
-    import torch
-
-    from kaldi_compat.functional.resample import resample_waveform
-
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
         return wave
-    with torch.inference_mode():
-        changed = resample_waveform(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
-        samples = changed.round().clamp(-32768, 32767).to(torch.int16).numpy()
+    channels = [resample_waveform(channel.astype(np.float32), played, rate) for channel in wave.samples]
+    samples = np.array(channels).round().clip(-32768, 32767).astype(np.int16)
     return io_ark.Wave(wave.sample_frequency, samples)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 __all__ = [
     "INT32",
     "BaseOptions",
+    "ConstructorSignature",
     "OptionInfo",
+    "OptionsDocumentation",
     "Scalar",
     "as_float32",
+    "configured",
     "info",
     "infos",
     "nearest",
+    "nearest_name",
     "option",
     "require",
     "unknown_option",
@@ -103,7 +107,8 @@ class OptionInfo:
         """Meaning, unit and range in one line."""
         unit = f", in {self.unit}" if self.unit else ""
         allowed = f"; {self.range}" if self.range else ""
-        return f"{self.meaning}{unit}{allowed}"
+        meaning, semicolon, more = self.meaning.partition(";")
+        return f"{meaning}{unit}{semicolon}{more}{allowed}"
 
 
 def option(
@@ -150,18 +155,21 @@ def as_float32(value: float) -> float:
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
-class _Signature:
-    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast."""
+class ConstructorSignature:
+    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast.
+
+    The class has options as fields, or is configured by the dataclass that it calls ``Options``.
+    """
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
         from kaldi_compat.options.describe import signature
 
-        return signature(owner.__init__)
+        return signature(owner.__init__, getattr(owner, "Options", None))
 
 
-class _Documentation:
+class OptionsDocumentation:
     """Appends the list of options to a class's docstring when somebody asks for it."""
 
     def __init__(self, text: str | None) -> None:
@@ -170,7 +178,7 @@ class _Documentation:
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         from kaldi_compat.options.describe import documentation
 
-        return None if self.text is None else documentation(self.text, owner)
+        return None if self.text is None else documentation(self.text, getattr(owner, "Options", owner))
 
 
 class BaseOptions:
@@ -180,7 +188,7 @@ class BaseOptions:
         OptionError: a value of the wrong type or out of range, or a name that is not an option.
     """
 
-    __signature__ = _Signature()  # of the dataclass's constructor, not of __new__
+    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -189,7 +197,7 @@ class BaseOptions:
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
-        setattr(cls, "__doc__", _Documentation(cls.__doc__))  # noqa: B010  mypy wants a str
+        setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
     def __post_init__(self) -> None:
         fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -203,10 +211,31 @@ class BaseOptions:
             object.__setattr__(self, field.name, value)
 
 
+def configured(owner: str, kind: type[Any], options: Any, changes: Mapping[str, Any]) -> Any:
+    """Return the options that something called ``owner`` is made with.
+
+    Args:
+        owner: name of a class, for messages.
+        kind: its dataclass of options.
+        options: an instance of it; the defaults if None.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: options of another kind, an option that does not exist, or an invalid value.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
+    for change in changes:
+        if change not in kind.__dataclass_fields__:
+            raise unknown_option(owner, kind, change)
+    return dataclasses.replace(options or kind(), **changes)
+
+
 def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
-    """Make the error for a keyword argument that is not an option; it suggests the nearest one."""
+    """Make the error for a keyword argument that is not an option, with the nearest option and its unit."""
     known = nearest(name, infos(options))
-    hint = f"did you mean {known}?" if known else f"help({owner}) lists them"
+    unit = infos(options)[known].unit if known else ""
+    hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
@@ -217,12 +246,18 @@ def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
     >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
     ('num_mel_bins', 'num_mel_bins')
     """
-    import difflib  # only needed for mistakes
-
     names = {other: own for own, described in options.items() for other in described.known_as}
     names.update({own: own for own in options})
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1)
-    return names[near[0]] if near else ""
+    near = nearest_name(name.lower().replace("-", "_"), names)
+    return names[near] if near else ""
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that resembles this one most, or ""."""
+    import difflib  # only needed for mistakes
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return near[0] if near else ""
 
 
 def _as_type(kind: type[Any], value: Any) -> Any:

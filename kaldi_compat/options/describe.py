@@ -31,8 +31,16 @@ def parameters(options: type[Any]) -> list[inspect.Parameter]:
 def signature(constructor: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
     """Return a constructor's signature without ``self``, its ``**changes`` replaced by the options themselves."""
     own = inspect.signature(constructor)
-    kept = [each for each in list(own.parameters.values())[1:] if each.kind is not each.VAR_KEYWORD]
-    return own.replace(parameters=kept + (parameters(options) if options else []))
+    given = list(own.parameters.values())[1:]
+    kept = [_typed(each, options) for each in given if options is None or each.kind is not each.VAR_KEYWORD]
+    replaced = parameters(options) if options is not None and len(kept) < len(given) else []
+    return own.replace(parameters=kept + replaced)
+
+
+def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.Parameter:
+    if options is None or parameter.name != "options":
+        return parameter
+    return parameter.replace(annotation=options | None)
 
 
 def documentation(text: str, options: type[Any]) -> str:

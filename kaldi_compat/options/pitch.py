@@ -12,6 +12,7 @@ from kaldi_compat.options.base import BaseOptions, option, require
 __all__ = ["InterpolatePitchOptions", "PitchOptions", "ProcessPitchOptions", "SmoothPitchOptions"]
 
 MAX_PITCHES = 32000  # pitch candidates of the tracker
+MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
 
@@ -87,6 +88,14 @@ class PitchOptions(BaseOptions):
             math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
             f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase it",
         )
+        # A table of lags by candidates has to fit into memory.
+        lags = self.resample_frequency / self.min_f0
+        candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
+        require(
+            lags * candidates <= MAX_LAG_WEIGHTS,
+            f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
+            f"{candidates:.0f} pitch candidates, which is too many: increase min_f0 or delta_pitch",
+        )
         require(
             self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
             f"max_f0={self.max_f0:g} is too high for resample_frequency={self.resample_frequency:g} and "
@@ -128,8 +137,9 @@ class ProcessPitchOptions(BaseOptions):
     delta_pitch_noise_stddev: float = option(
         0.005, "standard deviation of the noise added to the delta of the log pitch, which blurs the pitch's grid"
     )
-    normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over", ge=0)
-    normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over", ge=0)
+    # Kaldi runs with a window that starts one frame late or ends one frame early, and aborts beyond that.
+    normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over", ge=-1)
+    normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over", ge=-1)
     delta_window: int = option(2, "frames on each side of a frame that enter its delta", ge=1, lt=1000)
     delay: int = option(0, "delay of the features, in frames", ge=0)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 __all__ = [
     "WINDOW_TYPES",
     "EnergyOptions",
+    "Engine",
     "FbankOptions",
     "FrameOptions",
     "MelFeatureOptions",
@@ -19,6 +21,7 @@ __all__ = [
     "SpectrogramOptions",
 ]
 
+Engine = Literal["auto", "exact", "torch", "triton"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump import cli as command
+from tests.kaldi_compat.dump.test_kill import MAIN
 from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
 
 
@@ -108,28 +109,43 @@ def test_wrong_option_is_one_line(
     assert not (data / "log").exists()
 
 
-WITHOUT_TORCH = """
-import sys
-sys.modules["torch"] = None
-from kaldi_compat.dump.entry_point import main
-sys.exit(main())
-"""
+@pytest.fixture
+def without_torch(tmp_path: Path) -> dict[str, str]:
+    """Make an environment in which torch is not installed, for the processes that a dump starts too."""
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "torch.py").write_text("raise ModuleNotFoundError('No module named torch', name='torch')")
+    return {**os.environ, "PYTHONPATH": str(tmp_path / "packages")}
 
 
-@pytest.mark.parametrize("arguments", [["--device=cpu"], ["--device=cuda"], ["--nj=2", "--shard-utterances=2"]])
-def test_missing_torch_is_said_or_not_needed(data: Path, arguments: list[str]) -> None:
-    conf = f"--conf={data.parent.parent}/conf/fbank.conf"
-    command = [sys.executable, "-c", WITHOUT_TORCH, "dump", "fbank", str(data), conf, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert "internal error" not in ended.stderr and "Traceback" not in ended.stderr
-    if ended.returncode or arguments == ["--device=cuda"]:
-        assert ended.returncode == 255
-        assert "pip install kaldi-compat[torch]" in ended.stderr
+def in_environment(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", MAIN, "dump", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
 
-def test_help_needs_no_torch() -> None:
-    command = [sys.executable, "-c", WITHOUT_TORCH, "dump", "--help"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize(
+    ("feature", "arguments"),
+    [
+        ("fbank", ["--nj=1", "--cmvn=global"]),
+        ("mfcc_pitch", ["--nj=2"]),
+        ("fbank", ["--nj=1", "--speeds=0.9", "--speed-dir=SPEEDS"]),
+    ],
+)
+def test_dump_needs_no_torch(
+    data: Path, tmp_path: Path, without_torch: dict[str, str], feature: str, arguments: list[str]
+) -> None:
+    options = [argument.replace("SPEEDS", str(tmp_path / "sp")) for argument in arguments]
+    ended = in_environment(without_torch, feature, str(data), "--dither=0", *options)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_gpu_without_torch_names_the_package(data: Path, without_torch: dict[str, str]) -> None:
+    ended = in_environment(without_torch, "fbank", str(data), "--device=cuda")
+    assert ended.returncode == 255
+    assert "pip install kaldi-compat[torch]" in ended.stderr and "internal error" not in ended.stderr
+
+
+def test_help_needs_no_torch(without_torch: dict[str, str]) -> None:
+    ended = in_environment(without_torch, "--help")
     assert ended.returncode == 0 and "--max-duration" in ended.stdout
 
 

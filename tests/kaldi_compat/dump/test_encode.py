@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,14 +73,14 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    compute = Extractor.compute
+    compute = Extractor.__call__
 
-    def limited(self: Extractor, samples: np.ndarray, *rest: float) -> np.ndarray:
-        if len(samples) > 8000:
+    def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> np.ndarray:
+        if wave.samples.shape[1] > 8000:
             raise error
-        return compute(self, samples, *rest)
+        return compute(self, key, wave, warps)
 
-    monkeypatch.setattr(Extractor, "compute", limited)
+    monkeypatch.setattr(Extractor, "__call__", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()

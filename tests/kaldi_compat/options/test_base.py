@@ -92,7 +92,7 @@ def test_defaults_lie_in_their_ranges(kind: type[Any]) -> None:
     ],
 )
 def test_wrong_name_suggests_the_right_one(kind: type[Any], wrong: str, right: str) -> None:
-    expected = f"^{kind.__name__} has no option {wrong}: did you mean {right}\\?$"
+    expected = f"^{kind.__name__} has no option {wrong}: did you mean {right}( \\(in \\w+\\))?\\?$"
     with pytest.raises(OptionError, match=expected):
         kind(**{wrong: 1})
     with pytest.raises(OptionError, match=expected):
