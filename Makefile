@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
@@ -37,5 +37,11 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	-$(BIN)/python -c "import triton" 2>/dev/null || $(PIP) triton==3.6.0
 	touch $@
 
+# One wheel without the C libraries, for any platform, and one with them, for any Python 3 on this platform.
+wheels: | $(VENV)/bin/python
+	KALDI_COMPAT_NATIVE=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf build
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info
+	rm -rf $(VENV) demo build dist *.egg-info */native/_native.*
