@@ -90,8 +90,9 @@ EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *stored, int64_t rows,
  * caller refuses before, becomes 0. */
 static inline float part_of_range(float value, float minimum, float span)
 {
-    const float part = (value - minimum) / span;
-    return part > 0 ? (part < 1 ? part : 1) : 0;
+    float part = (value - minimum) / span;
+    part = part > 0 ? part : 0; /* two selections, which the compiler vectorises; nested ones it does not */
+    return part < 1 ? part : 1;
 }
 
 EXPORT void SIMD_NAME(ark_to_bytes)(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
