@@ -289,29 +289,59 @@ EXPORT int64_t ark_print_integers(const int32_t *values, int64_t count, uint8_t 
     return to - text;
 }
 
-/* Print lists of numbers: `begin`, the numbers with a space after each, and `end`, each of at most 2 characters.
+/* A number of 32 bits, at most 14 characters; NULL if the caller has to print it. */
+static uint8_t *put_element(uint8_t *to, const uint8_t *element, int is_float)
+{
+    float value;
+    if (!is_float) return put_int(to, ark_load_int32(element));
+    memcpy(&value, element, sizeof value);
+    return put_number(to, value);
+}
+
+/* Print lists of numbers, or of pairs of numbers: `begin`, the numbers with a space after each, and `end`, each of these
+ * of at most 2 characters.
  *
- * `numbers` are 32 bits each; those at odd places in a list are float32 if `mixed`, all if `floats`. `lengths` are the
- * numbers of numbers in each list. `text` has room for 15 characters a number and 4 a list.
- * Returns how many characters, or -1 if the caller has to print the lists. */
-EXPORT int64_t ark_print_lists(const uint8_t *numbers, const int64_t *lengths, int64_t lists, int mixed, int floats,
-                               const char *begin, const char *end, uint8_t *text)
+ * `first` and `second` have the numbers of 32 bits of all lists, floats if `first_float` or `second_float`; `second` is
+ * NULL if there are no pairs. `lengths` are the numbers of elements of each list. `text` has room for 15 characters a
+ * number and 4 a list. Returns how many characters, or -1 if the caller has to print the lists. */
+EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint8_t *second, int second_float,
+                               const int64_t *lengths, int64_t lists, const char *begin, const char *end, uint8_t *text)
 {
     uint8_t *to = text;
+    int64_t i = 0;
     for (int64_t list = 0; list < lists; list++) {
         to = put_text(to, begin);
-        for (int64_t i = 0; i < lengths[list]; i++, numbers += 4) {
-            if (floats || (mixed && i % 2)) {
-                float value;
-                memcpy(&value, numbers, sizeof value);
-                to = put_number(to, value);
-                if (!to) return -1;
-            } else {
-                to = put_int(to, ark_load_int32(numbers));
-            }
+        for (const int64_t behind = i + lengths[list]; i < behind; i++) {
+            if (!(to = put_element(to, first + 4 * i, first_float))) return -1;
+            *to++ = ' ';
+            if (!second) continue;
+            if (!(to = put_element(to, second + 4 * i, second_float))) return -1;
             *to++ = ' ';
         }
         to = put_text(to, end);
+    }
+    return to - text;
+}
+
+/* Print entries of a table: each key, a space, its number, " \n". `keys` are `count` keys with a newline after each;
+ * `numbers` are float64 if `floats`, else int32. `text` has room for the keys and 18 characters a number.
+ * Returns how many characters, or -1 if the caller has to print them. */
+EXPORT int64_t ark_print_entries(const uint8_t *keys, const uint8_t *numbers, int floats, int64_t count, uint8_t *text)
+{
+    uint8_t *to = text;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        while (*keys != '\n') *to++ = *keys++;
+        keys++;
+        *to++ = ' ';
+        if (floats) {
+            memcpy(&value, numbers + 8 * i, sizeof value);
+            to = put_number(to, value);
+            if (!to) return -1;
+        } else {
+            to = put_int(to, ark_load_int32(numbers + 4 * i));
+        }
+        to = put_text(to, " \n");
     }
     return to - text;
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.native import library
+from io_ark.native.compressed import address
 
 __all__ = ["Text", "text_functions"]
 
@@ -38,8 +38,6 @@ class Text:
         numbers = (_POINTER, _INT, _SIZE, _SIZE, _SIZE, _POINTER, _POINTER)
         self._print_numbers = function("ark_print_numbers", *numbers, result=_SIZE)
         self._print_integers = function("ark_print_integers", _POINTER, _SIZE, _POINTER, result=_SIZE)
-        lists = (_POINTER, _POINTER, _SIZE, _INT, _INT, _CHARACTERS, _CHARACTERS, _POINTER)
-        self._print_lists = function("ark_print_lists", *lists, result=_SIZE)
 
     def read_rows(self, text: bytes, single: bool) -> tuple[Array, list[int]] | None:
         """Return the numbers of a text, as float32 if ``single``, else float64, and how many each of its rows has.
@@ -50,15 +48,15 @@ class Text:
         lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
         rows = ctypes.c_int64()
         count = self._read_rows(
-            text, len(text), not single, values.ctypes.data, len(values), lengths.ctypes.data, len(lengths),
+            text, len(text), not single, address(values), len(values), address(lengths), len(lengths),
             ctypes.addressof(rows),
         )  # fmt: skip
         return None if count < 0 else (values[:count].copy(), lengths[: rows.value].tolist())
 
     def print_numbers(self, values: Array, columns: int = 0) -> bytes:
-        """Return the text of an array, each number followed by a space; with ``columns``, in rows on lines of their own.
+        """Return the text of an array, each number followed by a space.
 
-        The rows start with a newline and two spaces.
+        With ``columns``, the numbers are in rows on lines of their own, which start with two spaces.
         """
         numbers = np.ascontiguousarray(values).reshape(-1)
         if numbers.dtype not in (np.float32, np.float64):
@@ -75,7 +73,7 @@ class Text:
         done = 0
         while True:
             done = self._print_numbers(
-                numbers.ctypes.data, wide, done, len(numbers), columns, text.ctypes.data, ctypes.addressof(used)
+                address(numbers), wide, done, len(numbers), columns, address(text), ctypes.addressof(used)
             )
             parts.append(text[: used.value].tobytes())
             if done == len(numbers):
@@ -89,29 +87,5 @@ class Text:
         """Return the text of integers of up to 32 bits, each followed by a space."""
         numbers = np.ascontiguousarray(values, np.int32)
         text = np.empty(_LONGEST_INTEGER * len(numbers), np.uint8)
-        used = self._print_integers(numbers.ctypes.data, len(numbers), text.ctypes.data)
+        used = self._print_integers(address(numbers), len(numbers), address(text))
         return text[:used].tobytes()
-
-    def print_lists(self, numbers: Array, lengths: Sequence[int], columns: str, begin: bytes, end: bytes) -> bytes | None:
-        """Return the text of lists of numbers.
-
-        Args:
-            numbers: of all lists, of 32 bits each.
-            lengths: how many numbers each list has.
-            columns: "integers", "floats", or "pairs" of an integer and a float, whose bits are in ``numbers``.
-            begin: the text before each list, and
-            end: after it: at most two characters each.
-
-        Returns:
-            The text, with a space after each number; None if a float is hard to print.
-        """
-        counts = np.array(lengths, np.int64)
-        numbers = np.ascontiguousarray(numbers).reshape(-1)
-        if len(begin) > 2 or len(end) > 2 or numbers.itemsize != 4 or int(counts.sum()) != len(numbers):
-            raise ValueError(f"{len(numbers)} numbers are not these lists")
-        text = np.empty((_LONGEST_NUMBER - 3) * len(numbers) + 4 * len(counts), np.uint8)
-        used = self._print_lists(
-            numbers.ctypes.data, counts.ctypes.data, len(counts), columns == "pairs", columns == "floats", begin, end,
-            text.ctypes.data,
-        )  # fmt: skip
-        return None if used < 0 else text[:used].tobytes()

@@ -8,6 +8,7 @@
 
 #include "compressed_simd.c"
 #include "numbers.c"
+#include "pack.c"
 #include "scan.c"
 
 static uint32_t seed = 1;
@@ -131,14 +132,22 @@ static void test_print(int rounds)
             done = ark_print_numbers(values, wide, done, whole, columns, text, &used);
             if (used < 0 || used > 18 * whole) abort();
         }
-        uint8_t *const integers = exactly((size_t)count * 12), *const lists = exactly((size_t)(2 * count * 15 + 4));
-        const int64_t length = 2 * count;
+        uint8_t *const integers = exactly((size_t)count * 12), *const lists = exactly((size_t)(2 * count * 15 + 5));
+        uint8_t *const keys = exactly((size_t)count * 2), *const entries = exactly((size_t)count * 20);
+        const uint8_t *const second = draw(2) ? values + 4 * count : NULL;
+        const int64_t length = second ? count : 2 * count;
+        for (int64_t k = 0; k < 2 * count; k++) keys[k] = k % 2 ? '\n' : 'k';
         ark_print_integers((const int32_t *)(void *)values, count, integers);
-        ark_print_lists(values, &length, 1, (int)draw(2), (int)draw(2), "[ ", "] ", lists);
+        ark_print_lists(values, (int)draw(2), second, (int)draw(2), &length, 1, "[ ", "] ", lists);
+        ark_pack_lists(values, second, &length, 1, lists);
+        ark_print_entries(keys, values, (int)draw(2), count, entries);
+        ark_pack_entries(keys, values, 8, count, entries);
         free(values);
         free(text);
         free(integers);
         free(lists);
+        free(keys);
+        free(entries);
     }
 }
 
