@@ -19,6 +19,7 @@ import numpy.typing as npt
 from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
+from io_ark.native.compressed import compressed as native_functions
 from io_ark.source import Source
 
 Array = npt.NDArray[Any]
@@ -40,6 +41,9 @@ _COLUMNS = 1 << 12
 _TINY_RANGE = 1e-30
 # Below this, nothing that is computed from a header overflows.
 _LARGEST = 1e36
+
+# The same arithmetic in C, in one pass, where it is there.
+_NATIVE = native_functions()
 
 
 class CompressionMethod(enum.IntEnum):
@@ -140,9 +144,13 @@ def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentil
 
 def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, percentiles: Array) -> Array:
     if kind == b"CM":
+        if _NATIVE is not None:
+            return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
         return _from_percentiles(minimum, span, codes, percentiles)
     # What one integer more stands for; the division is in float64, as in Kaldi.
     step = np.float32(float(span) * _PER_CODE[kind])
+    if _NATIVE is not None:
+        return _NATIVE.from_integers(codes, step, minimum)
     values: Array = codes.astype(np.float32)
     # Each of these is a pass over memory, and does nothing where integers were stored (methods 4 and 6).
     if step != 1:
@@ -222,7 +230,11 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     if values.size == 0:
         return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), _NONE)
     minimum, span = _range(values, chosen)
-    if kind == b"CM":
+    if _NATIVE is not None and kind == b"CM":
+        codes, percentiles = _NATIVE.to_percentiles(values, minimum, span)
+    elif _NATIVE is not None:
+        codes, percentiles = _NATIVE.to_integers(values, minimum, span, _FORMATS[kind]), _NONE
+    elif kind == b"CM":
         codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
     else:
         codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), _NONE

@@ -28,15 +28,17 @@ class Compressed:
     def __init__(self) -> None:
         function = library().function
         linear = (_POINTER, _SIZE, _FLOAT, _FLOAT, _POINTER)
-        table = (_POINTER, _SIZE, _SIZE, _FLOAT, _FLOAT, _POINTER)
+        shape_and_range = (_SIZE, _SIZE, _FLOAT, _FLOAT)
         self._from = {size: function(f"ark_from_{name}", *linear, result=None) for size, name in _NAMES.items()}
         self._to = {size: function(f"ark_to_{name}", *linear, result=None) for size, name in _NAMES.items()}
-        self._from_percentiles = function("ark_from_percentiles", *table, result=None)
-        self._to_percentiles = function("ark_to_percentiles", *table)
+        self._from_percentiles = function(
+            "ark_from_percentiles", _POINTER, _POINTER, *shape_and_range, _POINTER, result=None
+        )
+        self._to_percentiles = function("ark_to_percentiles", _POINTER, *shape_and_range, _POINTER, _POINTER)
 
     def from_integers(self, codes: Array, step: float, minimum: float) -> Array:
         """Return ``codes * step + minimum`` as float32, of uint8 or uint16."""
-        codes = np.ascontiguousarray(codes)
+        codes = np.require(codes, requirements=_PLAIN)
         values = np.empty(codes.shape, np.float32)
         self._from[codes.itemsize](address(codes), codes.size, step, minimum, address(values))
         return values
@@ -48,25 +50,31 @@ class Compressed:
         self._to[codes.itemsize](address(values), values.size, minimum, span, address(codes))
         return codes
 
-    def from_percentiles(self, stored: Array, rows: int, columns: int, minimum: float, span: float) -> Array:
-        """Return a matrix of the format CM, of which ``stored`` is what follows the header."""
-        stored = np.ascontiguousarray(stored)
-        if stored.nbytes != columns * (8 + rows):
-            raise ValueError(f"{stored.nbytes} bytes are not a compressed matrix of {rows} x {columns}")
+    def from_percentiles(self, codes: Array, percentiles: Array, minimum: float, span: float) -> Array:
+        """Return a matrix of the format CM, of which these are the codes (columns, rows) and percentiles (columns, 4)."""
+        columns, rows = codes.shape
+        codes, percentiles = np.ascontiguousarray(codes), np.ascontiguousarray(percentiles)
+        if percentiles.nbytes != 8 * columns:
+            raise ValueError(f"percentiles of {percentiles.nbytes} bytes do not belong to {columns} columns")
         values = np.empty((rows, columns), np.float32)
-        self._from_percentiles(address(stored), rows, columns, minimum, span, address(values))
+        self._from_percentiles(
+            address(percentiles), address(codes), rows, columns, minimum, span, address(values)
+        )  # fmt: skip
         return values
 
-    def to_percentiles(self, values: Array, minimum: float, span: float) -> Array:
-        """Return what follows the header of the format CM, as bytes."""
-        values = np.ascontiguousarray(values, np.float32)
+    def to_percentiles(self, values: Array, minimum: float, span: float) -> tuple[Array, Array]:
+        """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
+        values = np.ascontiguousarray(values)
         rows, columns = values.shape
-        stored = np.empty(columns * (8 + rows), np.uint8)
-        if self._to_percentiles(address(values), rows, columns, minimum, span, address(stored)):
+        codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
+        if self._to_percentiles(
+            address(values), rows, columns, minimum, span, address(percentiles), address(codes)
+        ):  # fmt: skip
             raise MemoryError(f"no memory for some columns of {rows} rows")
-        return stored
+        return codes, percentiles
 
 
+_PLAIN = ["C_CONTIGUOUS", "ALIGNED"]
 _NAMES = {1: "bytes", 2: "words"}
 
 

@@ -57,19 +57,18 @@ static float column_value(const float limits[4], uint8_t code)
     return (float)(limits[2] + (limits[3] - limits[2]) * (float)(code - 192) * (1 / 63.0));
 }
 
-/* Decompress "CM". `stored` is what follows the header: 4 percentiles of 2 bytes for each column, then the bytes of
- * each column, columns * (8 + rows) in all; `values` has rows * columns elements, row by row. */
-EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *stored, int64_t rows, int64_t columns, float minimum, float span,
-                                  float *values)
+/* Decompress "CM": 4 percentiles of 2 bytes for each column, and the bytes of each column, columns * rows in all;
+ * `values` has rows * columns elements, row by row. */
+EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *percentiles, const uint8_t *codes, int64_t rows,
+                                            int64_t columns, float minimum, float span, float *values)
 {
-    const uint8_t *codes = stored + 8 * columns;
     float tables[TILE][256];
     for (int64_t first = 0; first < columns; first += TILE) {
         const int64_t width = columns - first < TILE ? columns - first : TILE;
         const uint8_t *const block = codes + first * rows;
         float *const corner = values + first;
         float limits[TILE][4];
-        for (int64_t c = 0; c < width; c++) column_limits(stored + 8 * (first + c), minimum, span, limits[c]);
+        for (int64_t c = 0; c < width; c++) column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
         if (rows < ROWS_FOR_TABLE) {
             for (int64_t c = 0; c < width; c++)
                 for (int64_t r = 0; r < rows; r++) corner[r * columns + c] = column_value(limits[c], block[c * rows + r]);
@@ -181,10 +180,10 @@ static void column_codes(const float *values, int64_t rows, const float limits[4
     }
 }
 
-/* Compress as "CM" does: `values` has rows * columns elements, row by row; `stored` has room for columns * (8 + rows)
- * bytes (see ark_from_percentiles). Returns 0, or -1 if there is no memory for the columns that are worked on. */
+/* Compress as "CM" does: the reverse of ark_from_percentiles, with the same buffers.
+ * Returns 0, or -1 if there is no memory for the columns that are worked on. */
 EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int64_t columns, float minimum, float span,
-                               uint8_t *stored)
+                                         uint8_t *percentiles, uint8_t *codes)
 {
     const int64_t width_at_most = columns < TILE ? columns : TILE;
     if (rows < 1 || columns < 1) return 0;
@@ -195,20 +194,19 @@ EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int6
         free(steps);
         return -1;
     }
-    uint8_t *codes = stored + 8 * columns;
     for (int64_t first = 0; first < columns; first += TILE) {
         const int64_t width = columns - first < TILE ? columns - first : TILE;
         for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < width; c++) block[c * rows + r] = values[r * columns + first + c];
         for (int64_t c = 0; c < width; c++) {
-            uint16_t percentiles[4];
+            uint16_t chosen[4];
             float limits[4];
             SIMD_NAME(ark_to_words)(block + c * rows, rows, minimum, span, steps);
-            column_percentiles(steps, rows, percentiles);
-            uint8_t *const header = stored + 8 * (first + c);
+            column_percentiles(steps, rows, chosen);
+            uint8_t *const header = percentiles + 8 * (first + c);
             for (int i = 0; i < 4; i++) {
-                header[2 * i] = (uint8_t)(percentiles[i] & 255);
-                header[2 * i + 1] = (uint8_t)(percentiles[i] >> 8);
+                header[2 * i] = (uint8_t)(chosen[i] & 255);
+                header[2 * i + 1] = (uint8_t)(chosen[i] >> 8);
             }
             column_limits(header, minimum, span, limits);
             column_codes(block + c * rows, rows, limits, codes);

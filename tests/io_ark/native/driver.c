@@ -155,10 +155,9 @@ static void test_compressed(int rounds)
 {
     for (int i = 0; i < rounds; i++) {
         const int64_t rows = 1 + draw(draw(4) ? 8 : 300), columns = 1 + draw(40), size = rows * columns;
-        const int64_t bytes = columns * (8 + rows);
         const int wild = !draw(4); /* any bits as floats, of which the results do not matter */
         float *const values = exactly((size_t)size * 4);
-        uint8_t *const stored = exactly((size_t)bytes), *const narrow = exactly((size_t)size);
+        uint8_t *const percentiles = exactly((size_t)columns * 8), *const narrow = exactly((size_t)size);
         uint16_t *const wide = exactly((size_t)size * 2);
         for (int64_t k = 0; k < size; k++) {
             const uint32_t bits = draw(1u << 24) << 8 ^ draw(1u << 24);
@@ -167,16 +166,17 @@ static void test_compressed(int rounds)
         }
         float limits[2] = {0, 125};
         if (wild) memcpy(limits, values, size > 1 ? 8 : 4);
-        if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, limits[0], limits[1], stored)) exit(2);
-        SIMD_NAME(ark_from_percentiles)(stored, rows, columns, limits[0], limits[1], values);
-        for (int64_t k = 0; k < bytes; k++) stored[k] = (uint8_t)draw(256);
-        SIMD_NAME(ark_from_percentiles)(stored, rows, columns, limits[0], limits[1], values);
+        if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, limits[0], limits[1], percentiles, narrow)) exit(2);
+        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
+        for (int64_t k = 0; k < 8 * columns; k++) percentiles[k] = (uint8_t)draw(256);
+        for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
+        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
         SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
         SIMD_NAME(ark_from_bytes)(narrow, size, limits[1], limits[0], values);
         SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
         SIMD_NAME(ark_from_words)(wide, size, limits[1], limits[0], values);
         free(values);
-        free(stored);
+        free(percentiles);
         free(narrow);
         free(wide);
     }
