@@ -54,7 +54,7 @@ def prepare(work: Path, hours: int, jobs: int) -> Path:
 
 def ours(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
     """Seconds of a dump, and the stage that bounds it."""
-    code = "import sys; from kaldi_compat.dump.command import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
     line = ["dump", "fbank", str(data), f"--conf={work / 'fbank.conf'}", f"--nj={jobs}", *more]
     start = time.perf_counter()
     result = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True)

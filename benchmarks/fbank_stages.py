@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import torch
 
-from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, frames, mel
-from kaldi_compat.dither import kaldi_noise
-from kaldi_compat.feature import _keep_freed_memory
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
+from kaldi_compat.features.spectral import _keep_freed_memory
+from kaldi_compat.functional import frames, mel
+from kaldi_compat.functional.dither import kaldi_noise
 
 MINUTES = 2
 

@@ -27,12 +27,12 @@ from corpus import SECONDS, make, repeat
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.options import PitchOptions
-from kaldi_compat.pitch_tracking.constants import PitchConstants
-from kaldi_compat.pitch_tracking.costs import local_costs
-from kaldi_compat.pitch_tracking.nccf import correlate, downsampled
-from kaldi_compat.pitch_tracking.schedule import Schedule
-from kaldi_compat.pitch_tracking.tracker import Analysis, search_pitches
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.costs import local_costs
+from kaldi_compat.pitch.nccf import correlate, downsampled
+from kaldi_compat.pitch.schedule import Schedule
+from kaldi_compat.pitch.tracker import Analysis, search_pitches
 
 PROGRAMS = ("compute-kaldi-pitch-feats", "compute-and-process-kaldi-pitch-feats")
 

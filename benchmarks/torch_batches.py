@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import Fbank
-from kaldi_compat.streaming import FeatureStream
+from kaldi_compat.streaming.features import FeatureStream
 
 RATE = 16000
 BINS = 80

@@ -21,10 +21,10 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from kaldi_compat import Fbank, SlidingCmvn
-from kaldi_compat.data import FeaturesOnDevice, WaveDataset
-from kaldi_compat.options import SlidingCmvnOptions
-from kaldi_compat.ragged import ALIGNMENT_PADDING, BucketBatchSampler, collate
-from kaldi_compat.streaming import FeatureStream, SlidingCmvnStream, StreamChain
+from kaldi_compat.data.batching import ALIGNMENT_PADDING, BucketBatchSampler, collate
+from kaldi_compat.data.datasets import FeaturesOnDevice, WaveDataset
+from kaldi_compat.options.postprocessing import SlidingCmvnOptions
+from kaldi_compat.streaming.features import FeatureStream, SlidingCmvnStream, StreamChain
 
 RATE = 16000
 FRAME = RATE // 100

@@ -11,8 +11,8 @@ import numpy as np
 
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, RangeError
-from io_ark.script import Script, ScriptTable
-from io_ark.words import words
+from io_ark.tables.script import Script, ScriptTable
+from io_ark.text import words
 
 TO_THE_END = -1.0
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -123,7 +123,7 @@ def load_segments(
     script = Script.open(segments, pipes=pipes)
     if wav_scp is None:
         return ScriptTable(script, _segment)
-    from io_ark.casual import load_scp
+    from io_ark.api import load_scp
 
     return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes)))
 

@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import SpecifierError
-from io_ark.words import WHITE_SPACE
+from io_ark.text import WHITE_SPACE
 
 # How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)

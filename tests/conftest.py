@@ -9,8 +9,9 @@ from typing import Any
 
 import hypothesis
 import pytest
-import supported
 import torch
+
+from tests.support import supported
 
 # How long an example takes says nothing on a loaded machine.
 hypothesis.settings.register_profile("project", deadline=None)

@@ -1,6 +1,6 @@
 """Codecs: one kind of Kaldi object each, bytes or text on one side, a Python value on the other.
 
-A codec knows no file, no key and no pipe: it reads from a :class:`io_ark.source.Source` and writes to anything with a
+A codec knows no file, no key and no pipe: it reads from a :class:`io_ark.streams.source.Source` and writes to anything with a
 ``write``. Ask :func:`codec` for one by the name of its kind.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from io_ark.codecs.basic import Codec
+from io_ark.codecs.base import Codec
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 __all__ = ["KINDS", "Codec", "codec", "guess"]
 
@@ -28,11 +28,11 @@ _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tp-matrix": ("packed", "PackedMatrixCodec", {"form": "triangular"}),
     "vector": ("vector", "VectorCodec", {"dtype": "float32"}),
     "double-vector": ("vector", "VectorCodec", {"dtype": "float64"}),
-    "int-vector": ("integers", "IntVectorCodec", {"dtype": "int32"}),
-    "int8-vector": ("integers", "IntVectorCodec", {"dtype": "int8"}),
-    "int-vector-vector": ("integers", "IntVectorVectorCodec", {}),
-    "int-pair-vector": ("integers", "PairVectorCodec", {"dtype": "int32"}),
-    "float-pair-vector": ("integers", "PairVectorCodec", {"dtype": "float32"}),
+    "int-vector": ("int_vector", "IntVectorCodec", {"dtype": "int32"}),
+    "int8-vector": ("int_vector", "IntVectorCodec", {"dtype": "int8"}),
+    "int-vector-vector": ("int_vector", "IntVectorVectorCodec", {}),
+    "int-pair-vector": ("int_vector", "PairVectorCodec", {"dtype": "int32"}),
+    "float-pair-vector": ("int_vector", "PairVectorCodec", {"dtype": "float32"}),
     "int": ("scalar", "IntCodec", {}),
     "float": ("scalar", "FloatCodec", {}),
     "double": ("scalar", "FloatCodec", {"double": True}),
@@ -88,11 +88,11 @@ def guess(source: Source) -> Any:
         FormatError: no kind of object looks like that.
         TruncatedError: the object is not all there.
 
-    >>> from io_ark.source import BytesSource
+    >>> from io_ark.streams.source import BytesSource
     >>> guess(BytesSource(b" [ 1 2 3 ]\\n"))
     array([1., 2., 3.], dtype=float32)
     """
-    from io_ark.codecs.guessing import kind_of
+    from io_ark.codecs.detect import kind_of
 
     kind, options = kind_of(source)
     return codec(kind, **options).read(source)

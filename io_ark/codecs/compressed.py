@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native.compressed import compressed as native_functions
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

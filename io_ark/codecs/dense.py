@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Sink, end_line, raw_bytes, shown
+from io_ark.codecs.base import Sink, end_line, raw_bytes, shown
+from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
-from io_ark.codecs.text_numbers import parse
+from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
-from io_ark.ranges import slices
-from io_ark.source import Source
 from io_ark.specifier import Range
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, shown
-from io_ark.codecs.text_numbers import nearest_float32
-from io_ark.source import Source
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, shown
+from io_ark.codecs.text_parse import nearest_float32
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

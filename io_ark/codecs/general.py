@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, peek_byte
+from io_ark.codecs.base import Codec, Sink, peek_byte
 from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
 from io_ark.errors import RangeError
-from io_ark.source import Source
 from io_ark.specifier import Range
+from io_ark.streams.source import Source
 
 GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, raw_bytes
+from io_ark.codecs.base import Codec, Sink, raw_bytes
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 _HEADER = struct.Struct(">iihH")
 _BASE = 0o77

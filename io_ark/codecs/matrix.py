@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import ArrayCodec, Sink
+from io_ark.codecs.base import ArrayCodec, Sink
 from io_ark.codecs.compressed import read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -20,8 +20,8 @@ from io_ark.codecs.dense import (
     write_dense,
     write_text,
 )
-from io_ark.source import Source
 from io_ark.specifier import Range
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

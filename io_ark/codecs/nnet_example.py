@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
+from io_ark.codecs.base import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
-from io_ark.codecs.integers import PlainIntVectorCodec, sized
+from io_ark.codecs.int_vector import PlainIntVectorCodec, sized
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

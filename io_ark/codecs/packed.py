@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import ArrayCodec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
+from io_ark.codecs.base import ArrayCodec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_numbers import parse
+from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

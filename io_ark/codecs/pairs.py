@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from io_ark.codecs import basic
-from io_ark.codecs.basic import Sink, shown
-from io_ark.codecs.integers import read_sized, write_sized
+from io_ark.codecs import base
+from io_ark.codecs.base import Sink, shown
+from io_ark.codecs.int_vector import read_sized, write_sized
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_numbers import nearest_float32
-from io_ark.source import Source
+from io_ark.codecs.text_parse import nearest_float32
+from io_ark.streams.source import Source
 
 Pair = tuple[int, float]
 
@@ -47,10 +47,10 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
         source.fail("pairs of an integer and a number should stand here, but their count is odd", at)
     pairs = []
     for index, value in zip(words[0::2], words[1::2], strict=True):
-        if not basic.INTEGER.fullmatch(index) or not basic.NUMBER.fullmatch(value):
+        if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
             source.fail(f"an integer and a number should stand here, not {shown(index)} and {shown(value)}", at)
         number = nearest_float32(value)
-        if not basic.INT32_MIN <= int(index) <= basic.INT32_MAX or np.isinf(number):
+        if not base.INT32_MIN <= int(index) <= base.INT32_MAX or np.isinf(number):
             source.fail(f"{shown(index)} or {shown(value)} is beyond the range of 32 bits", at)
         pairs.append((int(index), number))
     return pairs

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.integers import fit_into, plain_integers, read_text_line
-from io_ark.codecs.lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
+from io_ark.codecs.int_vector import fit_into, plain_integers, read_text_line
+from io_ark.codecs.nested_lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.text_format import format_integers, format_values
-from io_ark.codecs.text_numbers import parse_words
+from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]

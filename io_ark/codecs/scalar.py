@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import struct
 
-from io_ark.codecs import basic
-from io_ark.codecs.basic import Codec, Sink
+from io_ark.codecs import base
+from io_ark.codecs.base import Codec, Sink
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_numbers import nearest_float32
+from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 # What is surely a value on a line of its own, and within the range; what is not goes the long way.
 _INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
@@ -24,14 +24,14 @@ def _end_text(source: Source) -> None:
     """What follows a scalar in text: white space and the end of the line."""
     rest = source.read_until(b"\n")
     if rest.strip():
-        source.fail(f"the line should end after its one value, not go on with {basic.shown(rest.strip())}")
+        source.fail(f"the line should end after its one value, not go on with {base.shown(rest.strip())}")
     if not source.at_end():
         source.skip(1)
 
 
 def _start_text(source: Source) -> None:
     """White space, but no newline, before a scalar in text: an empty line holds no value."""
-    ahead = source.peek(basic.LONGEST_TOKEN)
+    ahead = source.peek(base.LONGEST_TOKEN)
     blank = len(ahead) - len(ahead.lstrip(b" \t\v\f\r"))
     if ahead[blank : blank + 1] in (b"", b"\n"):
         source.fail("a value should stand here, not the end of the line")
@@ -42,17 +42,17 @@ class IntCodec(Codec[int]):
 
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
-            return basic.read_int32(source, True)
+            return base.read_int32(source, True)
         if usual := source.match(_INT_LINE):
             return int(usual[1])
         _start_text(source)
-        value = basic.read_int32(source, False)
+        value = base.read_int32(source, False)
         _end_text(source)
         return value
 
     def write_body(self, sink: Sink, value: int, binary: bool) -> None:
-        number = basic.as_int32(value)
-        sink.write(basic.int32_bytes(number) if binary else b"%d \n" % number)
+        number = base.as_int32(value)
+        sink.write(base.int32_bytes(number) if binary else b"%d \n" % number)
 
 
 class FloatCodec(Codec[float]):
@@ -64,11 +64,11 @@ class FloatCodec(Codec[float]):
 
     def read_body(self, source: Source, binary: bool) -> float:
         if binary:
-            return basic.read_float(source, True, not self.double)
+            return base.read_float(source, True, not self.double)
         if usual := source.match(_FLOAT_LINE):
             return float(usual[1]) if self.double else nearest_float32(usual[1])
         _start_text(source)
-        value = basic.read_float(source, False, not self.double)
+        value = base.read_float(source, False, not self.double)
         _end_text(source)
         return value
 
@@ -85,9 +85,9 @@ class BoolCodec(Codec[bool]):
 
     def read_body(self, source: Source, binary: bool) -> bool:
         if binary:
-            return basic.read_bool(source, True)
+            return base.read_bool(source, True)
         _start_text(source)
-        value = basic.read_bool(source, False)
+        value = base.read_bool(source, False)
         _end_text(source)
         return value
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import INT32_MAX, Codec, Sink, expect_token, int32_bytes, read_size, shown
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, read_size, shown
 from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.codecs.vector import as_vector
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 

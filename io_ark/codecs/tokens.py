@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from io_ark.codecs.basic import Codec, Sink, shown
-from io_ark.codecs.integers import read_text_line
+from io_ark.codecs.base import Codec, Sink, shown
+from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 _SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.basic import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
 from io_ark.errors import FormatError, TruncatedError
-from io_ark.source import Source
+from io_ark.streams.source import Source
 
 logger = logging.getLogger("io_ark")
 

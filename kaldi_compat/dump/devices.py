@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.job import CPU
+from kaldi_compat.dump.options import CPU
 
 # Plans of cuFFT that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
-from io_ark.source import BytesSource
-from kaldi_compat.cmvn import cmvn_stats
-from kaldi_compat.dump.compute import Computed
-from kaldi_compat.dump.job import DumpOptions
+from io_ark.streams.source import BytesSource
+from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Failure
+from kaldi_compat.dump.spectral import Computed
+from kaldi_compat.functional.cmvn import cmvn_stats
 
 
 @dataclass(frozen=True)

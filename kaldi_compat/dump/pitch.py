@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kaldi_compat.dump.compute import Result, computed, program_options
-from kaldi_compat.dump.job import Job
+from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.dump.noise import UtteranceNoise
+from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
-from kaldi_compat.pitch_features import process_pitch
-from kaldi_compat.pitch_tracking.tracker import track_pitches
-from kaldi_compat.programs.objects import Matrix
+from kaldi_compat.dump.spectral import Result, computed, configured_options
+from kaldi_compat.pitch.process import process_pitch
+from kaldi_compat.pitch.tracker import track_pitches
 
 
 class PitchComputer:
     """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
 
     def __init__(self, job: Job, plan: Plan) -> None:
-        options = program_options(job)
+        options = configured_options(job)
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]

@@ -17,11 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from io_ark.script import Script
+from io_ark.tables.script import Script
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.job import BY_SPEAKER, DumpOptions, Job
+from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
 
 logger = logging.getLogger(__name__)
 

@@ -18,16 +18,15 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
-from io_ark.script import Script, split_line
-from io_ark.words import words
+from io_ark.tables.script import Script, split_line
+from io_ark.text import words
+from kaldi_compat.cli.loop import Skip
+from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
-from kaldi_compat.dump.speed import at_speed, split_speed
+from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
-from kaldi_compat.programs import extract_segments
-from kaldi_compat.programs.loop import Skip
-from kaldi_compat.programs.segments import Segment, parse_segment
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +145,7 @@ def read_task(task: Task, *, pipes: bool, native_speed: bool) -> Read:
 
 def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Utterance | Failure:
     try:
-        return Utterance(index, segment.key, extract_segments.cut(recording, segment, extract_segments.Options()))
+        return Utterance(index, segment.key, cut(recording, segment, SegmentOptions()))
     except (Skip, AudioError) as reason:
         return failed(index, segment.key, reason)
 

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
-from kaldi_compat.cmvn import mean_and_variance
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finish import Outcome, summed
-from kaldi_compat.dump.job import Job
+from kaldi_compat.dump.finalize import Outcome, summed
+from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.write import read_manifest, read_stats
+from kaldi_compat.functional.cmvn import mean_and_variance
 
 Floats = npt.NDArray[Any]
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from io_ark.script import Script
-from kaldi_compat.dump.compute import Computed, Pending, Result
-from kaldi_compat.dump.computer import Computer
+from io_ark.tables.script import Script
+from kaldi_compat.cli.pipeline import WriteBehind
+from kaldi_compat.dump.batching import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED
-from kaldi_compat.dump.job import Job
-from kaldi_compat.dump.pack import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
+from kaldi_compat.dump.features import Computer
+from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
 from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
+from kaldi_compat.dump.spectral import Computed, Pending, Result
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
-from kaldi_compat.programs.pipeline import WriteBehind
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import io_ark
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import WholeTable, put_in_place, remove_unfinished, temporary_name, write_whole, writing
-from kaldi_compat.dump.job import Layout
+from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.read import Failure
 
 Stats = npt.NDArray[np.float64]

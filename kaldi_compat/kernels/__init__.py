@@ -13,15 +13,16 @@ import functools
 import importlib.util
 import logging
 import os
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from kaldi_compat.arrays import is_followed
-from kaldi_compat.frames import frames_of, num_frames
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.functional.frames import frames_of, num_frames
 
 logger = logging.getLogger("kaldi_compat")
+Cls = TypeVar("Cls")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
@@ -29,12 +30,12 @@ DEVICE_TYPE = "cuda"
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
 # How far features by the kernels may lie from the plain ones, at most and on the average, of 1 + their size.
 MOST, USUAL = 0.05, 1e-4
-# Subclasses of these may compute something else.
-MODULES = tuple(f"kaldi_compat.{name}" for name in ("fbank", "mfcc", "plp", "spectrogram"))
+# Classes whose features the kernels compute. Subclasses of these may compute something else.
+_supported: set[type] = set()
 
 
 class Feature(Protocol):
-    """What the kernels need of a module: see :class:`kaldi_compat.feature.SpectralFeature`, which has it."""
+    """What the kernels need of a module: see :class:`kaldi_compat.features.spectral.SpectralFeature`, which has it."""
 
     options: Any
     size: int
@@ -53,6 +54,12 @@ class Feature(Protocol):
     def features_of_frames(self, frames: Tensor) -> Tensor: ...
 
 
+def supports_kernels(cls: type[Cls]) -> type[Cls]:
+    """Class decorator: the kernels compute the features of this class (and not those of its subclasses)."""
+    _supported.add(cls)
+    return cls
+
+
 def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
     """Whether :func:`features` may compute this in the module's place.
 
@@ -65,7 +72,7 @@ def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: 
         and not is_followed(samples)  # first: compilers need not follow the rest
         and os.environ.get(SWITCH, "1") != "0"
         and _has_triton()
-        and type(module).__module__ in MODULES
+        and type(module) in _supported
         and type(samples) is Tensor
         and samples.dtype in (torch.int16, torch.float32)
         and 0 < samples.numel() < 2**31
@@ -85,7 +92,7 @@ def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: 
 def features(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What the module gives for audio, by the kernels: see :meth:`kaldi_compat.feature.SpectralFeature.forward`."""
+    """What the module gives for audio, by the kernels: see :meth:`kaldi_compat.features.spectral.SpectralFeature.forward`."""
     from kaldi_compat.kernels.launch import features_of
 
     return features_of(module, samples, lengths, vtln_warp)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.frames import EPSILON, num_frames
+from kaldi_compat.functional.frames import EPSILON, num_frames
+from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
-from kaldi_compat.mel import mel_banks
 
 # Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
 FRAMES_AT_ONCE = 1 << 18

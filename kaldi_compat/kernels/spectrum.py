@@ -150,7 +150,7 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """As :func:`kaldi_compat.frames.reflected`."""
+    """As :func:`kaldi_compat.functional.frames.reflected`."""
     index = index % (2 * length)  # of the sign of the index
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.deltas import add_shifted_deltas
-from kaldi_compat.options import ShiftedDeltaOptions
-from kaldi_compat.programs.add_deltas import TruncateOptions, append_to_table
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
+from kaldi_compat.functional.deltas import add_shifted_deltas
+from kaldi_compat.options.postprocessing import ShiftedDeltaOptions
 
 USAGE = """
 Appends shifted delta cepstra to features: the deltas at this frame and at several frames further on.

@@ -6,11 +6,11 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs.posterior import Posterior
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, beside, convert, convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.post_to_feats import Options, posterior_matrix, require_post_dim
-from kaldi_compat.programs.program import ERROR_STATUS, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, beside, convert, convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
+from kaldi_compat.cli.program import ERROR_STATUS, program
 
 USAGE = """
 Appends posteriors to features: a column for each class, zero where nothing is said.
@@ -21,8 +21,8 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 """
 
 
-@program("append-post-to-feats", USAGE, Options)
-def main(options: Options, source: str, posteriors: str, target: str) -> int:
+@program("append-post-to-feats", USAGE, PosteriorOptions)
+def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     require_post_dim(options)
     if not io_ark.is_table_rspecifier(source):

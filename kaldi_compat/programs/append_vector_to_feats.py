@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, beside, convert, convert_table
-from kaldi_compat.programs.objects import Matrix, Vector
-from kaldi_compat.programs.program import ERROR_STATUS, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, beside, convert, convert_table
+from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Appends an utterance's vector to each frame of its features.

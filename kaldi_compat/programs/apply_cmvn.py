@@ -6,14 +6,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import io_ark
-from kaldi_compat.cmvn import apply_cmvn, count_floored, fake_stats
+from kaldi_compat.cli.dims import parse_dims
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import DoubleMatrix, Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options import CmvnOptions, option
-from kaldi_compat.programs.dims import parse_dims
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import DoubleMatrix, Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.functional.cmvn import apply_cmvn, count_floored, fake_stats
+from kaldi_compat.options.base import option
+from kaldi_compat.options.postprocessing import CmvnOptions
 
 USAGE = """
 Applies cepstral mean, and optionally variance, normalization: by each utterance's own statistics, by its speaker's with

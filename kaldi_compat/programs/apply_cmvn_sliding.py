@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kaldi_compat.cmvn import SLIDING_VARIANCE_FLOOR, normalized_by, sliding_mean_and_variance
-from kaldi_compat.options import SlidingCmvnOptions
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import DoubleMatrix, Indices, Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, normalized_by, sliding_mean_and_variance
+from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 USAGE = """
 Normalizes the mean, and optionally the variance, of each frame over a window of frames before it, or around it with

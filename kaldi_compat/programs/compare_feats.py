@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts, Table
+from kaldi_compat.cli.objects import DoubleMatrix, Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Counts, Table
-from kaldi_compat.programs.objects import DoubleMatrix, Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Logs how similar two sets of features are, in each dimension and on average: 1 if they are identical, less if not. The

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import io_ark
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, beside, map_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
-from kaldi_compat.transform import compose_transforms
+from kaldi_compat.functional.transform import compose_transforms
+from kaldi_compat.options.base import option
 
 USAGE = """
 Multiplies transforms, A B: B is then applied first. Linear or affine; each a file, or a table by utterance or speaker.

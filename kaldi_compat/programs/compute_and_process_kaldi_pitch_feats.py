@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.options import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch_features import process_pitch
-from kaldi_compat.pitch_online import first_pass_features
-from kaldi_compat.pitch_tracking.tracker import search_pitches
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
-from kaldi_compat.programs.pitch import analyses, write_pitch
-from kaldi_compat.programs.program import program
-from kaldi_compat.random import KaldiRandom
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pitch import analyses, write_pitch
+from kaldi_compat.cli.program import program
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.online import first_pass_features
+from kaldi_compat.pitch.process import process_pitch
+from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
 Tracks the pitch of audio and makes features for speech recognition of it: what compute-kaldi-pitch-feats piped into

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from kaldi_compat.cmvn import cmvn_stats
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts, Skip, map_table
+from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Counts, Skip, map_table
-from kaldi_compat.programs.objects import DoubleMatrix, Matrix, Vector
-from kaldi_compat.programs.program import program
+from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.options.base import option
 
 USAGE = """
 Computes statistics for cepstral mean and variance normalization: for each utterance; for each speaker with --spk2utt;

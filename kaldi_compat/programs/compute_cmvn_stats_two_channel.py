@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.words import words
-from kaldi_compat.cmvn import cmvn_stats, two_channel_weights
+from io_ark.text import words
+from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.objects import DoubleMatrix, Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import option
-from kaldi_compat.programs.files import text_lines
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Counts
-from kaldi_compat.programs.objects import DoubleMatrix, Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.functional.cmvn import cmvn_stats, two_channel_weights
+from kaldi_compat.options.base import option
 
 USAGE = """
 Computes normalization statistics of recordings with two sides, such as telephone calls: of each frame the louder side

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.options import PitchOptions
-from kaldi_compat.pitch_online import first_pass_pitch
-from kaldi_compat.pitch_tracking.tracker import search_pitches
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.pipeline import ahead, behind, has_second_core
-from kaldi_compat.programs.pitch import analyses, write_pitch
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pitch import analyses, write_pitch
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch.online import first_pass_pitch
+from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
 Tracks the pitch of audio. A frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher where

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.options import VadOptions, option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import Matrix, Vector
-from kaldi_compat.programs.program import program
-from kaldi_compat.vad import compute_vad
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.functional.vad import compute_vad
+from kaldi_compat.options.base import option
+from kaldi_compat.options.postprocessing import VadOptions
 
 USAGE = """
 Writes for each utterance a vector with 1 for each voiced frame and 0 for each other one. A frame is voiced if enough of

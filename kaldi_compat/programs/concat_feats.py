@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from kaldi_compat.options import option, require
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Concatenates features of several files: the result has as many frames as they all, and their dimension.

@@ -8,11 +8,11 @@ from typing import Any
 
 import io_ark
 from io_ark.codecs.htk import HtkFeatures
-from kaldi_compat.options import option, require
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import are_tables, convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import are_tables, convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Copies features, and changes their format: text or binary, compressed or not, from HTK's or Sphinx's format.

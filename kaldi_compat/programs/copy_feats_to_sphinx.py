@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import io_ark
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import FileSink, map_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import FileSink, map_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Writes each utterance's features to a file in Sphinx's format, named after the utterance, in one directory.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.codecs.integers import PlainIntVectorCodec
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import are_tables, convert_table
-from kaldi_compat.programs.program import program
+from io_ark.codecs.int_vector import PlainIntVectorCodec
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import are_tables, convert_table
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Copies vectors of integers, such as alignments.

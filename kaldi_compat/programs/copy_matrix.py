@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.libm import expf, logf
-from kaldi_compat.options import as_float32, option, require
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.exact.libm import expf, logf
+from kaldi_compat.options.base import as_float32, option, require
 
 USAGE = """
 Copies matrices (features, transforms); optionally scales them and applies a function to them, in the order

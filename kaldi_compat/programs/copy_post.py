@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from io_ark.codecs.posterior import Posterior
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert_table
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Copies tables of posteriors, optionally scaling them.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import are_tables, convert
-from kaldi_compat.programs.objects import Vector
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import are_tables, convert
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.options import option, require
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert
-from kaldi_compat.programs.program import program
-from kaldi_compat.transform import extend_transform
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.program import program
+from kaldi_compat.functional.transform import extend_transform
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Extends a linear or affine transform of d dimensions to more, which it leaves as they are.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import io_ark
-from kaldi_compat.options import as_float32, option, require
-from kaldi_compat.programs.files import text_lines
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, map_lines
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import ERROR_STATUS, program
-from kaldi_compat.programs.segments import TO_THE_END, Segment, parse_segment
+from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, map_lines
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.cli.segments import TO_THE_END, Segment, parse_segment
+from kaldi_compat.options.base import as_float32, option, require
 
 USAGE = """
 Cuts segments out of features. A line of the segments file is

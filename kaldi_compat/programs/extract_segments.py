@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from io_ark.errors import RangeError
-from kaldi_compat.errors import AudioError
-from kaldi_compat.options import option
-from kaldi_compat.programs.files import text_lines
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, map_lines
-from kaldi_compat.programs.program import program
-from kaldi_compat.programs.segments import Segment, parse_segment
+from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, map_lines
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 
 USAGE = """
 Cuts segments out of audio. A line of the segments file is
@@ -26,16 +22,8 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of extract-segments."""
-
-    min_segment_length: float = option(0.1, "shortest segment to write, in seconds")
-    max_overshoot: float = option(0.5, "cut segments that end no more than this after the audio, in seconds; else skip")
-
-
-@program("extract-segments", USAGE, Options)
-def main(options: Options, source: str, segments: str, target: str) -> int:
+@program("extract-segments", USAGE, SegmentOptions)
+def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
     """Write each segment; success even if there is none, as in Kaldi."""
     with (
         io_ark.RandomAccessReader[Wave]("wave", source) as recordings,
@@ -53,21 +41,3 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file.", counts.done, counts.total)
     return 0
-
-
-def cut(recording: Wave, segment: Segment, options: Options) -> Wave:
-    """The segment's audio (see :meth:`io_ark.Segment.cut`).
-
-    Raises:
-        Skip: the segment lies outside the recording, is too short, or names a channel that is not there.
-        AudioError: the recording has several channels and the segment names none.
-    """
-    channels = len(recording.samples)
-    if segment.channel is None and channels > 1:
-        raise AudioError(
-            f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one (fifth field)"
-        )
-    try:
-        return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
-    except RangeError as error:
-        raise Skip(f"{error}; skipping it") from error

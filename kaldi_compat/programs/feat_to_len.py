@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io_ark
-from io_ark.codecs.outlines import OutlineCodec
-from kaldi_compat.programs.files import write_text
-from kaldi_compat.programs.loop import map_table
-from kaldi_compat.programs.objects import Shaped
-from kaldi_compat.programs.program import NoOptions, program
+from io_ark.codecs.info import OutlineCodec
+from kaldi_compat.cli.files import write_text
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Shaped
+from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
 Writes a table of the number of frames of each utterance; or, without a wspecifier, prints the total.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import option
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
-from kaldi_compat.transform import full_lda
+from kaldi_compat.functional.transform import full_lda
+from kaldi_compat.options.base import option
 
 USAGE = """
 Adds to an LDA+MLLT matrix the rows of the full LDA matrix (est-lda --write-full-matrix) that it dropped, and writes

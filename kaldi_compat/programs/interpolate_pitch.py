@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import io_ark
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import InterpolatePitchOptions
-from kaldi_compat.pitch_interpolate import InterpolationCounts, check_track, interpolate_linearly, interpolate_tracks
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Counts
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.options.pitch import InterpolatePitchOptions
+from kaldi_compat.pitch.interpolate import InterpolationCounts, check_track, interpolate_linearly, interpolate_tracks
 
 USAGE = """
 Fills the gaps in (probability of voicing, pitch), where the pitch is 0: by a model of how pitch moves, which also

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.cmvn import fake_stats, mean_and_variance
+from kaldi_compat.cli.dims import parse_dims
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import DoubleMatrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import option
-from kaldi_compat.programs.dims import parse_dims
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import DoubleMatrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.functional.cmvn import fake_stats, mean_and_variance
+from kaldi_compat.options.base import option
 
 USAGE = """
 Copies normalization statistics such that some dimensions will not be normalized (zero mean, unit variance), or turns

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger, vlog
-from kaldi_compat.programs.loop import Skip, beside, map_table
-from kaldi_compat.programs.objects import Vector
-from kaldi_compat.programs.program import ERROR_STATUS, program
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Multiplies vectors of several tables (or files) number by number.

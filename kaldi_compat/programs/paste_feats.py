@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
-
 import io_ark
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger, vlog
-from kaldi_compat.programs.loop import Skip, beside, map_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import ERROR_STATUS, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.paste import pasted
+from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Appends features of several tables (or files) to each other, frame by frame.
@@ -64,18 +63,3 @@ def paste_files(options: Options, sources: Sequence[str], target: str) -> int:
     io_ark.write_object("matrix", target, feats, binary=options.binary)
     logger.info("Wrote appended features to %s", target)
     return 0
-
-
-def pasted(parts: Sequence[Matrix], tolerance: int, key: str = "") -> Matrix:
-    """Matrices side by side, cut to the shortest one's rows.
-
-    Raises:
-        Skip: their numbers of rows differ by more than the tolerance, or one has none.
-    """
-    shortest, longest = min(map(len, parts)), max(map(len, parts))
-    difference = f"{longest} and {shortest} frames" + (f" in utterance {key}" if key else "")
-    if longest - shortest > tolerance or shortest == 0:
-        raise Skip(f"Cannot paste {difference}: the tolerance is {tolerance}")
-    if longest > shortest:
-        vlog(2, "Cutting %s to the shorter", difference)
-    return np.concatenate([part[:shortest] for part in parts], axis=1)

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import numpy as np
 
 import io_ark
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import beside, map_table
-from kaldi_compat.programs.objects import Vector
-from kaldi_compat.programs.program import ERROR_STATUS, NoOptions, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import beside, map_table
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import ERROR_STATUS, NoOptions, program
 
 USAGE = """
 Appends to each vector of the first table the vectors of the others that have the same key. Keys that the first table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.options import ProcessPitchOptions, option
-from kaldi_compat.pitch_features import process_pitch
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
-from kaldi_compat.random import KaldiRandom
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.options.base import option
+from kaldi_compat.options.pitch import ProcessPitchOptions
+from kaldi_compat.pitch.process import process_pitch
 
 USAGE = """
 Makes features for speech recognition of what compute-kaldi-pitch-feats gives. There are four, in this order, each with

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kaldi_compat.options import SmoothPitchOptions
-from kaldi_compat.pitch_smooth import smooth_pitch
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.pitch import SmoothPitchOptions
+from kaldi_compat.pitch.smooth import smooth_pitch
 
 USAGE = """
 Makes features for speech recognition of (probability of voicing, pitch) without gaps: the log odds of voicing, and the

@@ -6,11 +6,11 @@ import itertools
 import re
 
 import io_ark
-from kaldi_compat.options import require
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import map_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import NoOptions, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.options.base import require
 
 USAGE = """
 Selects dimensions of features, as the Unix command cut selects columns: indices from 0 and ranges, which may run

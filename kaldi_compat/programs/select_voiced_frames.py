@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io_ark
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import Matrix, Vector
-from kaldi_compat.programs.program import NoOptions, program
-from kaldi_compat.vad import select_voiced
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.functional.vad import select_voiced
 
 USAGE = """
 Copies the frames that compute-vad (or anything that writes 1 for voiced and 0 for unvoiced frames) calls voiced.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Moves features in time without changing the number of frames; the frame at the edge is repeated.

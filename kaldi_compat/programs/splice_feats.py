@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import SpliceOptions
-from kaldi_compat.programs.loop import convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
-from kaldi_compat.splice import splice
+from kaldi_compat.functional.splice import splice
+from kaldi_compat.options.postprocessing import SpliceOptions
 
 USAGE = """
 Puts the frames to the left and right of each frame beside it, for LDA for example; the frames at the edges repeat.

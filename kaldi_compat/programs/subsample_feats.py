@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.options import option, require
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Takes every n-th frame of features; with a negative n, repeats each frame -n times.

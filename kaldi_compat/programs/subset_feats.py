@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any
 
 import io_ark
-from io_ark.words import words
-from kaldi_compat.options import option, require
-from kaldi_compat.programs.files import text_lines
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, map_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
+from io_ark.text import words
+from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, map_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Copies the features of some utterances: the first n, or those that a file lists, or those that it does not list.

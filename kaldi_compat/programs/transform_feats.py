@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import io_ark
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import Skip, convert_table
-from kaldi_compat.programs.objects import Matrix
-from kaldi_compat.programs.program import program
-from kaldi_compat.transform import apply_transform, log_determinant
+from kaldi_compat.functional.transform import apply_transform, log_determinant
+from kaldi_compat.options.base import option
 
 USAGE = """
 Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it

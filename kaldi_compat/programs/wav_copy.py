@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import convert
-from kaldi_compat.programs.program import NoOptions, program
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
 Copies audio in WAV format.

@@ -8,13 +8,14 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs.wave import Wave, pcm16
-from kaldi_compat.config import parse_real
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.options import ReverberationOptions, option, require
-from kaldi_compat.programs.log import logger, vlog
-from kaldi_compat.programs.objects import Vector
-from kaldi_compat.programs.program import program
-from kaldi_compat.reverberate import AdditiveSignal, reverberate
+from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
+from kaldi_compat.options.base import option, require
+from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.postprocessing import ReverberationOptions
 
 USAGE = """
 Convolves audio with the impulse response of a room, and adds noises to it.

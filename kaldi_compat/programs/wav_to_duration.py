@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import io_ark
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import duration_of
+from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options import option
-from kaldi_compat.programs.log import logger
-from kaldi_compat.programs.loop import map_table
-from kaldi_compat.programs.objects import duration_of
-from kaldi_compat.programs.program import program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Writes a table of the durations of audio files in seconds.

@@ -17,15 +17,14 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 with atheris.instrument_imports(include=["io_ark"]):
-    from codec_samples import samples
-
-    from io_ark.casual import AnyCodec
+    from io_ark.api import AnyCodec
     from io_ark.codecs import KINDS, codec, guess
     from io_ark.errors import ArkError
-    from io_ark.source import BytesSource, Source, StreamSource
     from io_ark.specifier import parse_range
+    from io_ark.streams.source import BytesSource, Source, StreamSource
+    from tests.support.codec_samples import samples
 
 BYTES_FOR_A_BYTE = 200
 BYTES_FOR_ALL = 4 << 20

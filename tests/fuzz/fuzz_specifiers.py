@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["io_ark"]):
     from io_ark import specifier
     from io_ark.data_dir import parse_segment
     from io_ark.errors import ArkError
-    from io_ark.script import Script
+    from io_ark.tables.script import Script
 
 TEXTS: tuple[Callable[[str], object], ...] = (
     specifier.parse_rspecifier,

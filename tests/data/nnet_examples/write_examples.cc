@@ -1,4 +1,4 @@
-// Writes nnet3 and chain training examples with Kaldi, for tests/test_nnet_examples.py, which knows the same formulas.
+// Writes nnet3 and chain training examples with Kaldi, for tests/io_ark/codecs/test_nnet_example.py, which knows the same formulas.
 // See README.md.
 
 #include <climits>

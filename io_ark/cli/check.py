@@ -1,0 +1,110 @@
+"""Checks a set of tables: entries readable and finite, keys unique, dimensions equal, script and archive agreeing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from io_ark.cli.entries import Entry, entries
+from io_ark.errors import ArkError
+from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
+from io_ark.streams.files import OpenFiles
+from io_ark.tables.keys import encode_key
+
+
+@dataclass
+class Findings:
+    """What a check found.
+
+    Attributes:
+        name: the table.
+        count: how many entries, or lines of a script file, were looked at.
+        problems: one line each, in the order found.
+        keys: the keys, in the order of the table.
+        columns: the number of columns of its matrices, and the key of the first of them.
+    """
+
+    name: str
+    count: int = 0
+    problems: list[str] = field(default_factory=list)
+    keys: dict[str, None] = field(default_factory=dict)
+    columns: tuple[int, str] | None = None
+
+
+def check_table(
+    table: Rspecifier, *, pipes: bool = True, watch: Callable[[Iterable[Entry]], Iterable[Entry]] = iter
+) -> Findings:
+    """Look at every entry of a table.
+
+    Args:
+        table: the table.
+        pipes: whether commands may be run.
+        watch: wraps the entries on their way, to show progress.
+    """
+    found = Findings(table.rxfilename)
+    files = OpenFiles()
+    try:
+        for entry in watch(entries(table, pipes=pipes)):
+            found.count += 1
+            found.problems.extend(_problems(entry, found))
+            if table.kind == "scp" and entry.error is None:
+                found.problems.extend(_key_in_archive(entry, files))
+            if entry.key:
+                found.keys[entry.key] = None
+    except ArkError as error:
+        found.problems.append(str(error))
+    if not found.count and not found.problems:
+        found.problems.append(f"{found.name}: holds nothing")
+    return found
+
+
+def compare_keys(first: Findings, second: Findings) -> list[str]:
+    """What the keys of two tables of the same set do not agree on."""
+    problems = []
+    for one, other in ((first, second), (second, first)):
+        missing = [key for key in one.keys if key not in other.keys]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            problems.append(f"{other.name}: lacks the key {missing[0]}{more} of {one.name}")
+    if not problems and list(first.keys) != list(second.keys):
+        problems.append(f"{second.name}: has the keys of {first.name} in another order")
+    return problems
+
+
+def _problems(entry: Entry, found: Findings) -> Iterator[str]:
+    if entry.error is not None:
+        yield str(entry.error)
+    if entry.key in found.keys:
+        yield f"{entry.where}: {entry.key}: this key is there twice"
+    numbers = entry.numbers
+    if numbers is None:
+        return
+    if numbers.dtype.kind == "f":
+        bad = numbers.size - int(np.isfinite(numbers).sum())
+        if bad:
+            first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(numbers))[0])
+            yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values not finite, the first at {list(first)}"
+    if numbers.ndim == 2 and numbers.dtype.kind == "f":
+        if not len(numbers):
+            yield f"{entry.where}: {entry.key}: a matrix without rows"
+        elif found.columns is None:
+            found.columns = numbers.shape[1], entry.key
+        elif numbers.shape[1] != found.columns[0]:
+            columns, key = found.columns
+            yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
+
+
+def _key_in_archive(entry: Entry, files: OpenFiles) -> Iterator[str]:
+    """A line ``key file:offset`` points right behind the same key in the archive."""
+    name, _ = split_range(entry.where)
+    target = parse_rxfilename(name)
+    if target.kind != "file" or not target.offset:
+        return
+    file = files.get(target.path)
+    wanted = encode_key(entry.key)
+    before = max(0, target.offset - len(wanted) - 1)
+    there = bytes(file.source(before).read(target.offset - before))
+    if there.strip() != wanted:
+        yield f"{name}: {entry.key}: in the archive another key ({there.decode('utf-8', 'replace')!r}) stands there"

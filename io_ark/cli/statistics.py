@@ -1,0 +1,89 @@
+"""What a table's numbers look like as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from io_ark.cli.entries import Entry
+
+
+@dataclass
+class Statistics:
+    """Sums over a table, taken entry by entry.
+
+    Attributes:
+        entries: how many were read; ``failed``: how many could not be.
+        stored: how many were stored in which way.
+        lengths: rows of each matrix, elements of each vector, samples of each wave.
+        seconds: audio, all together.
+        moments: of the numbers, by how many columns they have.
+    """
+
+    entries: int = 0
+    failed: int = 0
+    stored: Counter[str] = field(default_factory=Counter)
+    lengths: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    moments: dict[int, Moments] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry in."""
+        if entry.error is not None:
+            self.failed += 1
+            return
+        self.entries += 1
+        self.stored[entry.stored] += 1
+        if entry.shape:
+            self.lengths.append(entry.shape[-1] if hasattr(entry.value, "duration") else entry.shape[0])
+        self.seconds += getattr(entry.value, "duration", 0.0)
+        numbers = entry.numbers
+        if numbers is None or not numbers.size:
+            return
+        rows = numbers.T if hasattr(entry.value, "duration") else numbers
+        rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
+        self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
+
+
+class Moments:
+    """Count, mean, variance and extremes of each column, of the finite values alone."""
+
+    def __init__(self, columns: int) -> None:
+        self.count = np.zeros(columns)
+        self.mean = np.zeros(columns)
+        self.squares = np.zeros(columns)  # of deviations from the mean, summed
+        self.low = np.full(columns, np.inf)
+        self.high = np.full(columns, -np.inf)
+
+    def add(self, rows: np.ndarray[Any, Any]) -> None:
+        """Count in (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
+        values = rows.astype(np.float64)
+        good = np.isfinite(values)
+        count = good.sum(axis=0)
+        some = np.maximum(count, 1)
+        mean = np.where(good, values, 0).sum(axis=0) / some
+        squares = (np.where(good, values - mean, 0) ** 2).sum(axis=0)
+        total = np.maximum(self.count + count, 1)
+        step = mean - self.mean
+        self.squares += squares + step**2 * self.count * count / total
+        self.mean += step * count / total
+        self.count += count
+        self.low = np.minimum(self.low, np.where(good, values, np.inf).min(axis=0))
+        self.high = np.maximum(self.high, np.where(good, values, -np.inf).max(axis=0))
+
+    @property
+    def deviation(self) -> np.ndarray[Any, Any]:
+        """Standard deviation of each column."""
+        return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
+
+
+def statistics(entries: Iterable[Entry]) -> Statistics:
+    """The statistics of all these entries."""
+    found = Statistics()
+    for entry in entries:
+        found.add(entry)
+    return found

@@ -1,0 +1,312 @@
+"""Vectors of integers, and vectors of pairs of floats: numbers that each say their own size.
+
+Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVectorHolder`` in Kaldi's
+``src/util/kaldi-holder-inl.h``.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import base
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
+from io_ark.codecs.nested_lists import cut, lay_out, lengths_in_text, read_lists, write_lists
+from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.text_parse import nearest_float32, parse_words
+from io_ark.errors import FormatError
+from io_ark.streams.source import Source
+
+Array = npt.NDArray[Any]
+
+_INT32 = np.dtype(np.int32)
+_COUNT = "the number of integers"
+# A minus that is not the sign of an integer.
+_NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
+
+
+def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
+    """The layout of numbers that each follow a byte with their size."""
+    kind = np.dtype(dtype)
+    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
+
+
+def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
+    """``count`` records of this layout, whose size bytes are checked."""
+    at = source.tell()
+    records = source.read_array(layout, count)
+    for name in layout.names or ():
+        if name.endswith("_size"):
+            wanted = layout[name.removesuffix("_size")].itemsize
+            wrong = np.flatnonzero(records[name] != wanted)
+            if len(wrong):
+                place = at + int(wrong[0]) * layout.itemsize
+                source.fail(f"{what}: each number of {wanted} bytes should follow a byte {wanted}", place)
+    return records
+
+
+def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
+    """Records of this layout, with their size bytes."""
+    records = np.empty(len(next(iter(columns.values()))), layout)
+    for name, values in columns.items():
+        records[name + "_size"] = layout[name].itemsize
+        records[name] = values
+    sink.write(raw_bytes(records))
+
+
+def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
+    """A line, without its end, and the offset where it starts."""
+    at = source.tell()
+    if source.at_end():
+        source.fail(f"{what} should stand here, not the end")
+    return source.read_line(), at
+
+
+def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
+    """Integers as ``istream >> int`` takes them from a line of text."""
+    values = plain_integers(text)
+    if values is not None and fit_into(values, dtype):
+        return values.astype(dtype)
+    values = _parse_each(text, source, at)
+    if not fit_into(values, dtype):
+        bits = np.iinfo(np.dtype(dtype)).bits
+        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
+    return values.astype(dtype)
+
+
+def plain_integers(text: bytes) -> npt.NDArray[np.int64] | None:
+    """Integers with white space between them, those beyond 64 bits as the nearest; None if there is anything else."""
+    if text.translate(None, b"0123456789- \t\r\v\f") or (b"-" in text and _NOT_A_SIGN.search(text)):
+        return None
+    return np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
+
+
+def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
+    numbers: list[int] = []
+    place = 0
+    for word in text.split():
+        place = text.index(word, place)
+        done = 0
+        while done < len(word):
+            found = base.INTEGER.match(word, done)
+            if not found or len(found[0]) > 18:
+                source.fail(f"{shown(word)} is not a list of integers of 32 bits", at + place)
+            numbers.append(int(found[0]))
+            done = found.end()
+        place += done
+    return np.array(numbers, np.int64)
+
+
+def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+    """``value`` as a one-dimensional array of these integers.
+
+    Raises:
+        FormatError: it holds something else, or integers that do not fit.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
+        return value
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
+    if not fit_into(array, dtype):
+        raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
+    return array.astype(dtype, copy=False)
+
+
+def fit_into(values: Array, dtype: npt.DTypeLike) -> bool:
+    """Whether these integers are within the range of the type."""
+    limits = np.iinfo(np.dtype(dtype))
+    return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
+
+
+class IntVectorCodec(ArrayCodec):
+    """Integers as a one-dimensional array.
+
+    Args:
+        dtype: int32 or int8.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self._layout = sized(self.dtype, "value")
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            text, at = read_text_line(source, "a list of integers")
+            return parse_integers(text, source, at, self.dtype)
+        count = base.read_size(source, True, _COUNT)
+        return np.ascontiguousarray(read_sized(source, self._layout, count, "a vector of integers")["value"])
+
+    def skip_body(self, source: Source) -> tuple[int, ...]:
+        count = base.read_size(source, True, _COUNT)
+        source.skip(count * self._layout.itemsize)
+        return (count,)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        numbers = as_integers(value, self.dtype)
+        if binary:
+            sink.write(int32_bytes(len(numbers)))
+            write_sized(sink, self._layout, value=numbers)
+        else:
+            sink.write(format_integers(numbers) + b"\n")
+
+
+class IntVectorVectorCodec(Codec[list[Array]]):
+    """A list of vectors of int32."""
+
+    _vector = IntVectorCodec()
+
+    def read_body(self, source: Source, binary: bool) -> list[Array]:
+        if not binary:
+            return self._read_text(source)
+        count = base.read_size(source, True, "the number of vectors")
+        vectors: list[Array] = []
+        while len(vectors) < count:
+            numbers, ends = read_lists(source, count - len(vectors), 1)
+            vectors += [numbers[at + 1 : end] for at, end in pairwise((0, *ends.tolist()))]
+            if not len(ends):
+                vectors.append(self._vector.read_body(source, True))
+        return vectors
+
+    def _read_text(self, source: Source) -> list[Array]:
+        text, at = read_text_line(source, "a list of lists of integers")
+        lengths = lengths_in_text(text, b"", b"; ")
+        values = None if lengths is None else plain_integers(text.replace(b";", b" "))
+        if lengths is not None and values is not None and fit_into(values, np.int32):
+            return cut(values.astype(np.int32), lengths)
+        *lists, rest = text.split(b";")
+        if rest.strip():
+            source.fail("';' should stand after each list of integers, and after the last one, too", at)
+        return [parse_integers(numbers, source, at) for numbers in lists]
+
+    def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
+        lengths, numbers = _joined(list(value))
+        if binary:
+            write_lists(sink, lengths, 1, numbers)
+        else:
+            sink.write(lay_out(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
+
+
+def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
+    """How long vectors of int32 are, and their numbers in one array."""
+    if all(isinstance(vector, list) for vector in vectors):
+        # Not a NumPy array of each, which takes longer than all the rest.
+        with suppress(OverflowError, TypeError):  # which as_integers can name
+            numbers = np.array(array("i", chain.from_iterable(vectors)), np.int32)
+            return list(map(len, vectors)), numbers
+    arrays = [as_integers(vector, _INT32) for vector in vectors]
+    return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
+
+
+class PairVectorCodec(Codec[Array]):
+    """Pairs of int32 or of floats, as an array of shape (pairs, 2).
+
+    Args:
+        dtype: int32 or float32.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self._layout = sized(self.dtype, "first", "second")
+
+    def read_body(self, source: Source, binary: bool) -> Array:
+        if not binary:
+            return self._read_text(source)
+        count = base.read_size(source, True, "the number of pairs")
+        records = read_sized(source, self._layout, count, "a vector of pairs")
+        pairs = np.empty((count, 2), self.dtype)
+        pairs[:, 0] = records["first"]
+        pairs[:, 1] = records["second"]
+        return pairs
+
+    def _read_text(self, source: Source) -> Array:
+        text, at = read_text_line(source, "a list of pairs")
+        if not text.strip():
+            return np.empty((0, 2), self.dtype)
+        numbers = self._plain_pairs(text)
+        if numbers is not None:
+            return numbers.reshape(-1, 2)
+        pairs = [self._numbers(pair, source, at) for pair in text.split(b";")]
+        for i, pair in enumerate(pairs):
+            if len(pair) != 2:
+                source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
+        return np.array(pairs, self.dtype)
+
+    def _plain_pairs(self, text: bytes) -> Array | None:
+        """The numbers of pairs that are laid out as Kaldi does; None if anything is wrong or unusual."""
+        lengths = lengths_in_text(text + b"; ", b"", b"; ")
+        if lengths is None or (lengths != 2).any():
+            return None
+        text = text.replace(b";", b" ")
+        if self.dtype.kind == "f":
+            return parse_words(text.split(), single=True)
+        values = plain_integers(text)
+        return values.astype(self.dtype) if values is not None and fit_into(values, self.dtype) else None
+
+    def _numbers(self, text: bytes, source: Source, at: int) -> Array:
+        if self.dtype.kind == "i":
+            return parse_integers(text, source, at)
+        numbers = []
+        for word in text.split():
+            value = nearest_float32(word) if base.NUMBER.fullmatch(word) else np.inf
+            if np.isinf(value):
+                source.fail(f"{shown(word)} is not a number that fits into a float", at)
+            numbers.append(value)
+        return np.array(numbers, self.dtype)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        pairs = self._checked(value)
+        if binary:
+            sink.write(int32_bytes(len(pairs)))
+            write_sized(sink, self._layout, first=pairs[:, 0], second=pairs[:, 1])
+        else:
+            formatted = format_integers if self.dtype.kind == "i" else format_values
+            words = formatted(pairs.reshape(-1)).split()
+            sink.write(b"; ".join([b"%b %b "] * len(pairs)) % tuple(words) + b"\n")
+
+    def _checked(self, value: npt.ArrayLike) -> Array:
+        array = np.asarray(value)
+        if array.size == 0:
+            return np.empty((0, 2), self.dtype)
+        if array.ndim != 2 or array.shape[1] != 2:
+            raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
+        if self.dtype.kind == "i":
+            return as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
+        if array.dtype.kind not in "fiub":
+            raise FormatError(f"a vector of pairs of floats, not of {array.dtype}")
+        with np.errstate(over="ignore"):
+            return array.astype(self.dtype)
+
+
+class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
+    """Integers in one piece, without a size byte for each; in text within brackets.
+
+    Not the layout of a table's int-vectors: Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
+    (``src/base/io-funcs-inl.h``), for single files and inside of other objects.
+    """
+
+    def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:
+        if binary:
+            return source.read_array("<i4", base.read_size(source, True, _COUNT))
+        source.skip_space()
+        at = source.tell()
+        if source.peek(1) != b"[":
+            source.fail("a list of integers should start here with '['", at)
+        text = source.read_until(b"]")
+        source.skip(1)
+        return parse_integers(text[1:].replace(b"\n", b" "), source, at)
+
+    def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        numbers = as_integers(value, "<i4")
+        if binary:
+            sink.write(int32_bytes(len(numbers)))
+            sink.write(raw_bytes(numbers))
+        else:
+            sink.write(b"[ " + format_integers(numbers) + b"]\n")

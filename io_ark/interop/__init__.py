@@ -1,0 +1,1 @@
+"""Names and behaviour of other libraries over io_ark."""

@@ -1,0 +1,143 @@
+"""Open files, read with ``pread`` at any offset and shared by readers; and what to do where descriptors run out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from io_ark.errors import OpenError
+from io_ark.streams.source import FileSource, MapSource, Source
+
+OPEN_FILES = 64
+# Of files that are read from start to end one is in use at a time, and few are come back to.
+OPEN_FILES_IN_ORDER = 16
+Opened = TypeVar("Opened")
+
+
+class OpenFile:
+    """A descriptor that closes when the last one who uses it lets go, whoever dropped it from a cache before."""
+
+    __slots__ = ("_map", "_size", "descriptor", "path", "regular")
+
+    def __init__(self, path: str, *, mmap: bool = False) -> None:
+        self.descriptor = -1
+        self.path = path
+        self._map: Any = b"" if mmap else None
+        try:
+            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except (OSError, ValueError) as error:
+            raise OpenError(f"cannot be opened: {reason_of(error)}", file=path) from error
+        status = os.fstat(self.descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise OpenError("is a folder, not a file", file=path)
+        self.regular = stat.S_ISREG(status.st_mode)
+        self._size = status.st_size
+
+    def mapped(self) -> Any:
+        """A memory map of the whole file as it is now.
+
+        Raises:
+            OpenError: it cannot be mapped.
+        """
+        from mmap import ACCESS_READ
+        from mmap import mmap as map_file
+
+        size = os.fstat(self.descriptor).st_size
+        if size <= len(self._map or b""):
+            return self._map
+        # Before Python 3.13 a map has a descriptor of its own, open for as long as an array is a view of the map.
+        options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        try:
+            self._map = retry_when_out_of_descriptors(
+                lambda: map_file(self.descriptor, size, access=ACCESS_READ, **options)
+            )
+        except (OSError, ValueError) as error:
+            raise OpenError(f"cannot be mapped into memory: {reason_of(error)}", file=self.path) from error
+        return self._map
+
+    def source(self, offset: int, *, ahead: bool = True) -> Source:
+        """The bytes of this regular file from an offset on; views of a memory map, if it was opened so.
+
+        ``ahead`` says whether more than one object is likely to be read.
+        """
+        if self._map is not None:
+            mapped = self._map if offset < len(self._map) else self.mapped()
+            return MapSource(mapped, offset, self.path, self.mapped)
+        if offset > self._size:
+            self._size = os.fstat(self.descriptor).st_size  # the file may have grown
+            if offset > self._size:
+                raise OpenError(
+                    f"has only {self._size} bytes: there is nothing at the offset", file=self.path, offset=offset
+                )
+        return FileSource(self.descriptor, offset, self._size, self.path, self, ahead)
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+class OpenFiles:
+    """A bounded number of open files by path; the one not used for longest goes first.
+
+    Where the process has no descriptor left for anything that this package opens, all kept files go.
+
+    Safe among threads without a lock: each step on the dictionary is atomic, and at worst a file is opened twice.
+
+    Args:
+        limit: how many files stay open.
+        mmap: read through memory maps, so that values are views where the layout allows (and read-only).
+    """
+
+    def __init__(self, limit: int = OPEN_FILES, *, mmap: bool = False) -> None:
+        self._limit = max(1, limit)
+        self._mmap = mmap
+        self._files: dict[str, OpenFile] = {}
+        _kept[id(self)] = self
+
+    def get(self, path: str) -> OpenFile:
+        """The open file at this path."""
+        file = self._files.pop(path, None) or OpenFile(path, mmap=self._mmap)
+        if file.regular:  # A device or named pipe has a state, so it is opened anew each time.
+            self._files[path] = file
+            if len(self._files) > self._limit:
+                for oldest in list(self._files)[: -self._limit]:
+                    self._files.pop(oldest, None)
+        return file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Descriptors mean nothing in another process, which opens its own.
+        return _open_files, (self._limit, self._mmap)
+
+    def clear(self) -> None:
+        """Close all files that nobody else uses at this moment."""
+        self._files.clear()
+
+
+def _open_files(limit: int, mmap: bool) -> OpenFiles:
+    return OpenFiles(limit, mmap=mmap)
+
+
+_kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()
+
+
+def retry_when_out_of_descriptors(opening: Callable[[], Opened]) -> Opened:
+    """What a call that takes descriptors gives; where none is free, the kept files are closed and it is made again."""
+    try:
+        return opening()
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+    for reference in _kept.valuerefs():
+        files = reference()
+        if files is not None:
+            files.clear()
+    return opening()

@@ -1,0 +1,130 @@
+"""Open what an rxfilename names: a file, an offset into one, standard input, a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from io_ark.errors import OpenError, PipeError
+from io_ark.specifier import Rxfilename, parse_rxfilename
+from io_ark.streams.files import OpenFile, OpenFiles
+from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+from io_ark.streams.source import Source, StreamSource
+
+
+class Input:
+    """An opened rxfilename: a source, and what has to be closed after it.
+
+    Attributes:
+        source: the bytes.
+    """
+
+    def __init__(self, source: Source, close: Callable[[], int] | None = None, keep: object = None) -> None:
+        self.source = source
+        self._close = close
+        self._keep = keep
+
+    def close(self) -> int:
+        """Close it, and return the exit status of a pipe's command (0 for all else)."""
+        close, self._close, self._keep = self._close, None, None
+        return close() if close else 0
+
+    def finish(self) -> None:
+        """Close it after its end: that its command failed then means that what came out of it is not complete.
+
+        Raises:
+            PipeError: the command failed.
+        """
+        status = self.close()
+        if status:
+            raise PipeError(f"the command {describe_status(status)}: the table is not complete", file=self.source.name)
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenFiles | None = None) -> Input:
+    """Open what an rxfilename names for reading.
+
+    Args:
+        rxfilename: its text, or the parsed form.
+        pipes: whether a command may be run.
+        files: where open regular files are kept for the next call.
+
+    Raises:
+        SpecifierError, OpenError, PipesRefusedError
+    """
+    target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
+    if target.kind == "stdin":
+        return Input(standard_input(), _standard_input_free)
+    if target.kind == "pipe":
+        return _open_pipe(target.command, pipes)
+    file = files.get(target.path) if files else OpenFile(target.path)
+    offset = target.offset or 0
+    if file.regular:
+        return Input(file.source(offset))
+    if offset:
+        raise OpenError("is no regular file: no offset into it can be read", file=target.path, offset=offset)
+    raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
+    return Input(StreamSource(raw, target.path), keep=file)
+
+
+# Standard input is one stream however often it is named: what was read ahead of one table belongs to the next.
+_standard_input: tuple[Any, Source] | None = None
+_standard_input_taken = False
+
+
+def standard_input() -> Source:
+    """Standard input's bytes.
+
+    Raises:
+        OpenError: something else is reading them already.
+    """
+    global _standard_input, _standard_input_taken
+    stream = getattr(sys.stdin, "buffer", sys.stdin)
+    if stream is None:
+        raise OpenError("cannot be read: it is closed", file="standard input")
+    if not hasattr(stream, "readinto"):
+        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__}, which has no bytes",
+                        file="standard input")  # fmt: skip
+    if _standard_input is None or _standard_input[0] is not stream:
+        _standard_input = stream, StreamSource(_OneRead(stream), "standard input")
+        _standard_input_taken = False
+    if _standard_input_taken:
+        raise OpenError("is named twice: two tables cannot both be read from it", file="standard input")
+    _standard_input_taken = True
+    return _standard_input[1]
+
+
+def _standard_input_free() -> int:
+    global _standard_input_taken
+    _standard_input_taken = False
+    return 0
+
+
+class _OneRead:
+    """A buffered stream, of which each call takes what one system call gives: nobody waits for a full buffer."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        read: Callable[[memoryview], int | None] = getattr(self._stream, "readinto1", self._stream.readinto)
+        return read(buffer)
+
+
+def _open_pipe(command: str, pipes: bool) -> Input:
+    refuse_pipes(command, pipes)
+    process, reading = spawn(command, 1, f"{command}|")
+    raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
+
+    def close() -> int:
+        raw.close()
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+    return Input(StreamSource(raw, f"{command}|"), close)

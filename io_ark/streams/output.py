@@ -1,0 +1,166 @@
+"""Open what a wxfilename names: a file, standard output, a pipe."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from io_ark.errors import ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
+from io_ark.specifier import Wxfilename, parse_wxfilename
+from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+
+logger = logging.getLogger("io_ark")
+OUTPUT_BUFFER = 1 << 17
+
+
+class Output:
+    """An opened wxfilename: takes bytes, knows how many it took, and complains when they did not get there.
+
+    Attributes:
+        name: what to call it in an error.
+        start: how many bytes were there before.
+    """
+
+    def __init__(
+        self, name: str, raw: Any, finish: Callable[[], None], *, flush_raw: bool = False, start: int = 0
+    ) -> None:
+        self.name = name
+        self.start = start
+        self._raw = raw
+        self._finish = finish
+        self._flush_raw = flush_raw
+        self._pending = bytearray()
+        self._written = 0
+
+    def write(self, data: Any) -> None:
+        """Take these bytes; large ones go on at once, small ones are gathered.
+
+        Raises:
+            WriteError: the system does not take them (ReaderGoneError: nobody reads the pipe any more).
+        """
+        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        if len(self._pending) + size <= OUTPUT_BUFFER:
+            self._pending += data
+            return
+        self._send_pending()
+        self._send(data)
+
+    def tell(self) -> int:
+        """How many bytes it took so far."""
+        return self._written + len(self._pending)
+
+    def flush(self) -> None:
+        """Hand all bytes to the system."""
+        self._send_pending()
+        if self._flush_raw and self._raw is not None:
+            try:
+                self._raw.flush()
+            except (OSError, ValueError) as error:
+                self._complain(error)
+
+    def close(self) -> None:
+        """Hand all bytes to the system and close; a second call does nothing.
+
+        Raises:
+            WriteError: not all bytes got there.
+            PipeError: the command that they went to failed.
+        """
+        if self._raw is None:
+            return
+        try:
+            self.flush()
+        finally:
+            self._raw, finish = None, self._finish
+            try:
+                finish()
+            except (OSError, ValueError) as error:
+                if isinstance(error, (WriteError, PipeError)):
+                    raise
+                self._complain(error)
+
+    def _send_pending(self) -> None:
+        pending, self._pending = self._pending, bytearray()
+        if pending:
+            self._send(pending)
+
+    def _send(self, data: Any) -> None:
+        if self._raw is None:
+            raise ClosedError("was written to after it was closed", file=self.name)
+        view = memoryview(data).cast("B")
+        self._written += len(view)
+        try:
+            while len(view):
+                view = view[self._raw.write(view) :]
+        except (OSError, ValueError) as error:
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGoneError("nobody reads what is written to it any more", file=self.name) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        hint = "; what was written so far is not complete" if getattr(error, "errno", 0) == errno.ENOSPC else ""
+        raise WriteError(f"cannot be written to: {reason}{hint}", file=self.name) from error
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_raw", None) is not None:
+            try:
+                self.close()
+            except Exception as error:
+                logger.error("%s", error)
+
+
+def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True, append: bool = False) -> Output:
+    """Open what a wxfilename names for writing; a file that is there is emptied, or with ``append`` added to.
+
+    Raises:
+        SpecifierError, OpenError, PipesRefusedError
+    """
+    target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
+    if target.kind == "stdout":
+        return _standard_output()
+    if target.kind == "pipe":
+        return _open_output_pipe(target.command, pipes)
+    try:
+        raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
+    return Output(target.path, raw, raw.close, start=os.fstat(raw.fileno()).st_size)
+
+
+def _standard_output() -> Output:
+    if sys.stdout is None:
+        raise OpenError("cannot be written to: it is closed", file="standard output")
+    if not hasattr(sys.stdout, "buffer"):
+        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__}, which takes no bytes",
+                        file="standard output")  # fmt: skip
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        raise WriteError(f"cannot be written to: {reason_of(error)}", file="standard output") from error
+    return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
+
+
+def _open_output_pipe(command: str, pipes: bool) -> Output:
+    refuse_pipes(command, pipes)
+    process, writing = spawn(command, 0, f"|{command}")
+    raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
+
+    def finish() -> None:
+        raw.close()
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status:
+            raise PipeError(f"the command {describe_status(status)}: its output is not complete", file=f"|{command}")
+
+    return Output(f"|{command}", raw, finish)

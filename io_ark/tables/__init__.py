@@ -1,0 +1,1 @@
+"""Tables of objects by key: sequential and random-access readers, writers, script files."""

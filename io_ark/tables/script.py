@@ -1,0 +1,414 @@
+"""Script files (scp): where each key's object is. Ten million lines are held as their bytes and a few arrays.
+
+A line is a key, white space, and the rest: an rxfilename, or for ``utt2spk``, ``text`` and their like whatever stands
+there. Nothing is kept per line but where it starts, how long its key is, and 8 bytes of an index that is built at the
+first look-up: no Python object (but for a dictionary of the keys, where there are few).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+from os import PathLike
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
+from io_ark.specifier import name_of, parse_rxfilename
+from io_ark.streams.files import OpenFile
+from io_ark.streams.input import open_input
+
+# A smaller file is read, which is safe should it change; a larger one is mapped, which costs no memory of ours.
+MAP_FROM = 1 << 25
+_CHUNK = 1 << 24
+_NEWLINE = 10
+_WHITE = np.zeros(256, bool)
+_WHITE[list(b" \t\n\v\f\r")] = True
+_BLANK = _WHITE.copy()
+_BLANK[_NEWLINE] = False
+# How many lines are worked on at once: what that takes in memory stays small.
+_LINES = 1 << 18
+_LONGEST_KEY = 2**16 - 1
+# Of so few lines a dictionary is held, which is quicker to look up in and takes some hundred bytes a line.
+_FEW_LINES = 1 << 16
+# An odd number with well spread bits (2^64 over the golden ratio), as multiplicative hashing wants it.
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+
+Indices = npt.NDArray[np.int64]
+Value = TypeVar("Value")
+
+
+def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
+    """A script file's line as key and rest.
+
+    Args:
+        line: the line, without its end.
+        name: the script file, and
+        number: the line's number from 1, for the message.
+
+    Raises:
+        FormatError: the line has no key or nothing after it.
+    """
+    parts = line.split(None, 1)
+    if len(parts) < 2:
+        raise FormatError(_bad_line(number, line), file=name)
+    key, rest = parts
+    return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
+
+
+def _bad_line(number: int, line: bytes) -> str:
+    if not line.strip():
+        return f"line {number} is blank: each line should be a key, a space and where its object is"
+    return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) and nothing after it"
+
+
+class Script(Mapping[str, str]):
+    """A script file as a read-only mapping from key to the rest of the line.
+
+    Args:
+        data: the file's bytes.
+        name: what to call it in an error.
+        empty: whether a line may have nothing after its key, as in a file of transcripts.
+
+    Raises:
+        FormatError: a line is blank or has nothing after its key.
+
+    >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
+    >>> script["b"], script.get("c"), len(script)
+    ('1.ark:90', None, 2)
+    """
+
+    def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
+        if data[:2] == b"\0B":
+            raise FormatError("is binary: a script file is text", file=name, offset=0)
+        if len(data) and data[-1] != _NEWLINE:
+            data = data[:] + b"\n"
+        self.name = name
+        self._empty = empty
+        self._data = data
+        self._bytes = np.frombuffer(data, np.uint8)
+        self._starts, self._key_lengths = self._find_lines()
+        self._sorted_hashes: npt.NDArray[np.uint64] | None = None
+        self._ends_of_few: dict[str, int] | None = None
+        self._next_line = 0  # a guess at which line is asked for next
+        self._stamp: tuple[str, int, int] | None = None
+
+    @classmethod
+    def open(cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True) -> Script:
+        """Read the script file that an rxfilename, or a path, names.
+
+        Raises:
+            ArkError: it cannot be opened, or is none.
+        """
+        target = parse_rxfilename(name_of(rxfilename))
+        if target.kind == "file" and not target.offset:
+            file = OpenFile(target.path)
+            status = os.fstat(file.descriptor)
+            if file.regular and status.st_size >= MAP_FROM:
+                script = cls(file.mapped(), target.path, empty=empty)
+                script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
+                return script
+        with open_input(target, pipes=pipes) as opened:
+            data = opened.source.read_rest()
+            name = opened.source.name
+        return cls(data, name, empty=empty)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._stamp is None:
+            return _remake, (bytes(self._data), self.name, self._empty)
+        return _open_again, (*self._stamp, self._empty)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[str]:
+        for begin in range(0, len(self), _LINES):
+            lines = slice(begin, begin + _LINES)
+            for start, length in zip(self._starts[lines].tolist(), self._key_lengths[lines].tolist(), strict=True):
+                yield self._text(start, start + length)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._find(key) is not None
+
+    def __getitem__(self, key: str) -> str:
+        end = self._find(key)
+        if end is None:
+            raise MissingKeyError("the script has no such key", file=self.name, key=key)
+        return self._rest(end)
+
+    def items(self) -> ItemsView[str, str]:
+        """Key and rest of each line, in the order of the file."""
+        return _Lines(self)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Key and rest of each line, in the order of the file; without any look-up."""
+        for line in range(len(self)):
+            yield self.line(line)
+
+    def line(self, number: int) -> tuple[str, str]:
+        """Key and rest of a line, by its number from 0."""
+        start = int(self._starts[number])
+        end = start + int(self._key_lengths[number])
+        return self._text(start, end), self._rest(end)
+
+    def check_unique(self) -> None:
+        """Raise :class:`OrderError` if a key is there twice."""
+        if len(self) <= _FEW_LINES and len(self._dictionary()) == len(self):
+            return
+        index = self._index()
+        hashes = index >> np.uint64(32)
+        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
+        seen: set[str] = set()
+        previous = -2
+        for at in equal.tolist():
+            if at != previous + 1:
+                seen = {self._key(int(index[at]) & 0xFFFFFFFF)}
+            previous = at
+            line = int(index[at + 1]) & 0xFFFFFFFF
+            key = self._key(line)
+            if key in seen:
+                raise OrderError(f"is there twice, the second time on line {line + 1}", file=self.name, key=key)
+            seen.add(key)
+
+    def check_sorted(self) -> None:
+        """Raise :class:`OrderError` unless the keys are in the order of their bytes, each greater than the last."""
+        for begin in range(0, len(self) - 1, _LINES):
+            self._check_sorted(np.arange(begin, min(begin + _LINES, len(self) - 1)))
+
+    def _check_sorted(self, undecided: Indices) -> None:
+        """The same for these lines and those after each, eight bytes of the key at a time."""
+        first_wrong = len(self)
+        word = 0
+        while len(undecided):
+            left = self._words(undecided, word).byteswap()
+            right = self._words(undecided + 1, word).byteswap()
+            equal = left == right
+            word += 1
+            ended = (self._key_lengths[undecided] <= 8 * word) & (self._key_lengths[undecided + 1] <= 8 * word)
+            wrong = undecided[(left > right) | (equal & ended)]
+            if len(wrong):
+                first_wrong = min(first_wrong, int(wrong[0]))
+            undecided = undecided[equal & ~ended & (undecided < first_wrong)]
+        if first_wrong < len(self):
+            self._out_of_order(first_wrong + 1)
+
+    def _out_of_order(self, line: int) -> None:
+        raise OrderError(
+            f"on line {line + 1} comes after {self._key(line - 1)!r}: the script is not sorted by bytes "
+            "(LC_ALL=C sort), as the option s promised",
+            file=self.name,
+            key=self._key(line),
+        )
+
+    def _key(self, line: int) -> str:
+        start = int(self._starts[line])
+        return self._text(start, start + int(self._key_lengths[line]))
+
+    def _rest(self, key_end: int) -> str:
+        end = self._data.find(b"\n", key_end)
+        return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
+
+    def _text(self, start: int, end: int) -> str:
+        return self._data[start:end].decode("utf-8", "surrogateescape")
+
+    def _find_lines(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Where each line's key starts, and how long it is."""
+        starts: list[Indices] = []
+        lengths: list[npt.NDArray[np.uint16]] = []
+        begin, lines = 0, 0
+        while begin < len(self._data):
+            end = min(begin + _CHUNK, len(self._data))
+            end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
+            start, length = self._find_lines_of(begin, end, lines)
+            starts.append(start)
+            lengths.append(length)
+            lines += len(start)
+            begin = end
+        if not starts:
+            return np.empty(0, np.int64), np.empty(0, np.uint16)
+        return np.concatenate(starts), np.concatenate(lengths)
+
+    def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        chunk = self._bytes[begin:end]
+        white = np.flatnonzero(chunk <= 32)  # quicker than a table, and seldom more than is wanted
+        white = white[_WHITE[chunk[white]]]
+        newlines = np.flatnonzero(chunk[white] == _NEWLINE)
+        starts = np.concatenate(([0], white[newlines[:-1]] + 1))
+        key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
+        indented = np.flatnonzero(key_ends == starts)
+        if len(indented):
+            _past_blanks(chunk, starts, indented)
+            key_ends[indented] = white[np.searchsorted(white, starts[indented])]
+        rests = key_ends.copy()
+        _past_blanks(chunk, rests, np.arange(len(rests)))
+        valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
+        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _LONGEST_KEY))
+        if len(bad):
+            line = int(bad[0])
+            if key_ends[line] - starts[line] > _LONGEST_KEY:
+                raise FormatError(f"line {lines_before + line + 1}: the key is too long", file=self.name)
+            text = bytes(chunk[starts[line] : rests[line]])
+            raise FormatError(_bad_line(lines_before + line + 1, text), file=self.name)
+        return starts + begin, (key_ends - starts).astype(np.uint16)
+
+    def _words(self, lines: Indices, word: int) -> npt.NDArray[np.uint64]:
+        """Eight bytes of each line's key, from byte ``8 * word`` on, little-endian; zeros after the key's end."""
+        starts = self._starts[lines] + 8 * word
+        left = self._key_lengths[lines].astype(np.int64) - 8 * word
+        at = np.clip(starts, 0, max(0, len(self._bytes) - 8))
+        if len(self._bytes) < 8:
+            padded = np.zeros(8, np.uint8)
+            padded[: len(self._bytes)] = self._bytes
+        else:
+            padded = self._bytes
+        unaligned: npt.NDArray[np.uint64] = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
+        words = unaligned[at]
+        # At the file's end the eight bytes were read from further left.
+        words >>= (8 * np.minimum(starts - at, 7)).astype(np.uint64)
+        kept = np.uint64(8) * np.clip(left, 0, 8).astype(np.uint64)
+        keep = np.where(kept == 64, np.uint64(_MASK), (np.uint64(1) << (kept % np.uint64(64))) - np.uint64(1))
+        result: npt.NDArray[np.uint64] = words & keep
+        return result
+
+    def _dictionary(self) -> dict[str, int]:
+        """Key -> where it ends in its line; for scripts of few lines."""
+        if self._ends_of_few is None:
+            self._ends_of_few = dict(zip(self, (self._starts + self._key_lengths).tolist(), strict=True))
+        return self._ends_of_few
+
+    def _index(self) -> npt.NDArray[np.uint64]:
+        """Per line, 32 bits of its key's hash above 32 bits of its number, in order."""
+        if self._sorted_hashes is None:
+            if len(self) >= 2**32:
+                raise SpecifierError("a script of four milliards of lines cannot be looked up in", file=self.name)
+            index = np.empty(len(self), np.uint64)
+            for begin in range(0, len(self), _LINES):
+                lines = np.arange(begin, min(begin + _LINES, len(self)))
+                index[lines] = (self._hashes(lines) & np.uint64(0xFFFFFFFF << 32)) | lines.astype(np.uint64)
+            index.sort()
+            self._sorted_hashes = index
+        return self._sorted_hashes
+
+    def _hashes(self, lines: Indices) -> npt.NDArray[np.uint64]:
+        hashes = np.zeros(len(lines), np.uint64)
+        longest = int(self._key_lengths[lines].max(initial=0))
+        active = np.arange(len(lines))
+        for word in range((longest + 7) // 8):
+            active = active[self._key_lengths[lines[active]] > 8 * word]
+            mixed = (hashes[active] ^ self._words(lines[active], word)) * np.uint64(_MULTIPLIER)
+            hashes[active] = mixed ^ (mixed >> np.uint64(29))
+        hashes *= np.uint64(_MULTIPLIER)
+        return hashes
+
+    def _find(self, key: str) -> int | None:
+        """Where this key ends in its line."""
+        if len(self._starts) <= _FEW_LINES:
+            return self._dictionary().get(key)
+        try:
+            wanted = key.encode("utf-8", "surrogateescape")
+        except (AttributeError, UnicodeEncodeError):  # no text; or half a surrogate pair, which no bytes are read as
+            return None
+        line = self._line_of(wanted)
+        if line is None:
+            return None
+        self._next_line = line + 1
+        return int(self._starts[line]) + len(wanted)
+
+    def _line_of(self, wanted: bytes) -> int | None:
+        """The number of a key's line."""
+        guess = self._next_line
+        if guess < len(self._starts) and self._has_key(guess, wanted):
+            return guess
+        index = self._index()
+        high = _hash(wanted) >> 32
+        at = int(index.searchsorted(np.uint64(high << 32)))
+        while at < len(index) and int(index[at]) >> 32 == high:
+            line = int(index[at]) & 0xFFFFFFFF
+            if self._has_key(line, wanted):
+                return line
+            at += 1
+        return None
+
+    def _has_key(self, line: int, wanted: bytes) -> bool:
+        start = int(self._starts[line])
+        return self._data[start : start + len(wanted)] == wanted and int(self._key_lengths[line]) == len(wanted)
+
+
+def _hash(key: bytes) -> int:
+    """The hash of one key: the same as :meth:`Script._hashes` has for many."""
+    value = 0
+    for at in range(0, len(key), 8):
+        value = ((value ^ int.from_bytes(key[at : at + 8], "little")) * _MULTIPLIER) & _MASK
+        value ^= value >> 29
+    return (value * _MULTIPLIER) & _MASK
+
+
+def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
+    """Move these positions right until none is at a blank (white space that does not end a line)."""
+    which = which[_BLANK[chunk[at[which]]]]
+    at[which] += 1
+    which = which[_BLANK[chunk[at[which]]]]
+    if len(which):  # more than the one blank that is usual
+        blanks = np.flatnonzero(_BLANK[chunk])
+        last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
+        at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
+
+
+class _Lines(ItemsView[str, str]):
+    """A script's items: iterating goes through the lines, not through the index."""
+
+    _mapping: Script
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self._mapping.lines()
+
+
+class ScriptTable(Mapping[str, Value]):
+    """A script file as a read-only mapping from key to what a function makes of its line, when asked.
+
+    Safe to share among threads and processes, and to pickle if the function is.
+
+    Args:
+        script: the lines; no key may be there twice.
+        make: the value for a key and the rest of its line.
+    """
+
+    def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:
+        script.check_unique()
+        self._script = script
+        self._make = make
+
+    def __getitem__(self, key: str) -> Value:
+        try:
+            return self._make(key, self._script[key])
+        except ArkError as error:
+            error.key = error.key or key
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._script)
+
+    def __len__(self) -> int:
+        return len(self._script)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._script
+
+    def __repr__(self) -> str:
+        return f"<{self._script.name}: {len(self)} keys>"
+
+
+def _remake(data: bytes, name: str, empty: bool) -> Script:
+    return Script(data, name, empty=empty)
+
+
+def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
+    """Open a script file in another process; what was true of it there must be true still."""
+    status = os.stat(path)
+    if (status.st_size, status.st_mtime_ns) != (size, modified):
+        raise SpecifierError("has changed since it was opened", file=path)
+    return Script.open(path, empty=empty)

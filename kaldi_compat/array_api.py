@@ -1,0 +1,194 @@
+"""Functions that NumPy and torch spell differently, so that one code serves arrays and tensors.
+
+What is done to features afterwards (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in
+models on any device. Features have the shape ``(..., frames, dim)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from kaldi_compat.errors import FeatureError
+
+if TYPE_CHECKING:
+    import torch
+
+Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
+"""A NumPy array or a torch tensor: what comes out is of the kind that went in."""
+
+
+def namespace(x: object) -> Any:
+    """The module whose functions take ``x``: ``numpy`` or ``torch``.
+
+    Raises:
+        FeatureError: ``x`` is neither an array nor a tensor.
+
+    >>> namespace(np.zeros(3)).__name__
+    'numpy'
+    """
+    if isinstance(x, np.ndarray):
+        return np
+    import torch  # whoever holds a tensor has loaded it already
+
+    if isinstance(x, torch.Tensor):
+        return torch
+    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
+
+
+def is_recorded(x: Any) -> bool:
+    """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols then."""
+    if isinstance(x, np.ndarray):
+        return False
+    torch = namespace(x)
+    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
+
+
+def is_followed(x: Any) -> bool:
+    """Whether someone follows the operations on ``x`` (a compiler, a tracer, autograd, vmap) and must see all of them.
+
+    No value can be looked at then, and nothing be written in place.
+    """
+    if isinstance(x, np.ndarray):
+        return False
+    torch = namespace(x)
+    return bool(
+        is_recorded(x)
+        or (torch.is_grad_enabled() and x.requires_grad)
+        or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+def astype(x: Array, dtype: Any) -> Array:
+    """``x`` as this type, the very object where it is so already."""
+    converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
+    return converted
+
+
+def float64(x: Array) -> Array:
+    """``x`` in double precision."""
+    return astype(x, namespace(x).float64)
+
+
+def at_least_float32(x: Array) -> Array:
+    """``x`` in single precision, or as it is in double: half precision is no good to add up or to divide in."""
+    xp = namespace(x)
+    return x if x.dtype == xp.float64 else astype(x, xp.float32)
+
+
+def precision(x: Array) -> type[np.floating[Any]]:
+    """The type that constants for ``x`` are computed in: Kaldi's float, or double where ``x`` is double."""
+    return np.float64 if x.dtype == namespace(x).float64 else np.float32
+
+
+def arange(start: int, stop: int, like: Array) -> Array:
+    """The integers from ``start`` to ``stop - 1``, where ``like`` lies."""
+    count: Array
+    if isinstance(like, np.ndarray):
+        count = np.arange(start, stop)
+    else:
+        count = namespace(like).arange(start, stop, device=like.device)
+    return count
+
+
+def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+    """An array of one value, of the type of ``like`` and where that lies."""
+    filled: Array = np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
+    return filled
+
+
+def as_like(values: Any, like: Array) -> Array:
+    """Numbers as an array of the kind of ``like``, where that lies, of their own type."""
+    converted: Array
+    if isinstance(like, np.ndarray):
+        converted = np.asarray(values)
+    elif isinstance(values, namespace(like).Tensor):
+        converted = values.to(like.device)  # as_tensor would make a constant of it in a traced model
+    else:
+        # A copy: what was read from a file may be read-only, which a tensor cannot be.
+        copied = values.copy() if isinstance(values, np.ndarray) else values
+        converted = namespace(like).as_tensor(copied, device=like.device)
+    return converted
+
+
+def take_frames(x: Array, index: Array) -> Array:
+    """Frames of ``(..., frames, dim)`` by number: one ``(n,)`` for the whole batch, or ``(..., n)`` for each of it."""
+    taken: Array
+    if index.ndim == 1:
+        taken = x[..., index, :]
+    elif isinstance(x, np.ndarray):
+        taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
+    else:
+        taken = namespace(x).take_along_dim(x, index[..., None], -2)
+    return taken
+
+
+def with_zeros(x: Array, before: int, after: int) -> Array:
+    """Zeros before and after the last axis."""
+    padded: Array
+    if isinstance(x, np.ndarray):
+        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+    else:
+        padded = namespace(x).nn.functional.pad(x, (before, after))
+    return padded
+
+
+def sliding_windows(x: Array, size: int, step: int) -> Array:
+    """Overlapping windows of the last axis, a view: ``(..., samples)`` -> ``(..., windows, size)``."""
+    windows: Array
+    if isinstance(x, np.ndarray):
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
+    else:
+        windows = x.unfold(-1, size, step)
+    return windows
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """The matrix product: NumPy's by BLAS, as Kaldi's; torch's in double, which neither TF32 nor autocast touches."""
+    product: Array
+    if isinstance(a, np.ndarray):
+        product = a @ b
+    else:
+        product = astype(float64(a) @ float64(b), a.dtype)
+    return product
+
+
+def running_sum(x: Array, axis: int) -> Array:
+    """Sums of all elements up to each one along an axis.
+
+    On a GPU torch's own is refused in deterministic algorithms mode.
+    """
+    xp = namespace(x)
+    summed: Array
+    if isinstance(x, np.ndarray) or x.device.type == "cpu" or not xp.are_deterministic_algorithms_enabled():
+        summed = xp.cumsum(x, axis)
+    else:
+        summed = running_sum_by_doubling(x, axis)
+    return summed
+
+
+def running_sum_by_doubling(x: Array, axis: int) -> Array:
+    """:func:`running_sum` by sums of 2, 4, 8 ... neighbours (Hillis & Steele, "Data parallel algorithms", 1986).
+
+    >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
+    array([ 1,  3,  6, 10, 15])
+    """
+    xp = namespace(x)
+    x = xp.moveaxis(x, axis, -1)
+    reach = 1
+    while reach < x.shape[-1]:
+        x = xp.concatenate((x[..., :reach], x[..., reach:] + x[..., :-reach]), -1)
+        reach *= 2
+    summed: Array = xp.moveaxis(x, -1, axis)
+    return summed
+
+
+def multiply_add(total: Array, factor: float, wide: Array) -> Array:
+    """``total + factor * wide``, summed in the double precision of ``wide`` and rounded once; overwrites ``total``."""
+    added: Array
+    if isinstance(total, np.ndarray):
+        added = np.add(total, factor * wide, out=total, casting="same_kind")
+    else:
+        added = astype(total + factor * wide, total.dtype)
+    return added

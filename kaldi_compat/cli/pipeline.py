@@ -1,0 +1,113 @@
+"""Threads of their own for writing and for what comes before, where there is a second core.
+
+What waits between the threads is bounded, so memory does not grow with the length of a table.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from kaldi_compat.cli.loop import Sink
+
+Entry = TypeVar("Entry")
+WAITING = 8
+
+
+def has_second_core() -> bool:
+    """Whether this process may use more than one core."""
+    return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
+
+
+def behind(writer: Sink) -> AbstractContextManager[Sink]:
+    """The same writer, writing in a thread while the next entries are worked on, if there is a second core."""
+    return WriteBehind(writer) if has_second_core() else nullcontext(writer)
+
+
+def ahead(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
+    """The same entries, computed in a thread while earlier ones are worked on, if there is a second core."""
+    return ComputeAhead(entries) if has_second_core() else nullcontext(entries)
+
+
+class ComputeAhead(Generic[Entry]):
+    """Computes entries in a thread, in order; an error of theirs is raised where the entry would have come."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(WAITING)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="compute ahead", daemon=True)
+
+    def _work(self) -> None:
+        end: BaseException | None = None
+        try:
+            for entry in self._entries:
+                self._queue.put((entry,))
+                if self._stopped.is_set():
+                    break
+        except BaseException as error:
+            end = error
+        self._queue.put(end)
+
+    def __iter__(self) -> Iterator[Entry]:
+        while isinstance(item := self._queue.get(), tuple):
+            yield item[0]
+        self._stopped.set()
+        if item is not None:
+            raise item
+
+    def __enter__(self) -> ComputeAhead[Entry]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if not self._stopped.is_set():
+            self._stopped.set()
+            while isinstance(self._queue.get(), tuple):
+                pass
+        self._thread.join()
+
+
+class WriteBehind:
+    """Hands entries to a writer in a thread, in order.
+
+    An error of the writer is raised at the next entry, or at the end; entries after it are not written. Leaving the
+    context waits until all that was handed over is written, whether there was an exception or not.
+    """
+
+    def __init__(self, writer: Sink) -> None:
+        self._writer = writer
+        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(WAITING)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="write behind", daemon=True)
+
+    def __setitem__(self, key: str, value: Any, /) -> None:
+        self._check()
+        self._queue.put((key, value))
+
+    def _work(self) -> None:
+        while (entry := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self._writer[entry[0]] = entry[1]
+                except BaseException as error:
+                    self._error = error
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> WriteBehind:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        if kind is None:
+            self._check()

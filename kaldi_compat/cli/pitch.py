@@ -1,0 +1,56 @@
+"""What the programs that track pitch have in common: the audio they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs.wave import Wave
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts, Sink
+from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.errors import AudioError
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch.tracker import Analysis
+
+LOG_EVERY = 50
+
+
+def analyses(reader: Iterable[tuple[str, Wave]], options: PitchOptions) -> Iterator[tuple[str, Analysis]]:
+    """What the search needs to know of the first channel of each utterance.
+
+    Raises:
+        AudioError: an utterance of another sampling rate.
+    """
+    for key, wave in reader:
+        if len(wave.samples) > 1:
+            logger.warning(
+                "Channel not specified but you have data with %d channels (%s); defaulting to zero",
+                len(wave.samples),
+                key,
+            )
+        rate = options.sample_frequency
+        if wave.sample_frequency != rate:
+            raise AudioError(
+                f"{key}: it has {wave.sample_frequency:g} Hz, but --sample-frequency={rate:g}; say the audio's rate"
+            )
+        yield key, Analysis.of(wave.samples[0], options)
+
+
+def write_pitch(tracks: Iterable[tuple[str, Matrix]], writer: Sink) -> Counts:
+    """Write a table of pitch features and count them; those without frames too, as Kaldi does, with a warning."""
+    counts = Counts()
+    for key, features in tracks:
+        if len(features) == 0:
+            logger.warning("No frames output in pitch extraction: utterance %s is too short", key)
+        writer[key] = features if len(features) else _NO_FRAMES
+        counts.done += 1
+        if counts.done % LOG_EVERY == 0:
+            logger.info("Processed %d utterances", counts.done)
+    logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
+    return counts
+
+
+_NO_FRAMES: np.ndarray[Any, Any] = np.zeros((0, 0), np.float32)

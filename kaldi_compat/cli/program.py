@@ -1,0 +1,160 @@
+"""How a program is declared, and how it starts and ends.
+
+A program is a module with a dataclass of options (if it has any) and one function::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options:
+        shift: int = option(0, "frames by which the features move towards the end")
+
+    @program("shift-feats", "Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
+    def main(options: Options, source: str, target: str) -> int:
+        counts = convert("matrix", source, target, lambda key, feats: shifted(feats, options.shift))
+        logger.info("Shifted %d features.", counts.done)
+        return counts.status
+
+The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
+takes any number (``at_least`` arguments in all). It returns the exit status. What it raises ends the program with
+status 255 and one line: an ``ArkError`` or ``KaldiCompatError`` is for the user to mend.
+``main`` is then what ``[project.scripts]`` of pyproject.toml names; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
+in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from io_ark.errors import ArkError
+from kaldi_compat.cli.command_line import parse, shell_line, usage
+from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
+from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError
+
+USAGE_STATUS = 1
+ERROR_STATUS = 255
+BROKEN_PIPE_STATUS = 141  # what a shell reports of a program that SIGPIPE ended
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a program that has none of its own."""
+
+
+class InternalError(KaldiCompatError):
+    """Something that should not have happened, told in one line."""
+
+
+class Program:
+    """A command-line program: called with its arguments (by default this process's), it returns the exit status."""
+
+    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], at_least: int) -> None:
+        self.name = name
+        self.text = text
+        self.options = options
+        self.run = run
+        parameters = list(inspect.signature(run).parameters.values())[1:]
+        required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+        self.at_least = max(at_least, len(required))
+        self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run with these arguments and return the exit status; without, as this process, which may end here."""
+        if argv is None:
+            open_closed_streams()
+            return end_of_process(self._run(sys.argv[1:]))
+        return self._run(argv)
+
+    def _run(self, argv: Sequence[str]) -> int:
+        with logging_as_kaldi(self.name, verbose=0):
+            try:
+                line = parse(argv, self.options)
+            except KaldiCompatError as error:
+                say(self.usage())
+                say(f"Command line was: {shell_line([self.name, *argv])}")
+                log_error(error)
+                return ERROR_STATUS
+        if line.standard.help:
+            say(self.usage())
+            return 0
+        if line.standard.print_args:
+            say(f"{shell_line([self.name, *argv])} ")
+        if not self.at_least <= len(line.arguments) <= self.at_most:
+            say(self.usage())
+            return USAGE_STATUS
+        with logging_as_kaldi(self.name, line.standard.verbose):
+            return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
+
+    def usage(self) -> str:
+        """What ``--help`` prints."""
+        return usage(self.text, self.options)
+
+    def _guarded(self, run: Callable[[], int]) -> int:
+        try:
+            status = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return status
+        except KeyboardInterrupt:
+            return INTERRUPTED_STATUS
+        except Exception as error:
+            if _is_broken_pipe(error):
+                _forget_standard_output()
+                return BROKEN_PIPE_STATUS
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+                error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
+            if isinstance(error, ModuleNotFoundError):
+                told = KaldiCompatError(f"the Python package {error.name} is not installed: pip install {error.name}")
+                error = told.with_traceback(error.__traceback__)
+            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
+                internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+                error = internal.with_traceback(error.__traceback__)
+            log_error(error)
+            return ERROR_STATUS
+
+
+def program(
+    name: str, text: str, options: type[Any] = NoOptions, *, at_least: int = 0
+) -> Callable[[Callable[..., int]], Program]:
+    """Make a program of a function (see this module's text)."""
+    return lambda run: Program(name, text, options, run, at_least)
+
+
+def open_closed_streams() -> None:
+    """Make standard streams that were closed (``2>&-``) lead nowhere, lest an output take the place of one of them."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
+
+
+def end_of_process(status: int) -> int:
+    """End this process with this status if that saves time; else return it."""
+    # All output is closed and checked by now, and taking torch apart would add a third to what its import takes.
+    if "torch" in sys.modules:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def _is_broken_pipe(error: BaseException | None) -> bool:
+    """Whether the reader of our output went away, which is its good right (``| head``)."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _forget_standard_output() -> None:
+    # What is still buffered has nowhere to go, and the interpreter would complain about it at exit.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,412 @@
+"""Data sets over Kaldi's files, for torch's ``DataLoader``.
+
+:class:`FeatureDataset` and :class:`WaveDataset` look utterances up by number; :class:`ArchiveDataset` reads tables from
+start to end. All open their files in the process that reads them, share no file position, and so work in any number of
+workers, forked or spawned. :class:`FeaturesOnDevice` computes features of audio batches where the model is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+import io_ark
+from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.wave import Wave
+from io_ark.data_dir import parse_segment
+from io_ark.errors import MissingKeyError
+from io_ark.tables.loader import Loader
+from io_ark.tables.script import Script
+from kaldi_compat.data.batching import Batch, Utterance, rank_and_world_size
+from kaldi_compat.errors import AudioError, KaldiCompatError
+
+Path = str | os.PathLike[str]
+Labels = Path | Mapping[str, Any]
+Value = TypeVar("Value")
+
+
+class InEachProcess(Generic[Value]):
+    """Something that is opened where it is first used, and again in each process: never carried from one to another."""
+
+    def __init__(self, open_it: Callable[..., Value], *arguments: Any, **options: Any) -> None:
+        self._open = open_it, arguments, options
+        self._opened: tuple[int, Value] | None = None
+
+    def __call__(self) -> Value:
+        if self._opened is None or self._opened[0] != os.getpid():
+            open_it, arguments, options = self._open
+            self._opened = os.getpid(), open_it(*arguments, **options)
+        return self._opened[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_open": self._open, "_opened": None}
+
+
+class Annotations:
+    """What belongs to an utterance besides its input: the part that all the data sets share.
+
+    Args:
+        utt2spk: path of a map from utterance to speaker.
+        labels: path of a file of lines ``<utterance> <label>``, such as ``text``; or a mapping.
+        parse_label: makes of the rest of the line what is wanted, such as ``int``. Must be importable by name to go to
+            spawned workers.
+        alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
+            ``ark:gunzip -c ali.*.gz |``. The latter is read into the memory of each worker.
+        pipes: whether commands may be run.
+    """
+
+    def __init__(
+        self,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], Any] | None = None,
+        alignments: str | None = None,
+        pipes: bool = True,
+    ) -> None:
+        self.pipes = pipes
+        self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes)
+        self._labels = labels if isinstance(labels, Mapping) else None
+        self._label_lines = None
+        if labels is not None and not isinstance(labels, Mapping):
+            self._label_lines = Script.open(labels, empty=True, pipes=pipes)
+        self._parse_label = parse_label
+        self._alignments: InEachProcess[io_ark.RandomAccessReader[Any]] | None = None
+        if alignments is not None:
+            self._alignments = InEachProcess(io_ark.RandomAccessReader, "int-vector", alignments, pipes=pipes)
+
+    def complete(self, key: str) -> bool:
+        """Whether there is all of this for an utterance."""
+        return (
+            (self._speakers is None or key in self._speakers)
+            and (self._labels is None or key in self._labels)
+            and (self._label_lines is None or key in self._label_lines)
+            and (self._alignments is None or key in self._alignments())
+        )
+
+    def annotate(self, key: str, value: Tensor) -> Utterance:
+        """The utterance with all that belongs to it.
+
+        Raises:
+            MissingKeyError: something has no entry for it.
+        """
+        speaker = None if self._speakers is None else self._speakers[key]
+        label: Any = None
+        if self._labels is not None:
+            if key not in self._labels:
+                raise MissingKeyError("has no label in the mapping", key=key)
+            label = self._labels[key]
+        elif self._label_lines is not None:
+            line = self._label_lines[key]
+            label = line if self._parse_label is None else self._parse_label(line)
+        alignment = None
+        if self._alignments is not None:
+            alignment = torch.from_numpy(np.asarray(self._alignments()[key], np.int64))
+        return Utterance(key, value, speaker=speaker, label=label, alignment=alignment)
+
+
+class _KeyedDataset(Dataset[Utterance]):
+    """Utterances by number; a subclass knows how to read one."""
+
+    def __init__(
+        self,
+        listing: Script,
+        annotations: Annotations,
+        transform: Callable[[Tensor], Tensor] | None,
+        drop_incomplete: bool,
+    ) -> None:
+        self._listing = listing
+        self._annotations = annotations
+        self._transform = transform
+        self._lines = np.arange(len(listing))
+        if drop_incomplete:
+            complete = [annotations.complete(key) for key in listing]
+            self._lines = self._lines[np.array(complete, bool)]
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, index: int) -> Utterance:
+        key, rest = self._listing.line(int(self._lines[index]))
+        value = self._read(key, rest)
+        return self._annotations.annotate(key, value if self._transform is None else self._transform(value))
+
+    @property
+    def keys(self) -> list[str]:
+        """The utterances' names, in order."""
+        return [self._listing.line(line)[0] for line in self._lines.tolist()]
+
+    def _read(self, key: str, rest: str) -> Tensor:
+        raise NotImplementedError
+
+    def _lengths_of(self, lengths: Path) -> list[str]:
+        table = Script.open(lengths, pipes=self._annotations.pipes)
+        return [table[key] for key in self.keys]
+
+
+class FeatureDataset(_KeyedDataset):
+    """The features that a script file lists.
+
+    Args:
+        feats: path of a ``feats.scp``.
+        utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
+        transform: applied to each utterance's features ``(frames, dim)`` in the worker.
+        drop_incomplete: leave out utterances without speaker, label or alignment, as Kaldi's programs do with a
+            warning. Otherwise asking for one is an error.
+
+    Items are :class:`~kaldi_compat.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
+
+    Raises:
+        ArkError: a file cannot be read; names file and line, or utterance.
+
+    >>> from torch.utils.data import DataLoader
+    >>> from kaldi_compat.data.batching import collate
+    >>> data = FeatureDataset("data/train/feats.scp", utt2spk="data/train/utt2spk")  # doctest: +SKIP
+    >>> loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=4, collate_fn=collate)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        feats: Path,
+        *,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], Any] | None = None,
+        alignments: str | None = None,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        drop_incomplete: bool = False,
+        pipes: bool = True,
+    ) -> None:
+        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
+        super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
+        self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
+        self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
+
+    def _read(self, key: str, rest: str) -> Tensor:
+        return _tensor(_named(self._loader(), key, rest))
+
+    def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
+        """Frames of each utterance, for a sampler: from that file, or else from the headers of all features."""
+        if utt2num_frames is not None:
+            return [int(frames) for frames in self._lengths_of(utt2num_frames)]
+        lines = map(self._listing.line, self._lines.tolist())
+        return [_named(self._outlines(), key, rest).shape[0] for key, rest in lines]
+
+
+class WaveDataset(_KeyedDataset):
+    """The audio that ``wav.scp`` lists, whole or cut as ``segments`` says.
+
+    Args:
+        wav: path of a ``wav.scp``.
+        segments: path of a ``segments`` file; utterances are then its lines, cut as extract-segments cuts them.
+        channel: which channel of a recording with several (a segment's own comes first).
+        sample_frequency: what all audio must have, in Hz; None takes it as it comes.
+        utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
+        transform: applied to each utterance's audio ``(samples,)`` in the worker.
+        drop_incomplete: as for :class:`FeatureDataset`.
+
+    Items are :class:`~kaldi_compat.data.batching.Utterance` with 16-bit audio of shape ``(samples,)``.
+
+    Raises:
+        ArkError: a file cannot be read, or a segment not be cut.
+        AudioError: audio of another rate, or of several channels of which none is chosen.
+    """
+
+    def __init__(
+        self,
+        wav: Path,
+        segments: Path | None = None,
+        *,
+        channel: int | None = None,
+        sample_frequency: float | None = None,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], Any] | None = None,
+        alignments: str | None = None,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        drop_incomplete: bool = False,
+        pipes: bool = True,
+    ) -> None:
+        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
+        recordings = Script.open(wav, pipes=pipes)
+        listing = recordings if segments is None else Script.open(segments, pipes=pipes)
+        super().__init__(listing, annotations, transform, drop_incomplete)
+        self._recordings = None if segments is None else recordings
+        self._channel, self._rate = channel, sample_frequency
+        self._loader = InEachProcess(Loader, "wave", pipes=pipes)
+
+    def _read(self, key: str, rest: str) -> Tensor:
+        segment = None if self._recordings is None else parse_segment(f"{key} {rest}")
+        recording = key if segment is None else segment.recording
+        where = rest if self._recordings is None else self._recordings[recording]
+        wave: Wave = _named(self._loader(), recording, where)
+        if self._rate is not None and wave.sample_frequency != self._rate:
+            raise AudioError(
+                f"{recording}: the audio has {wave.sample_frequency:g} samples a second, not {self._rate:g}"
+            )
+        if segment is not None:
+            chosen = segment if segment.channel is not None else replace(segment, channel=self._channel)
+            samples = chosen.cut(wave, min_length=0.0).samples[0]
+        else:
+            samples = self._channel_of(key, wave)
+        return _tensor(samples)
+
+    def _channel_of(self, key: str, wave: Wave) -> np.ndarray[Any, Any]:
+        channels = len(wave.samples)
+        if self._channel is None and channels > 1:
+            raise AudioError(f"{key}: the audio has {channels} channels: choose one with channel=")
+        chosen = self._channel or 0
+        if not 0 <= chosen < channels:
+            raise AudioError(f"{key}: there is no channel {chosen}, the audio has {channels}")
+        samples: np.ndarray[Any, Any] = wave.samples[chosen]
+        return samples
+
+    def lengths(self, utt2dur: Path, sample_frequency: float) -> list[int]:
+        """Samples of each utterance, for a sampler, from a file of durations in seconds."""
+        return [round(float(duration) * sample_frequency) for duration in self._lengths_of(utt2dur)]
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    """The array as a tensor that may be written to."""
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+def _named(loader: Loader, key: str, rxfilename: str) -> Any:
+    """The object that an rxfilename names; an error tells the key too."""
+    try:
+        return loader.load(rxfilename)
+    except io_ark.ArkError as error:
+        error.key = error.key or key
+        raise
+
+
+class ArchiveDataset(IterableDataset[Utterance]):
+    """Tables read from start to end: archives, pipes, or scripts too large to look up in.
+
+    The utterances are dealt out over ranks and workers, each to one of them. Given at least as many tables as there are
+    such readers, whole tables are dealt out; otherwise every reader goes through all tables and takes each so-manieth
+    utterance (of a script without reading the others). A pipe's command is run by each reader.
+
+    Args:
+        rspecifiers: one table or several, such as ``ark:gunzip -c feats.1.gz |``.
+        utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
+        transform: applied to each utterance's features ``(frames, dim)`` in the worker.
+        drop_incomplete: as for :class:`FeatureDataset`.
+        shuffle_buffer: utterances held back at once to be given out in random order; 0 keeps the order.
+        seed: of the shuffling.
+        rank, world_size: of this process; asked from ``torch.distributed`` where it is initialized.
+
+    Items are :class:`~kaldi_compat.data.batching.Utterance`.
+
+    Ranks may get different numbers of utterances: training in which ranks wait for each other wants torch's ``Join``.
+    """
+
+    def __init__(
+        self,
+        rspecifiers: str | Sequence[str],
+        *,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], Any] | None = None,
+        alignments: str | None = None,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        drop_incomplete: bool = False,
+        shuffle_buffer: int = 0,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        pipes: bool = True,
+    ) -> None:
+        super().__init__()
+        self._rspecifiers = [rspecifiers] if isinstance(rspecifiers, str) else list(rspecifiers)
+        self._annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
+        self._transform, self._drop_incomplete = transform, drop_incomplete
+        self._shuffle_buffer, self._seed = shuffle_buffer, seed
+        self._rank, self._world_size = rank_and_world_size(rank, world_size)
+        self._pipes = pipes
+        # Shared memory: workers that persist were given their copy of this object before the epoch was known.
+        self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle in another way from the next iteration on."""
+        self._epoch.fill_(epoch)
+
+    def __iter__(self) -> Iterator[Utterance]:
+        worker = get_worker_info()
+        workers, number = (1, 0) if worker is None else (worker.num_workers, worker.id)
+        reader, readers = self._rank * workers + number, self._world_size * workers
+        utterances = self._read(reader, readers)
+        return self._shuffled(utterances, reader) if self._shuffle_buffer > 1 else utterances
+
+    def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
+        whole_tables = len(self._rspecifiers) >= readers
+        number = 0
+        for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
+            with io_ark.SequentialReader[Any]("matrix", rspecifier, pipes=self._pipes) as table:
+                for key, load in table.entries():
+                    mine = whole_tables or number % readers == reader
+                    number += 1
+                    if mine and (not self._drop_incomplete or self._annotations.complete(key)):
+                        value = _tensor(load())
+                        value = value if self._transform is None else self._transform(value)
+                        yield self._annotations.annotate(key, value)
+
+    def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
+        rng = np.random.default_rng((self._seed, int(self._epoch), reader))
+        held: list[Utterance] = []
+        for utterance in utterances:
+            if len(held) < self._shuffle_buffer:
+                held.append(utterance)
+                continue
+            at = int(rng.integers(len(held)))
+            held[at], utterance = utterance, held[at]
+            yield utterance
+        for at in rng.permutation(len(held)):
+            yield held[at]
+
+
+class FeaturesOnDevice:
+    """Batches of features computed on a device, from a loader of batches of audio.
+
+    Workers read and pad audio; the features are computed here, in the process of the model and on its device.
+
+    Args:
+        loader: gives batches of audio: a ``DataLoader`` over a :class:`WaveDataset` with ``collate_fn=collate``.
+        feature: ``Fbank``, ``Mfcc`` ... or any function of ``(audio (B, T), lengths (B,))`` that gives features and
+            their numbers of frames.
+        device: where to; the feature is moved there too.
+
+    >>> from kaldi_compat import Fbank
+    >>> from kaldi_compat.data.batching import collate
+    >>> audio = [collate([Utterance("a", torch.zeros(16000)), Utterance("b", torch.zeros(8000))])]
+    >>> [batch] = FeaturesOnDevice(audio, Fbank(num_mel_bins=80), "cpu")
+    >>> batch.inputs.shape, batch.lengths.tolist()
+    (torch.Size([2, 98, 80]), [98, 48])
+    """
+
+    def __init__(
+        self,
+        loader: Iterable[Batch],
+        feature: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+        device: torch.device | str,
+    ) -> None:
+        self._loader, self._device = loader, device
+        self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._loader:
+            if batch.inputs.ndim != 2:
+                raise KaldiCompatError(f"expected batches of audio (B, T), not of shape {tuple(batch.inputs.shape)}")
+            here = batch.to(self._device)
+            with torch.no_grad():
+                features, frames = self._feature(here.inputs, here.lengths)
+            yield replace(here, inputs=features, lengths=frames)

@@ -1,0 +1,21 @@
+"""The program ``kaldi-compat`` as a process, quiet from its first moment on: what it imports takes a while."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from kaldi_compat.errors import INTERRUPTED_STATUS
+
+
+def main() -> int:
+    """Run this process's command line and return the exit status; the process may end here."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _end)  # until the command takes it; nothing is begun yet
+    from kaldi_compat.dump.cli import main
+
+    return main()
+
+
+def _end(*_: object) -> None:
+    os._exit(INTERRUPTED_STATUS)

@@ -1,0 +1,236 @@
+"""What is left in the data directory once all archives are there: the files that Kaldi's make_*.sh scripts leave."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from io_ark.codecs import codec
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import make_directory, whole_file, whole_table, write_whole
+from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
+from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
+
+FRAME_SHIFT = re.compile(r"^--frame-shift=([^\s#]+)", re.M)
+DEFAULT_FRAME_SHIFT = "0.01"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a dump ended.
+
+    Attributes:
+        utterances: that have features.
+        wanted: that should have.
+        failures: key and reason of those that failed.
+        seconds: of audio.
+        work: seconds that each stage was busy, and "wall": summed over the archives; the largest of other figures.
+    """
+
+    utterances: int
+    wanted: int
+    failures: tuple[tuple[str, str], ...]
+    seconds: float
+    work: dict[str, float]
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether at least 95% have features, counted as Kaldi's scripts count."""
+        return self.utterances >= self.wanted - self.wanted // 20
+
+    @property
+    def bound(self) -> str:
+        """The stage that was busy for the greatest share of the time."""
+        return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
+
+
+def start_over(layout: Layout, plan: Plan) -> None:
+    """Make room for new archives: directories, the links of ``<archives>/storage``, no traces of older dumps."""
+    for directory in (layout.log, layout.archives):
+        make_directory(directory)
+    features = layout.in_data("feats.scp")
+    if features.is_file():
+        backup = layout.in_data(".backup")
+        make_directory(backup)
+        features.replace(backup / "feats.scp")
+    stem = layout.log_stem
+    for pattern in (f"{stem}.*.json", f"{stem}.*.stats", f"{stem}.*.log", f"{stem}.failures"):
+        for old in layout.log.glob(pattern):
+            old.unlink()
+    storage = layout.archives / "storage"
+    if storage.is_dir():
+        for shard in plan.shards:
+            link_to_storage(layout.archive(shard.number), storage)
+
+
+def link_to_storage(archive: Path, storage: Path) -> None:
+    """Make an archive a link to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does."""
+    disks = sum(entry.name.isdigit() for entry in storage.iterdir())
+    for number in range(1, disks + 1):
+        if not (storage / str(number)).is_dir():
+            raise DumpError(f"{storage / str(number)} is missing: the directories of {storage} are numbered from 1")
+    if disks == 0:
+        return
+    factors = [n for n in range(1, disks + 1) if np.gcd(n, disks) == 1]
+    numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
+    chosen = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disks + 1
+    archive.unlink(missing_ok=True)
+    archive.symlink_to(Path("storage") / str(chosen) / archive.name)
+
+
+def finish(job: Job, plan: Plan) -> Outcome:
+    """Put together what the archives' manifests say. Doing it twice does no harm.
+
+    Raises:
+        DumpError: an archive is not complete.
+    """
+    layout = job.layout
+    _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
+    if job.options.write_utt2num_frames:
+        with whole_table("int", layout.in_data("utt2num_frames"), text=True) as table:
+            for key, frames, _ in _utterances(layout, plan):
+                table[key] = frames
+    if job.options.write_utt2dur:
+        with whole_table("double", layout.in_data("utt2dur"), text=True) as table:
+            for key, _, seconds in _utterances(layout, plan):
+                table[key] = seconds
+    confs = job.confs()
+    write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
+    make_directory(layout.in_data("conf"))
+    # The script keeps no copy of how pitch is processed.
+    for name, path in [(name, path) for name, path in confs.items() if name != PROCESS_CONF]:
+        target = layout.in_data("conf") / name
+        if not (target.exists() and target.samefile(path)):
+            _concatenate([path], target)
+    if job.options.cmvn_levels:
+        write_cmvn(job, plan)
+    outcome = outcome_of(job, plan)
+    write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
+    return outcome
+
+
+def outcome_of(job: Job, plan: Plan) -> Outcome:
+    """What the manifests of all archives say together."""
+    done, seconds = 0, 0.0
+    failures: list[tuple[str, str]] = []
+    work: dict[str, float] = {}
+    for manifest in _manifests(job.layout, plan):
+        done += len(manifest.utterances)
+        seconds += manifest.seconds
+        failures += [(key, reason) for key, reason in manifest.failures]
+        for name, value in manifest.work.items():
+            work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
+    return Outcome(done, _wanted(job, plan), tuple(failures), seconds, work)
+
+
+def _wanted(job: Job, plan: Plan) -> int:
+    path = job.layout.in_data(UTT2SPK)
+    if not path.is_file():
+        return plan.count
+    # Kaldi's scripts count utt2spk, after utils/validate_data_dir.sh saw to it that it lists the same utterances.
+    with open(path, "rb") as file:
+        return max(plan.count, sum(1 for line in file))
+
+
+def frame_shift(conf: str) -> str:
+    """What goes into ``<data>/frame_shift``: seconds.
+
+    As Kaldi's scripts have it, but for a shift of a fraction of a millisecond, which they cut off.
+
+    >>> frame_shift("--num-mel-bins=80"), frame_shift("--frame-shift=10"), frame_shift("--frame-shift=12.5")
+    ('0.01', '0.010', '0.0125')
+    """
+    found = FRAME_SHIFT.search(conf)
+    if not found:
+        return DEFAULT_FRAME_SHIFT
+    milliseconds = float(found[1])
+    return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
+
+
+def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
+    for shard in plan.shards:
+        manifest = read_manifest(layout, shard.number)
+        if manifest is None:
+            raise DumpError(f"{layout.archive(shard.number)} is not complete: go on with --resume")
+        yield manifest
+
+
+def _utterances(layout: Layout, plan: Plan) -> Iterator[tuple[str, int, float]]:
+    for manifest in _manifests(layout, plan):
+        yield from manifest.utterances
+
+
+def _concatenate(sources: Sequence[Path], target: Path) -> None:
+    with whole_file(target) as out:
+        for source in sources:
+            with open(source, "rb") as file:
+                shutil.copyfileobj(file, out)
+
+
+def write_cmvn(job: Job, plan: Plan) -> None:
+    """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
+
+    Raises:
+        DumpError: an archive was made without statistics.
+    """
+    layout = job.layout
+    numbers = [shard.number for shard in plan.shards]
+    for path in map(layout.stats, numbers):
+        if not path.is_file():
+            over = how_to_start_over(job.options)
+            raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")
+    runs = partial(read_stats, layout, numbers)
+    matrix = codec("double-matrix")
+    if BY_SPEAKER in job.options.cmvn_levels:
+        archive = layout.archives / f"cmvn_{layout.name}.ark"
+        script = archive.with_suffix(".scp")
+        with whole_file(script) as lines, whole_file(archive) as file:
+            for speaker, stats in by_speaker(runs):
+                file.write(_in_bytes(f"{speaker} "))
+                lines.write(_in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
+                matrix.write(file, stats, binary=True)
+        _concatenate([script], layout.in_data("cmvn.scp"))
+    if OVERALL in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
+        with whole_file(layout.in_data("cmvn.ark")) as file:
+            matrix.write(file, total, binary=True)
+
+
+def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tuple[str, Stats]]:
+    """Each speaker's sum, in the order of ``LC_ALL=C sort``.
+
+    Where the runs come in that order, as those of sorted lists do, one sum is held at a time; else one a speaker.
+
+    Args:
+        runs: gives speakers and statistics, from the start each time it is called.
+    """
+    if all(_in_bytes(one) <= _in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
+        for speaker, members in groupby(runs(), itemgetter(0)):
+            if (total := summed(stats for _, stats in members)) is not None:
+                yield speaker, total
+        return
+    totals: dict[str, Stats] = {}
+    for speaker, stats in runs():
+        totals[speaker] = totals[speaker] + stats if speaker in totals else stats
+    for speaker in sorted(totals, key=_in_bytes):
+        yield speaker, totals[speaker]
+
+
+def summed(stats: Iterable[Stats]) -> Stats | None:
+    """The sum of statistics; None of none."""
+    total: Stats | None = None
+    for each in stats:
+        total = each if total is None else total + each
+    return total
+
+
+def _in_bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

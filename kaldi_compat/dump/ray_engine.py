@@ -1,0 +1,126 @@
+"""Runs the archives of a plan as tasks of a Ray cluster, whose nodes share a directory and may die.
+
+A task reads and writes the shared directory itself; only a few numbers travel through Ray. A task that its node takes
+along is run again by Ray on another one; since an archive appears only when it is complete, doing one twice does no
+harm.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kaldi_compat.dump.devices import prepare_device
+from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line, told
+from kaldi_compat.dump.options import CPU, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.progress import Monitor
+from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.dump.write import read_manifest
+
+RETRIES = 5
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_CONNECT = 10.0
+
+
+def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+    """Make these archives.
+
+    Raises:
+        DumpError: Ray is not there, or something that stops the job; archives that are complete stay.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise DumpError("--engine=ray needs Ray: pip install kaldi-compat[cluster]") from None
+    started = not ray.is_initialized()
+    if started:
+        _connect(ray, job.options.address)
+    try:
+        _run(ray, everywhere(job), plan, shards, monitor)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    try:
+        _check_reachable(address)
+        # "local" starts a cluster of this machine alone.
+        ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DumpError(f"no Ray cluster at --address={address}: {one_line(error)}") from None
+
+
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nobody listens at ``host:port``: Ray would try for half an hour."""
+    host, colon, port = address.rpartition("//")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
+
+
+def everywhere(job: Job) -> Job:
+    """The job with absolute paths: a worker has another working directory."""
+    layout, options = job.layout, job.options
+    confs = {name: os.path.abspath(path) for name, path in job.confs().items()}
+    changed = replace(
+        options,
+        conf=confs.get(f"{job.spectral}.conf", options.conf),
+        pitch_conf=confs.get("pitch.conf", options.pitch_conf),
+        pitch_postprocess_conf=confs.get(PROCESS_CONF, options.pitch_postprocess_conf),
+    )
+    return Job(Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives), changed)
+
+
+def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+    task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
+        make_archive
+    )
+    # What workers resolve relative to the directory that the job was started in, such as relative names in wav.scp.
+    directory = os.getcwd()
+    waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
+    try:
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+            for reference in done:
+                shard = waiting.pop(reference)
+                try:
+                    message = ray.get(reference)
+                except (ray.exceptions.RayError, OSError) as error:
+                    raise WorkerError(f"archive {shard.number} could not be made: {_short(error)}") from None
+                manifest = read_manifest(job.layout, shard.number)
+                if message or manifest is None:
+                    raise OutputError(message or f"{job.layout.archive(shard.number)}: not on this node's disk")
+                monitor.done(manifest)
+    finally:
+        for reference in waiting:
+            ray.cancel(reference, force=True)
+
+
+def _short(error: Exception) -> str:
+    return one_line(error)[:300]
+
+
+# One worker process makes many archives; what it needs for them is made once.
+_runners: dict[str, ShardRunner] = {}
+
+
+def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
+    """A Ray task: make an archive; what stops the job is returned in one line, so that Ray does not try it again."""
+    os.chdir(directory)
+    if read_manifest(job.layout, shard.number) is not None:
+        return ""
+    # Ray shows a worker only the GPU that it may use.
+    device = "cuda:0" if job.options.on_gpu else CPU
+    name = f"{job} {plan.settings}"
+    try:
+        if name not in _runners:
+            prepare_device(device, job.options.max_device_memory)
+            _runners[name] = ShardRunner(job, plan, device, owns_process=True)
+        _runners[name](shard)
+    except Exception as error:
+        return str(told(error))
+    return ""

@@ -1,0 +1,193 @@
+"""Speed perturbation: data directories as ``utils/perturb_data_dir_speed.sh`` names things, and the audio itself.
+
+The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is taken
+to have rate r * factor and brought back to r, rounded to 16 bits. So the samples differ from sox's, whose filter is
+another one and which adds dithering noise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+import io_ark
+from io_ark.text import words
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import make_directory, write_whole
+from kaldi_compat.dump.options import is_speed
+from kaldi_compat.options.config import parse_real
+
+_FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
+_FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
+_WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
+_OFFSET = re.compile(r".*:[0-9]+")
+UNCHANGED = ("1", "1.0")
+# Below this, Kaldi's script drops a segment.
+SHORTEST_SEGMENT = 0.01
+# Words that a line of a file has at least, where those are not two.
+WORDS = {"text": 1, "segments": 4}
+
+
+def split_speed(rxfilename: str) -> tuple[str, str | None]:
+    """What a command of ``utils/perturb_data_dir_speed.sh`` reads, and its factor; None if it is no such command.
+
+    >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
+    ('a.wav', '0.9')
+    >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
+    ('flac -dcs a.flac |', '1.1')
+    """
+    found = _FROM_COMMAND.fullmatch(rxfilename) or _FROM_FILE.fullmatch(rxfilename)
+    # What else sox knows by which to change the speed, such as cents (50c), is left to it.
+    if not found or not is_speed(found[2]):
+        return rxfilename, None
+    copied = _WAV_COPY.fullmatch(found[1])
+    return (copied or found)[1], found[2]
+
+
+def with_speed(rxfilename: str, factor: str) -> str:
+    """The command by which Kaldi's script changes the speed of what ``rxfilename`` names.
+
+    >>> with_speed("wavs.ark:17", "0.9")
+    'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
+    """
+    text = re.sub(r"\|$", " |", " ".join(words(rxfilename)))
+    text = " ".join(words(text))
+    if text.endswith("|"):
+        return f"{text} sox -t wav - -t wav - speed {factor} |"
+    if _OFFSET.fullmatch(text):
+        return f"wav-copy {text} - | sox -t wav - -t wav - speed {factor} |"
+    return f"sox -t wav {text} -t wav - speed {factor} |"
+
+
+def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
+    """The audio played faster (factor above 1) or slower, at the same sampling rate; its pitch changes too."""
+    import torch
+
+    from kaldi_compat.functional.resample import resample_waveform
+
+    rate = round(wave.sample_frequency)
+    played = round(rate * float(factor))
+    if wave.samples.shape[1] == 0:
+        return wave
+    with torch.inference_mode():
+        changed = resample_waveform(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
+        samples = changed.round().clamp(-32768, 32767).to(torch.int16).numpy()
+    return io_ark.Wave(wave.sample_frequency, samples)
+
+
+def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> None:
+    """Make the data directory that holds the source's utterances at these speeds.
+
+    As ``utils/perturb_data_dir_speed_3way.sh`` does: names get the prefix ``sp<factor>-``, those of factor 1.0 stay;
+    the audio is left to the commands that are written to ``wav.scp``.
+
+    Raises:
+        DumpError: source and target are the same, or the source lacks a file.
+    """
+    if source.resolve() == target.resolve():
+        raise DumpError(f"speed_dir must be another directory than {source}")
+    for name in ("wav.scp", "utt2spk"):
+        if not (source / name).is_file():
+            raise DumpError(f"{source / name} is missing: speed perturbation needs it")
+    if (target / "feats.scp").exists():
+        raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory anew")
+    make_directory(target)
+    made = [_perturbed(source, factor) for factor in factors]
+    for name in sorted(set().union(*made)):
+        lines = sorted((line for files in made for line in files.get(name, ())), key=_order)
+        write_whole(target / name, "".join(line + "\n" for line in lines))
+
+
+def _order(line: str) -> bytes:
+    return _key(line).encode("utf-8", "surrogateescape")
+
+
+def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
+    """The lines of each file of a data directory at one speed."""
+    prefix = "" if factor in UNCHANGED else f"sp{factor}-"
+
+    def renamed(name: str, *fields: int) -> list[str]:
+        return [_renamed(line, prefix, fields) for line in _lines(source / name)]
+
+    files = {
+        "utt2spk": renamed("utt2spk", 0, 1),
+        "text": renamed("text", 0),
+        "utt2lang": renamed("utt2lang", 0),
+        "spk2gender": renamed("spk2gender", 0),
+        "reco2file_and_channel": renamed("reco2file_and_channel", 0),
+        "segments": renamed("segments", 0, 1),
+        "wav.scp": renamed("wav.scp", 0),
+        "utt2uniq": renamed("utt2uniq", 0),
+    }
+    if not files["utt2uniq"]:
+        files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
+    if prefix:
+        files["text"] = [" ".join(words(line)) for line in files["text"]]
+        files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
+        slower = (_slower(line, float(factor), source / "segments") for line in files["segments"])
+        files["segments"] = [line for line in slower if line]
+    for name in ("utt2dur", "reco2dur"):
+        durations = [(_key(line), _seconds(words(line, 1)[1], source / name)) for line in renamed(name, 0)]
+        files[name] = [f"{key} {seconds / float(factor):g}" for key, seconds in durations]
+    return {name: lines for name, lines in _consistent(files).items() if lines}
+
+
+def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Only utterances that there is audio of, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
+    utterances = set(map(_key, files["segments"] or files["wav.scp"])) & set(map(_key, files["utt2spk"]))
+    recordings = {words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
+    files["utt2spk"] = [line for line in files["utt2spk"] if _key(line) in utterances]
+    speakers: dict[str, list[str]] = {}
+    for line in files["utt2spk"]:
+        utterance, speaker = words(line)[:2]
+        speakers.setdefault(speaker, []).append(utterance)
+    kept = {"wav.scp": recordings, "reco2dur": recordings, "reco2file_and_channel": recordings, "spk2gender": speakers}
+    for name, lines in files.items():
+        files[name] = [line for line in lines if _key(line) in kept.get(name, utterances)]
+    files["spk2utt"] = [f"{speaker} {' '.join(members)}" for speaker, members in speakers.items()]
+    return files
+
+
+def _key(line: str) -> str:
+    return words(line, 1)[0]
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    lines = [line for line in text.split("\n") if words(line)]
+    least = WORDS.get(path.name, 2)
+    for line in lines:
+        if len(words(line)) < least:
+            raise DumpError(f"{path}: expected {least} words or more in a line, not {line!r}")
+    return lines
+
+
+def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
+    parts = words(line, max(fields) + 1)
+    for number in fields:
+        parts[number] = prefix + parts[number]
+    return " ".join(parts)
+
+
+def _changed(line: str, change: Callable[[str], str]) -> str:
+    key, rest = words(line, 1)
+    return f"{key} {change(rest)}"
+
+
+def _seconds(text: str, path: Path) -> float:
+    seconds = parse_real(text)
+    if seconds is None:
+        raise DumpError(f"{path}: {text!r} is no time in seconds")
+    return seconds
+
+
+def _slower(line: str, factor: float, path: Path) -> str:
+    """A line of segments at another speed; empty where Kaldi's script drops it."""
+    name, recording, *times = words(line)
+    start, end = (_seconds(time, path) / factor for time in times[:2])
+    return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""

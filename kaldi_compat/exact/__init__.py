@@ -1,0 +1,1 @@
+"""Kaldi's, glibc's and OpenBLAS's rounding, bit for bit, in NumPy."""

@@ -1,0 +1,124 @@
+"""The random numbers of Kaldi's programs: the C library's ``rand()``, never seeded, so that every run repeats.
+
+Kaldi draws its noise with glibc's ``rand()`` (an additive feedback generator) and, for dithering, with one ``rand_r()``
+per frame that ``rand()`` seeds (src/base/kaldi-math.cc). This module knows the former and the seeds of the latter, in
+NumPy alone; :mod:`kaldi_compat.functional.dither` turns the seeds into a frame's noise.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.libm import cosf, logf
+
+RAND_MAX = 0x7FFFFFFF
+SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
+_MULTIPLIER, _INCREMENT = 1103515245, 12345  # of rand_r()'s linear congruence modulo 2^32
+_STEPS = 6  # of the congruence in two draws
+_LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
+_BLOCK = 992  # numbers computed at once: the cost per number is lowest around a thousand
+_DISCARDED = 310  # glibc throws away its first ten rounds
+
+
+@functools.cache
+def _block_matrix() -> npt.NDArray[np.uint32]:
+    """The next ``_BLOCK`` numbers as a linear function of the last 31: shape (_BLOCK, 31).
+
+    The recurrence is linear modulo 2^32, so running it on the unit vectors gives its matrix.
+    """
+    rows = np.zeros((_LAG + _BLOCK, _LAG), np.uint32)
+    rows[:_LAG] = np.eye(_LAG, dtype=np.uint32)
+    for i in range(_LAG, len(rows)):
+        rows[i] = rows[i - _SHORT_LAG] + rows[i - _LAG]
+    return rows[_LAG:]
+
+
+class KaldiRandom:
+    """glibc's ``rand()`` as Kaldi uses it; the state carries on from call to call.
+
+    Args:
+        seed: as given to ``srand()``. A program that never seeds, as Kaldi's do, has seed 1.
+
+    >>> KaldiRandom().draws(3)
+    array([1804289383,  846930886, 1681692777], dtype=int32)
+    """
+
+    def __init__(self, seed: int = 1) -> None:
+        self.srand(seed)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(seed={self.seed})"
+
+    def srand(self, seed: int) -> None:
+        """Start again as the C library does after ``srand(seed)``."""
+        self.seed = seed
+        word = seed % 2**32 or 1
+        # glibc holds the words as signed: C's remainder takes the sign of the dividend
+        word = word - 2**32 if word >= 2**31 else word
+        state = [word]
+        for _ in range(_LAG - 1):
+            word = int(np.fmod(16807 * word, RAND_MAX))
+            word += RAND_MAX if word < 0 else 0
+            state.append(word)
+        # glibc begins with its short lag pointing three words into the state: three places before the recurrence
+        self._state = np.array(state, np.int64).astype(np.uint32)
+        self._ready = np.empty(0, np.int32)
+        self._state = np.concatenate((self._state[_SHORT_LAG:], self._state[:_SHORT_LAG]))
+        self.draws(_DISCARDED)
+
+    def draws(self, count: int) -> npt.NDArray[np.int32]:
+        """The next ``count`` values of ``rand()``: integers from 0 to 2^31 - 1, shape (count,)."""
+        blocks = [self._ready]
+        missing = count - len(self._ready)
+        while missing > 0:
+            words = _block_matrix() @ self._state
+            self._state = words[-_LAG:]
+            blocks.append((words >> np.uint32(1)).astype(np.int32))
+            missing -= _BLOCK
+        drawn = np.concatenate(blocks) if len(blocks) > 1 else self._ready
+        self._ready = drawn[count:]
+        return drawn[:count]
+
+    def uniform(self, count: int) -> npt.NDArray[np.float32]:
+        """The next ``count`` numbers of Kaldi's RandUniform(): in (0, 1], float32, shape (count,)."""
+        return ((self.draws(count) + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+
+    def gauss(self, count: int) -> npt.NDArray[np.float32]:
+        """The next ``count`` numbers of Kaldi's RandGauss(): standard normal, float32, shape (count,).
+
+        Box-Muller, two uniform draws a number, rounded to float32 where Kaldi rounds (src/base/kaldi-math.h).
+        """
+        radius, turn = self.uniform(2 * count).reshape(count, 2).T
+        angle = (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
+        normal: npt.NDArray[np.float32] = np.sqrt(np.float32(-2) * logf(radius)) * cosf(angle)
+        return normal
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        """``rand_r()`` states for the noise of the next ``count`` frames (Kaldi's RandomState), as signed words."""
+        seeds: npt.NDArray[np.int32] = self.draws(count) + np.int32(SEED_OFFSET)
+        return seeds
+
+
+@functools.lru_cache(maxsize=8)
+def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Multipliers and increments that lead from a seed of ``rand_r()`` to the words of so many pairs of draws.
+
+    A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
+    seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
+    tables are shifted left (by 4, 6 and 6), which puts those bits in their place already, or at the top of the word.
+
+    Returns:
+        Two of (6, pairs).
+    """
+    count = _STEPS * pairs
+    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
+    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
+    multipliers, increments = (
+        np.ascontiguousarray((table.reshape(pairs, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
+        for table in (powers, sums)
+    )
+    return multipliers, increments

@@ -1,0 +1,1 @@
+"""The features as torch modules, one file each."""

@@ -1,0 +1,58 @@
+"""Log-mel filter bank features: Kaldi's src/feat/feature-fbank.cc."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional.frames import EPSILON
+from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.spectral import FbankOptions
+
+
+@supports_kernels
+class Fbank(MelFeature):
+    """Log-mel filter bank features (Kaldi: compute-fbank-feats).
+
+    A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with
+    ``htk_compat``) if ``use_energy``. Options: :class:`~kaldi_compat.options.spectral.FbankOptions`; call:
+    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+
+    >>> fbank = Fbank(num_mel_bins=80, dither=0.0)
+    >>> fbank(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 80])
+    """
+
+    Options = FbankOptions
+    options: FbankOptions
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the mel bins, and the energy if it is asked for."""
+        return self.options.num_mel_bins + self.options.use_energy
+
+    @property
+    def are_log_energies(self) -> bool:
+        """Whether the features are the logs of the mel energies and nothing more."""
+        return self.options.use_log_fbank and not self.options.use_energy
+
+    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
+        """Mel sums of the power spectrum, or of the magnitudes."""
+        power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+        return self._mel_sums(power if self.options.use_power else steps.power(power, 0.5), mel)
+
+    def is_delicate(self, energies: Tensor) -> Tensor:
+        """As for powers, of which sums of magnitudes are the square roots."""
+        return super().is_delicate(energies if self.options.use_power else energies.square())
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """The log of the mel energies, and the energy's column."""
+        options = self.options
+        features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
+        if log_energy is None:
+            return features
+        energy = steps.floored(log_energy, options.energy_floor).unsqueeze(-1)
+        return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)

@@ -1,0 +1,54 @@
+"""Mel-frequency cepstral coefficients: Kaldi's src/feat/feature-mfcc.cc."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional import cepstrum
+from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional.frames import EPSILON
+from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.spectral import FrameOptions, MfccOptions
+
+
+@supports_kernels
+class Mfcc(MelFeature):
+    """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
+
+    Options: :class:`~kaldi_compat.options.spectral.MfccOptions`; call:
+    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+
+    >>> import torch
+    >>> mfcc = Mfcc(num_ceps=13, dither=0.0)
+    >>> mfcc(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 13])
+    """
+
+    Options = MfccOptions
+    options: MfccOptions
+    cosines: Tensor
+    lifter: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        num_ceps = self.options.num_ceps
+        self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
+        self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the cepstral coefficients, C0 or the energy counted."""
+        return self.options.num_ceps
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """The DCT of the log mel energies, liftered; the energy in C0's place; HTK's order if asked for."""
+        options = self.options
+        cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
+        cepstra = cepstra * self.lifter.to(energies.dtype)
+        # HTK's DCT has no special scale for C0
+        scale_of_c0 = math.sqrt(2.0) if options.htk_compat else 1.0
+        return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat, scale_of_c0)

@@ -1,0 +1,239 @@
+"""Pitch and its features as modules for a model: the pitch tracker, and what is made of its track.
+
+On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and in models
+that are compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that
+compares every pair of states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.array_api import is_followed, is_recorded
+from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.functional.deltas import delta_filters
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.costs import local_costs, mean_square, path_features, search_nccf
+from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch.online import first_pass_pitch
+from kaldi_compat.pitch.paths import cheapest_paths
+from kaldi_compat.pitch.process import pitch_deltas, process_pitch
+from kaldi_compat.pitch.schedule import Schedule, num_frames, num_frames_of_size, samples_out
+from kaldi_compat.pitch.tracker import Analysis, track_pitches
+
+if TYPE_CHECKING:
+    from kaldi_compat.pitch.process import Generator
+
+_TABLES = ("band", "weights", "discount", "pitch")
+
+
+class Pitch(OptionedModule):
+    """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
+
+    The correlation is differentiable with respect to the audio; the pitch is one of a grid of values and is not. A
+    factor on the audio changes nothing, so that its scale does not matter here.
+
+    Args:
+        options: a :class:`PitchOptions`; Kaldi's defaults if none.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: options that Kaldi's program would refuse.
+
+    >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
+    >>> track = Pitch()(tone)
+    >>> track.shape, round(float(track[50, 1]))
+    (torch.Size([98, 2]), 200)
+    """
+
+    Options = PitchOptions
+    options: PitchOptions
+
+    def __init__(self, options: PitchOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._constants = PitchConstants.of(self.options)
+        for name in _TABLES:
+            self.constant(name, torch.from_numpy(getattr(self._constants, name)))
+        self.constant("lowpass_starts", torch.from_numpy(self._constants.lowpass.starts))
+        self.constant("lowpass_weights", torch.from_numpy(self._constants.lowpass.weights))
+
+    def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
+        """Normalized correlation (NCCF) and pitch in Hz of each frame.
+
+        Args:
+            samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
+                float64 is computed in float64, everything else in float32.
+            lengths: how many samples count in each row of (B, T), a tensor or a list.
+
+        Returns:
+            (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,) (rows
+            past it are zero); for a list, a list.
+
+        Raises:
+            AudioError: samples of a wrong shape or type, or lengths that do not fit.
+            KaldiCompatError: ``simulate_first_pass_online`` is wanted of a model that is compiled, exported, traced or
+                mapped.
+        """
+        if not isinstance(samples, Tensor):
+            utterances = checked_list(samples, lengths, ("T",), AudioError)
+            return self._of_list([self._checked(each) for each in utterances])
+        samples = self._checked(samples)
+        lengths = checked_lengths(lengths, samples, -1, AudioError)
+        alone = samples.dim() == 1
+        batch = samples[None] if alone else samples
+        features, frames = self._of_batch(batch, lengths[None] if alone and lengths is not None else lengths)
+        if alone:
+            features, frames = features[0], frames[0]
+        return features if lengths is None else (features, frames.to(lengths.device))
+
+    def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self._wants_torch(batch):
+            return track_batch(batch, lengths, self._tensors())
+        counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
+        rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
+        features = batch.new_zeros((len(batch), num_frames(batch.shape[-1], self._constants), 2))
+        for i, row in enumerate(rows):
+            features[i, : len(row)] = row
+        return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
+
+    def _tensors(self) -> PitchConstants:
+        """The constants with tensors, where the module lies."""
+        tables = {name: getattr(self, name) for name in _TABLES}
+        lowpass = dataclasses.replace(self._constants.lowpass, starts=self.lowpass_starts, weights=self.lowpass_weights)
+        return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
+
+    def _wants_torch(self, samples: Tensor) -> bool:
+        """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
+        if not self.options.simulate_first_pass_online:
+            return samples.device.type != "cpu" or is_followed(samples)
+        if is_followed(samples.detach()):  # by others than autograd: the pitch has no gradient
+            raise KaldiCompatError(
+                "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
+                "model can hold: leave it out there"
+            )
+        return False
+
+    def _checked(self, samples: Tensor) -> Tensor:
+        if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
+            raise AudioError(
+                "samples are real numbers of shape (T,) or (B, T), or a list of (T,); not "
+                f"{samples.dtype} of shape {tuple(samples.shape)}"
+            )
+        return samples if samples.dtype == torch.float64 else samples.float()
+
+    def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        if any(self._wants_torch(each) for each in utterances):
+            return [track_batch(each[None], None, self._tensors())[0][0] for each in utterances]
+        arrays = [each.detach().cpu().numpy() for each in utterances]
+        if self.options.simulate_first_pass_online:
+            tracks: list[np.ndarray[Any, Any]] = [
+                first_pass_pitch(Analysis.of(each, self.options), self.options) for each in arrays
+            ]
+        else:
+            tracks = [track for _, track in track_pitches(enumerate(arrays), self.options)]
+        return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]
+
+
+def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
+    """Audio (B, T) with zeros past each row's length."""
+    return zero_past(samples[..., None], lengths)[..., 0]
+
+
+def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstants) -> tuple[Tensor, Tensor]:
+    """Track pitch in a padded batch, in torch throughout; no number is taken to the CPU.
+
+    Args:
+        samples: (B, T), float32 or float64, on any device.
+        lengths: (B,) samples that count in each row; all if none.
+        constants: of the tracker, with tensors.
+
+    Returns:
+        features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
+        frames: (B,) frames of each row.
+    """
+    utterances, longest = samples.shape
+    frames_of = num_frames_of_size if is_recorded(samples) else num_frames
+    most = frames_of(longest, constants)
+    counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
+    if most == 0:
+        return samples.new_zeros((utterances, 0, 2)), counts
+    counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
+    schedule = Schedule.of_batch(counts, longest, most, constants)
+    frames = schedule.frames.clamp(max=most)
+    resampled = samples_out(counts, constants, finished=True).clamp(min=1)
+    signal = silent_past(downsampled(silent_past(samples, counts), constants), resampled)
+
+    inner, norm = correlate(signal, most, constants, resampled)
+    energy = mean_square(signal, schedule.samples.clamp(min=1))
+    better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
+    again = torch.arange(most, device=samples.device) < schedule.recomputed[:, None]
+    with torch.no_grad():
+        searched = search_nccf(inner, norm, energy, better_energy, again, constants)
+        path = cheapest_paths(local_costs(searched, constants), constants.step, frames)
+    return zero_past(path_features(nccf(inner, norm, 0.0), path, constants), frames), frames
+
+
+class ProcessPitch(OptionedModule):
+    """Makes features for speech recognition of a pitch track (Kaldi: process-kaldi-pitch-feats).
+
+    Args:
+        options: a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: options that Kaldi's program would refuse.
+
+    >>> track = torch.tensor([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]])
+    >>> ProcessPitch()(track).shape
+    torch.Size([3, 3])
+    """
+
+    Options = ProcessPitchOptions
+    options: ProcessPitchOptions
+
+    def __init__(self, options: ProcessPitchOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
+
+    def forward(
+        self,
+        features: Tensor | Sequence[Tensor],
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        generator: Generator | None = None,
+    ) -> Any:
+        """Process the output of :class:`Pitch`.
+
+        Args:
+            features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
+            lengths: how many frames count in each row of (B, frames, 2), a tensor or a list.
+            generator: where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a
+                ``torch.Generator``, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own.
+
+        Returns:
+            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, that and the number of frames of each
+            row (rows past it are zero); for a list, a list.
+
+        Raises:
+            FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
+        """
+        if not isinstance(features, Tensor):
+            utterances = checked_list(features, lengths, ("frames", "2"))
+            return [self(each, generator=generator) for each in utterances]
+        check_features(features)
+        lengths = checked_lengths(lengths, features)
+        filters = self._filters[features.dtype is torch.float64]
+        processed = process_pitch(features, self.options, lengths, generator=generator, filters=filters)
+        if lengths is None:
+            return processed
+        counts = torch.where(lengths > 0, lengths + self.options.delay, 0)
+        return zero_past(processed, counts), counts

@@ -1,0 +1,66 @@
+"""Perceptual linear prediction cepstra: Kaldi's src/feat/feature-plp.cc after Hermansky (1990)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional import cepstrum
+from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional.mel import mel_banks
+from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.spectral import FrameOptions, PlpOptions
+
+SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
+
+
+@supports_kernels
+class Plp(MelFeature):
+    """Perceptual linear prediction cepstra (Kaldi: compute-plp-feats).
+
+    Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
+    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+
+    >>> plp = Plp(dither=0.0)
+    >>> plp(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
+    torch.Size([98, 13])
+    """
+
+    Options = PlpOptions
+    windowed_energy_floor = SMALLEST
+    options: PlpOptions
+    cosines: Tensor
+    lifter: Tensor
+
+    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        # the first and last mel bins stand for the spectrum's ends too
+        bins = self.options.num_mel_bins + 2
+        self.constant("cosines", cepstrum.idft_matrix(self.options.lpc_order + 1, bins))
+        scale = self.options.cepstral_scale
+        self.constant("lifter", cepstrum.lifter(self.options.num_ceps, self.options.cepstral_lifter) * scale)
+
+    def _mel_constant(self, vtln_warp: float) -> Tensor:
+        banks = mel_banks(self.options, vtln_warp)
+        return torch.from_numpy(banks.weights * cepstrum.equal_loudness(banks.centers))
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the cepstral coefficients, C0 or the energy counted."""
+        return self.options.num_ceps
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """Loudness of the mel bins, an all-pole model of it, the model's cepstra."""
+        options = self.options
+        loudness = steps.power(energies, options.compress_factor)
+        loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
+        autocorrelation = steps.matmul(loudness, self.cosines.to(energies.dtype))
+        coefficients, residual = cepstrum.levinson_durbin(autocorrelation)
+        c0 = residual.log().clamp(min=SMALLEST).unsqueeze(-1)
+        higher = cepstrum.lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
+        cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
+        return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat)

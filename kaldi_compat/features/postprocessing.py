@@ -1,0 +1,208 @@
+"""What is done to features afterwards, as modules for a model.
+
+They are the functions of deltas.py, splice.py and cmvn.py: options and the constants made from them in a module that
+can be moved, copied, compiled and exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.functional import deltas
+from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.functional.cmvn import (
+    apply_normalization,
+    check_stats,
+    fake_stats,
+    normalize_utterances,
+    sliding_cmvn,
+)
+from kaldi_compat.functional.splice import splice
+from kaldi_compat.options.postprocessing import (
+    CmvnOptions,
+    DeltaOptions,
+    ShiftedDeltaOptions,
+    SlidingCmvnOptions,
+    SpliceOptions,
+)
+
+
+class PostProcessing(OptionedModule):
+    """Base of the modules that turn features into features. Use a subclass.
+
+    Args:
+        options: the options; Kaldi's defaults where none are given.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: where Kaldi's program would refuse the options.
+    """
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """A subclass's own step, on ``(..., frames, dim)``."""
+        raise NotImplementedError
+
+    def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
+        """Process features.
+
+        Args:
+            features: ``(frames, dim)``, ``(batch, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
+            lengths: ``(batch,)``: how many frames count, a tensor or a list; what lies past them is ignored, and zero
+                in the result.
+
+        Returns:
+            Features of the same frames; with ``lengths`` a pair of them and ``lengths``; a list for a list.
+
+        Raises:
+            FeatureError: another shape, integers, or lengths that do not fit.
+        """
+        if not isinstance(features, Tensor):
+            return [self(each) for each in checked_list(features, lengths, ("frames", "dim"))]
+        check_features(features)
+        lengths = checked_lengths(lengths, features)
+        if is_followed(features):  # by gradients, which would be NaN where the padding is
+            features = zero_past(features, lengths)
+        processed = self.process(features, lengths)
+        return processed if lengths is None else (processed, lengths)
+
+
+class Deltas(PostProcessing):
+    """Appends deltas (:func:`~kaldi_compat.functional.deltas.add_deltas`).
+
+    >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
+    torch.Size([2, 50, 26])
+    """
+
+    Options = DeltaOptions
+    options: DeltaOptions
+
+    def __init__(self, options: DeltaOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Filter the features, with the edge frames repeated."""
+        filters = self._filters[features.dtype is torch.float64]
+        return deltas.add_deltas(features, self.options, lengths=lengths, filters=filters)
+
+
+class ShiftedDeltas(PostProcessing):
+    """Appends shifted deltas (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
+
+    >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
+    torch.Size([50, 56])
+    """
+
+    Options = ShiftedDeltaOptions
+    options: ShiftedDeltaOptions
+
+    def __init__(self, options: ShiftedDeltaOptions | None = None, **changes: Any) -> None:
+        super().__init__(options, **changes)
+        self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Filter the features, with the edge frames repeated."""
+        left, right = deltas.shifted_delta_context(self.options)
+        extended = with_context(features, left, right, lengths)
+        filters = self._filters[features.dtype is torch.float64]
+        return zero_past(deltas.shifted_deltas_inside(extended, self.options, filters), lengths)
+
+
+def _by_precision(filters: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return filters(np.float32), filters(np.float64)
+
+
+class Splice(PostProcessing):
+    """Puts the neighbours of a frame beside it (:func:`~kaldi_compat.functional.splice.splice`).
+
+    >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
+    torch.Size([50, 39])
+    """
+
+    Options = SpliceOptions
+    options: SpliceOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Splice."""
+        return splice(features, self.options, lengths=lengths)
+
+
+class SlidingCmvn(PostProcessing):
+    """Normalizes over a window that moves (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
+
+    >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
+    torch.Size([50, 13])
+    """
+
+    Options = SlidingCmvnOptions
+    options: SlidingCmvnOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        return sliding_cmvn(features, self.options, lengths=lengths)
+
+
+class Cmvn(PostProcessing):
+    """Normalizes by given statistics, or each utterance by its own (:func:`~kaldi_compat.functional.cmvn.apply_cmvn`).
+
+    Args:
+        stats: ``(2, dim + 1)``: Kaldi's statistics of a corpus, as compute-cmvn-stats writes them. If none are given,
+            each utterance's own mean (and variance) is used.
+        options: the options; Kaldi's defaults where none are given.
+        skip_dims: dimensions to leave as they are, where statistics are given.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        FeatureError: the statistics are not of that shape, or count less than one frame.
+
+    >>> Cmvn(norm_vars=True)(torch.tensor([[1.0], [3.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    Options = CmvnOptions
+    options: CmvnOptions
+    stats: Tensor | None
+
+    def __init__(
+        self,
+        stats: Any = None,
+        options: CmvnOptions | None = None,
+        *,
+        skip_dims: Sequence[int] = (),
+        **changes: Any,
+    ) -> None:
+        super().__init__(options, **changes)
+        if stats is None:
+            if self.options.reverse or skip_dims:
+                raise OptionError("reverse and skip_dims go with given statistics only")
+            self.register_buffer("stats", None)
+            return
+        matrix = torch.as_tensor(np.array(stats, np.float64))
+        if matrix.ndim != 2:
+            raise FeatureError(f"CMVN statistics have the shape (2, dim + 1), not {tuple(matrix.shape)}")
+        check_stats(matrix, matrix.shape[1] - 1, self.options)
+        self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cmvn:
+        # Sums over a corpus stay in double, whatever precision the model around them is moved to.
+        before = self.stats
+        super()._apply(fn, recurse)
+        if before is not None and self.stats is not None:
+            self.stats = before.to(self.stats.device)
+        return self
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        if self.stats is None:
+            return normalize_utterances(features, self.options, lengths=lengths)
+        if features.shape[-1] != self.stats.shape[1] - 1:
+            raise FeatureError(f"statistics of dimension {self.stats.shape[1] - 1}, features of {features.shape[-1]}")
+        return zero_past(apply_normalization(features, self.stats, self.options), lengths)

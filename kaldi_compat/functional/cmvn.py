@@ -1,0 +1,350 @@
+"""Cepstral mean and variance normalization (Kaldi: src/transform/cmvn.cc, SlidingWindowCmn in feature-functions.cc).
+
+Statistics have Kaldi's layout, ``(2, dim + 1)`` in double precision: the sums and the frame count, then the sums of
+squares and a zero. Statistics of several utterances add up by ``+``. A speaker's or a whole corpus's are one such
+matrix; a batch has ``(..., 2, dim + 1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kaldi_compat.array_api import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    at_least_float32,
+    float64,
+    full,
+    namespace,
+    running_sum,
+    take_frames,
+)
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
+
+VARIANCE_FLOOR = 1.0e-20
+SLIDING_VARIANCE_FLOOR = 1.0e-10
+
+
+def cmvn_stats(
+    features: Array, *, weights: Any | None = None, lengths: Any | None = None, onto: Array | None = None
+) -> Array:
+    """Statistics that mean and variance normalization needs (Kaldi: AccCmvnStats).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        weights: ``(..., frames)``: how much each frame counts. A frame of weight zero is never looked at.
+        lengths: ``(...,)``: frames of each utterance in a padded batch.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which these are added as Kaldi adds, frame by
+            frame.
+
+    Returns:
+        ``(..., 2, dim + 1)`` in double precision.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not go with it.
+
+    >>> import numpy as np
+    >>> cmvn_stats(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    xp = namespace(features)
+    features = at_least_float32(features)
+    counted: Any = full((*features.shape[:-1], 1), 1.0, features)
+    if weights is not None:
+        counted = astype(as_like(weights, features), features.dtype)[..., None]
+        if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
+            raise FeatureError(f"{tuple(counted.shape[:-1])} weights, but {tuple(features.shape[:-1])} frames")
+        features = xp.where(counted != 0, features, full((), 0.0, features))
+    # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
+    uncounted = full(tuple(counted.shape), 0.0, counted)
+    rows: list[Any] = []
+    for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
+        wide = float64(zero_past(xp.concatenate(terms, axis=-1), lengths))
+        if onto is not None:
+            wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
+        rows.append(xp.sum(wide, axis=-2))
+    stats: Array = xp.stack(rows, -2)
+    return stats
+
+
+def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
+    """Weights for the statistics of a call's two sides: the louder side of each frame counts fully, the other little.
+
+    Loudness is the first column (energy or C0). Where both are equal, the second side counts as the louder
+    (Kaldi: compute-cmvn-stats-two-channel).
+
+    Args:
+        one: ``(..., frames, dim)``.
+        other: the other side's features, of the same shape.
+        quieter_channel_weight: the weight of the side that is not the louder one.
+
+    Returns:
+        Two of ``(..., frames)``.
+    """
+    louder = one[..., 0] > other[..., 0]
+    high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
+    xp = namespace(one)
+    return xp.where(louder, high, low), xp.where(louder, low, high)
+
+
+def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
+    """Statistics of zero mean and unit variance in these dimensions, which leaves them as they are when applied.
+
+    Args:
+        stats: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
+        dims: dimensions to skip.
+
+    Raises:
+        FeatureError: there is no such dimension, or these are no statistics.
+
+    >>> import numpy as np
+    >>> fake_stats(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
+    [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
+    """
+    if not dims:
+        return stats
+    if stats.shape[-2] not in (1, 2):
+        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {stats.shape[-2]}")
+    dim = stats.shape[-1] - 1
+    if not all(0 <= d < dim for d in dims):
+        raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")
+    skipped = as_like([d in dims for d in range(dim)] + [False], stats)
+    count = stats[..., :1, -1:]
+    fake = (full(count.shape, 0.0, stats), count)[: stats.shape[-2]]
+    xp = namespace(stats)
+    replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), stats)
+    return replaced
+
+
+def mean_and_variance(stats: Array) -> Array:
+    """Mean and variance ``(..., 2, dim)`` of statistics ``(..., 2, dim + 1)``.
+
+    >>> import numpy as np
+    >>> mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
+    [[2.0, 3.0], [1.0, 1.0]]
+    """
+    average = stats[..., :-1] / stats[..., :1, -1:]
+    mean = average[..., :1, :]
+    both: Array = namespace(stats).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    return both
+
+
+def count_floored(stats: Array) -> int:
+    """Dimensions whose variance is so small that it is floored: most likely they are constant."""
+    return int((mean_and_variance(stats)[..., 1, :] < VARIANCE_FLOOR).sum())
+
+
+def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
+    """What features are multiplied by (None is one), and what is then added; each ``(..., 1, dim)``, of this type."""
+    xp = namespace(stats)
+    count = xp.maximum(stats[..., :1, -1:], full((), 1.0, stats))
+    if not options.norm_vars and not options.reverse:
+        # Kaldi rounds the reciprocal to float before it multiplies.
+        rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
+        return None, astype(float64(rounded) * stats[..., :1, :-1], dtype)
+    mean = stats[..., :1, :-1] / count
+    if not options.norm_vars:
+        return None, astype(mean, dtype)
+    variance = xp.maximum(stats[..., 1:, :-1] / count - mean * mean, full((), VARIANCE_FLOOR, stats))
+    if options.reverse:
+        return astype(xp.sqrt(variance), dtype), astype(mean, dtype)
+    scale = 1.0 / xp.sqrt(variance)
+    return astype(scale, dtype), astype(-(mean * scale), dtype)
+
+
+def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
+    """Raise :class:`FeatureError` unless the statistics can be applied to features of this dimension."""
+    shape = tuple(stats.shape)
+    if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
+        raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
+    if options.norm_vars and shape[-2] == 1:
+        raise FeatureError("variance normalization was asked for, but the statistics have no variances (one row)")
+    if options.norm_vars and not bool(namespace(stats).isfinite(stats).all()):
+        raise FeatureError("CMVN statistics with infinite or undefined numbers")
+    # A count of one is enough: an offset may be written down as statistics of one frame.
+    if not bool((stats[..., 0, -1] >= 1.0).all()):
+        least = float(stats[..., 0, -1].min())
+        raise FeatureError(f"too little to normalize by: the CMVN statistics count {least:g} frames")
+
+
+def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> Array:
+    """:func:`apply_cmvn` for statistics that are known to fit; a count of less than one is taken as one."""
+    if not options.norm_means:
+        return features
+    scale, offset = scale_and_offset(float64(stats), options, features.dtype)
+    normalized: Array = features + offset if scale is None else features * scale + offset
+    return normalized
+
+
+def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) -> Array:
+    """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        stats: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row if without variances.
+            See :func:`fake_stats` for dimensions to leave as they are.
+        options: means only or variances too, and the way back; Kaldi's defaults if none.
+
+    Returns:
+        As the features.
+
+    Raises:
+        FeatureError: the statistics do not fit the features, or count less than one frame.
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
+    >>> apply_cmvn(x, cmvn_stats(x), CmvnOptions(norm_vars=True)).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    """
+    check_features(features)
+    options = options or CmvnOptions()
+    if not options.norm_means:
+        return features
+    matrix = as_like(stats, features)
+    check_stats(matrix, features.shape[-1], options)
+    return apply_normalization(features, matrix, options)
+
+
+def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Normalize each utterance by its own mean, and variance if asked to.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: means only or variances too; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns:
+        As the features.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+
+    >>> import numpy as np
+    >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
+    [[-1.0], [1.0], [0.0]]
+    """
+    options = options or CmvnOptions()
+    return zero_past(apply_normalization(features, cmvn_stats(features, lengths=lengths), options), lengths)
+
+
+def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
+    """Where the window over which frame ``time`` is normalized starts and ends (its last frame plus one).
+
+    Args:
+        time: frame numbers, integers.
+        frames: how many frames there are in all, a number or an array that goes with ``time``.
+        options: the window.
+
+    >>> import numpy as np
+    >>> start, end = sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
+    >>> start.tolist(), end.tolist()
+    ([0, 0, 0, 1, 2, 3], [3, 3, 3, 4, 5, 6])
+    """
+    xp = namespace(time)
+    if options.center:
+        start = xp.clip(time - options.cmn_window // 2, 0, None)
+        end = start + options.cmn_window
+    else:
+        start = xp.clip(time - options.cmn_window, 0, None)
+        end = xp.clip(time + 1, options.min_cmn_window, None)
+    overhang = xp.clip(end - frames, 0, None)
+    return xp.clip(start - overhang, 0, None), end - overhang
+
+
+def sliding_mean_and_variance(
+    features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None
+) -> tuple[Array, Array, Array]:
+    """Mean and variance of the window around or before each frame.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: the window; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch.
+
+    Returns:
+        Means and variances ``(..., frames, dim)`` in double precision, and the windows' numbers of frames
+        ``(..., frames)`` (or ``(frames,)`` where no lengths are given).
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or SlidingCmvnOptions()
+    xp = namespace(features)
+    frames = features.shape[-2]
+    time = arange(0, frames, features)
+    if lengths is None:
+        start, end = sliding_windows(time, frames, options)
+    else:
+        last = as_like(lengths, features)[..., None]
+        start, end = sliding_windows(xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options)
+    return window_mean_and_variance(zero_past(features, lengths), start, end)
+
+
+def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Mean and variance of the frames from ``start`` to before ``end``, for any number of windows.
+
+    Args:
+        features: ``(..., frames, dim)``.
+        start, end: ``(windows,)``, or ``(..., windows)`` for each of a batch.
+
+    Returns:
+        Means and variances ``(..., windows, dim)`` in double precision, and the windows' numbers of frames.
+    """
+    xp = namespace(features)
+    size = end - start
+
+    # Sums over windows are differences of running sums. Counted from the first frame's values these stay small, and
+    # the variance, which such an offset leaves alone, keeps its digits.
+    wide = float64(features)
+    origin = wide[..., :1, :]
+    centred = wide - origin
+
+    def window_average(values: Array) -> Array:
+        sums: Any = running_sum(values, -2)
+        sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
+        average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
+        return average
+
+    mean = window_average(centred)
+    variance = window_average(centred * centred) - mean * mean
+    return mean + origin, variance, size
+
+
+def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Normalize each frame by the mean (and variance) of a window that moves along (Kaldi: SlidingWindowCmn).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: the window; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns:
+        As the features. A window of a single frame gives zeros where variances are normalized.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+
+    >>> import numpy as np
+    >>> options = SlidingCmvnOptions(cmn_window=2, center=True)
+    >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), options).tolist()
+    [[-1.0], [1.0], [2.0]]
+    """
+    options = options or SlidingCmvnOptions()
+    mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
+    return zero_past(normalized_by(features, mean, variance, size, options), lengths)
+
+
+def normalized_by(features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions) -> Array:
+    """Features less the mean, and over the standard deviation if asked to (see sliding_mean_and_variance)."""
+    xp = namespace(features)
+    centred = float64(features) - mean
+    if options.norm_vars:
+        floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
+        centred = xp.where((size > 1)[..., None], centred / xp.sqrt(floored), full((), 0.0, centred))
+    return astype(centred, features.dtype)

@@ -1,0 +1,178 @@
+"""Deltas and shifted deltas: how features change over time (Kaldi: src/feat/feature-functions.cc).
+
+Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does; ``*_inside`` takes frames that come
+with their context, as a chunk of a stream does, and gives the very same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.array_api import Array, float64, full, multiply_add, namespace, precision
+from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
+
+Filter = tuple[float, ...]
+
+
+def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
+    """The filter that takes the regression slope, over ``window`` frames on each side, of what ``previous`` gives.
+
+    >>> [round(weight, 4) for weight in derivative_filter((1.0,), 2)]
+    [-0.2, -0.1, 0.0, 0.1, 0.2]
+    """
+    ramp = np.arange(-window, window + 1, dtype=dtype)
+    weights = np.zeros(len(previous) + 2 * window, dtype)
+    # Kaldi's order of summation, and its product with a rounded reciprocal, decide the last digit of a float.
+    for j, slope in enumerate(ramp):
+        weights[j : j + len(previous)] += slope * np.asarray(previous, dtype)
+    return tuple((weights * dtype(1.0 / float(np.sum(ramp * ramp)))).tolist())
+
+
+def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
+    """The filter of each order from 0 (one tap) to ``delta_order``: each is the slope of the one before."""
+    filters: list[Filter] = [(1.0,)]
+    for _ in range(options.delta_order):
+        filters.append(derivative_filter(filters[-1], options.delta_window, dtype))
+    return filters
+
+
+def delta_context(options: DeltaOptions) -> int:
+    """Frames on each side that :func:`deltas_inside` needs."""
+    return options.delta_order * options.delta_window
+
+
+def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
+    """Sum of ``weights[j]`` times the ``count`` frames from ``first + j`` on.
+
+    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: exact product, one rounding. In
+    double the product of two floats is exact too, so that rounding each sum to float gives the same digits.
+    """
+    wide = float64(features)
+    total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
+    for j, weight in enumerate(weights):
+        if weight != 0.0:
+            total = multiply_add(total, weight, wide[..., first + j : first + j + count, :])
+    return total
+
+
+def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
+    """Results of filters along time, side by side: filter ``i`` is laid on the frames from ``firsts[i]`` on."""
+    results = [
+        _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
+    ]
+    joined: Array = namespace(features).concatenate(results, axis=-1)
+    return joined
+
+
+def deltas_inside(
+    features: Array, options: DeltaOptions | None = None, filters: Sequence[Filter] | None = None
+) -> Array:
+    """Features and their deltas for the frames that have all their context.
+
+    Args:
+        features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
+        options: order and window; Kaldi's defaults if none.
+        filters: what :func:`delta_filters` gives for them, if it is known already.
+
+    Returns:
+        ``(..., frames, dim * (delta_order + 1))``.
+    """
+    options = options or DeltaOptions()
+    context = delta_context(options)
+    firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
+    filters = filters or delta_filters(options, precision(features))
+    return filtered(features, filters, firsts, features.shape[-2] - 2 * context)
+
+
+def add_deltas(
+    features: Array,
+    options: DeltaOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    filters: Sequence[Filter] | None = None,
+) -> Array:
+    """Append deltas, the deltas of the deltas, and so on (Kaldi: ComputeDeltas, add-deltas).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: order and window; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        filters: what :func:`delta_filters` gives for the options, if it is known already.
+
+    Returns:
+        ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+
+    >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
+    [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or DeltaOptions()
+    context = delta_context(options)
+    return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
+
+
+def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
+    """Frames before and after that :func:`shifted_deltas_inside` needs."""
+    last = max(0, options.num_blocks - 1) * options.block_shift
+    return options.delta_window + max(0, -last), options.delta_window + max(0, last)
+
+
+def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
+    """The filter of the features themselves (one tap), and that of each block."""
+    return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
+
+
+def shifted_deltas_inside(
+    features: Array, options: ShiftedDeltaOptions | None = None, filters: Sequence[Filter] | None = None
+) -> Array:
+    """Features and their shifted deltas for the frames that have all their context.
+
+    Args:
+        features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
+        options: window, blocks and shift; Kaldi's defaults if none.
+        filters: what :func:`shifted_delta_filters` gives for them, if it is known already.
+
+    Returns:
+        ``(..., frames, dim * (num_blocks + 1))``.
+    """
+    options = options or ShiftedDeltaOptions()
+    left, right = shifted_delta_context(options)
+    blocks: list[int] = [
+        left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
+    ]
+    filters = filters or shifted_delta_filters(options, precision(features))
+    return filtered(features, filters, [left, *blocks], features.shape[-2] - left - right)
+
+
+def add_shifted_deltas(
+    features: Array, options: ShiftedDeltaOptions | None = None, *, lengths: Any | None = None
+) -> Array:
+    """Append shifted deltas: the deltas at this frame and at frames further on (Kaldi: ComputeShiftedDeltas).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: window, blocks and shift; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns:
+        ``(..., frames, dim * (num_blocks + 1))``.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+
+    >>> add_shifted_deltas(np.zeros((20, 7))).shape
+    (20, 56)
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or ShiftedDeltaOptions()
+    left, right = shifted_delta_context(options)
+    return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)

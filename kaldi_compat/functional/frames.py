@@ -1,0 +1,160 @@
+"""Audio to windowed frames: the steps of Kaldi's src/feat/feature-window.cc as functions on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat.array_api import is_recorded
+
+EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
+Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
+
+
+def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
+    """How many frames there are in so many samples (Kaldi: NumFrames, with flush).
+
+    Args:
+        num_samples: an int, or an integer tensor or array of any shape.
+        size, shift: samples in a frame, and from one frame's start to the next one's.
+        snip_edges: count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
+
+    >>> num_frames(16000, 400, 160), num_frames(16000, 400, 160, snip_edges=False), num_frames(399, 400, 160)
+    (98, 100, 0)
+    """
+    if not snip_edges:
+        return (num_samples + shift // 2) // shift
+    count = (num_samples - size + shift) // shift  # no more than 0 also where division rounds to zero, as in ONNX
+    if isinstance(count, Tensor):
+        return count.clamp(min=0)
+    if isinstance(count, np.ndarray):
+        return np.maximum(count, 0)
+    return count if count > 0 else 0  # a condition, and not max(): exporters learn from it that there are frames
+
+
+def reflected(index: Tensor, length: Tensor | int) -> Tensor:
+    """Indices of any size brought into 0 to length - 1 by reflection at both ends, repeated as often as needed.
+
+    The end samples are doubled: -1 becomes 0, ``length`` becomes ``length - 1``.
+
+    >>> reflected(torch.arange(-3, 7), 2)
+    tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
+    """
+    index = index % (2 * length)
+    return torch.minimum(index, 2 * length - 1 - index)
+
+
+def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None) -> Tensor:
+    """Overlapping frames of audio; without reflection a view of it (Kaldi: ExtractWindow).
+
+    Args:
+        samples: audio of shape (..., T).
+        size, shift, snip_edges: as for :func:`num_frames`.
+        lengths: samples that count in each row of ``samples`` (then of shape (B, T)); the audio is reflected there and
+            not at T.
+
+    Returns:
+        Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning. Where
+        operations are recorded, there are more of these: then there always is a frame, which compilers and exporters
+        take for granted, and unfolding insists on.
+    """
+    recorded = is_recorded(samples)
+    count = 0 if recorded else num_frames(samples.shape[-1], size, shift, snip_edges)
+    spare = size + shift if count == 0 else 0
+    if not snip_edges:
+        samples = _reflected_at_ends(samples, size, shift, lengths, spare)
+    elif spare:
+        samples = nn.functional.pad(samples, (0, spare))
+    frames = samples.unfold(-1, size, shift)
+    return frames if recorded or count else frames[..., :0, :]
+
+
+def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
+    """What centred frames look at, laid out: their first sample first, and ``spare`` samples behind the last one."""
+    total = samples.shape[-1]
+    first = shift // 2 - size // 2
+    beyond = size - size // 2 - shift % 2  # how far a frame may reach past the end
+    if lengths is None and not spare:
+        left = torch.arange(min(first, 0), 0, device=samples.device)
+        right = torch.arange(total, total + beyond, device=samples.device)
+        inside = samples[..., max(first, 0) :]
+        return torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
+    index = torch.arange(first, total + beyond + spare, device=samples.device)
+    if spare:
+        samples = nn.functional.pad(samples, (0, 1))  # so that there is a sample to look at
+    if lengths is None:
+        # a tensor: exporters to ONNX know no remainder by a size that is a symbol
+        length = torch.zeros((), dtype=torch.int64, device=samples.device) + total
+        return samples[..., reflected(index, length.clamp(min=1))]
+    return samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
+
+
+def spectrum(frames: Tensor, points: int) -> Tensor:
+    """The FFT of frames that are filled up with zeros: (..., size) -> complex (..., points // 2 + 1).
+
+    There may be no frames: since MKL refuses to transform none, one more is computed where that might be so.
+    """
+    if not (is_recorded(frames) or frames.numel() == 0):
+        transformed: Tensor = torch.fft.rfft(frames, points)
+        return transformed
+    rows = frames.unsqueeze(0).flatten(0, -2)
+    padded = nn.functional.pad(rows, (0, points - frames.shape[-1], 0, 1))
+    transformed = torch.fft.rfft(padded)[:-1]
+    return transformed.reshape(*frames.shape[:-1], points // 2 + 1)
+
+
+def mean_in_kaldi_order(frames: Tensor) -> Tensor:
+    """Each frame's mean (..., 1), rounded as Kaldi's Vector::Sum rounds.
+
+    That is a dot product with a stride of zero, for which OpenBLAS rounds the sums of neighbouring pairs to float32 and
+    adds these up in float64.
+    """
+    size = frames.shape[-1]
+    pairs = size - size % 2
+    total = (frames[..., :pairs:2] + frames[..., 1:pairs:2]).double().sum(-1, keepdim=True)
+    if size % 2:
+        total = total + frames[..., -1:]
+    return total.to(frames.dtype) / size
+
+
+def preemphasize(frames: Tensor, coefficient: float, out: Tensor | None = None) -> Tensor:
+    """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor.
+
+    Without ``out``, of the frames' shape, the result is new.
+    """
+    scaled = coefficient * frames
+    if out is None:
+        return frames - torch.cat((scaled[..., :1], scaled[..., :-1]), -1)
+    torch.sub(frames[..., :1], scaled[..., :1], out=out[..., :1])
+    torch.sub(frames[..., 1:], scaled[..., :-1], out=out[..., 1:])
+    return out
+
+
+def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
+    """Log of each frame's sum of squares, which is floored first. (..., size) -> (...)."""
+    return frames.square().sum(-1).clamp(min=floor).log()
+
+
+def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
+    """The window of this name (Kaldi: FeatureWindowFunction): float32 of shape (size,).
+
+    Computed in float64 and rounded once, as Kaldi's.
+
+    >>> window("hanning", 5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
+    phase = 2 * np.pi / (size - 1) * np.arange(size)
+    shapes: dict[str, Callable[[], npt.NDArray[np.float64]]] = {
+        "hamming": lambda: 0.54 - 0.46 * np.cos(phase),
+        "hanning": lambda: 0.5 - 0.5 * np.cos(phase),
+        "povey": lambda: (0.5 - 0.5 * np.cos(phase)) ** 0.85,
+        "rectangular": lambda: np.ones(size),
+        "sine": lambda: np.sin(0.5 * phase),
+        "blackman": lambda: blackman_coeff - 0.5 * np.cos(phase) + (0.5 - blackman_coeff) * np.cos(2 * phase),
+    }
+    return torch.from_numpy(shapes[window_type]().astype(np.float32))

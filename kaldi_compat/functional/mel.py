@@ -1,0 +1,216 @@
+"""The mel filter bank and its VTLN warp: Kaldi's src/feat/mel-computations.cc.
+
+The banks are computed once per option set and warp, in NumPy and in float32 where Kaldi uses float32: a bin's edges are
+differences of nearly equal mel values, so the rounding decides the last digits of its weights.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.libm import expf, logf
+from kaldi_compat.options.base import require
+from kaldi_compat.options.spectral import MelFeatureOptions
+
+logger = logging.getLogger("kaldi_compat")
+
+F32 = np.float32
+# Bands in a group of the filter bank: as many as fill a vector register or two.
+GROUP = 16
+FloatArray = npt.NDArray[np.float32]
+
+
+def mel_scale(frequency: FloatArray | np.float32) -> FloatArray:
+    """Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as Kaldi rounds."""
+    mel: FloatArray = F32(1127) * logf(F32(1) + frequency / F32(700))
+    return mel
+
+
+def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
+    """Mel to Hz: the inverse of :func:`mel_scale`."""
+    frequency: FloatArray = F32(700) * (expf(mel / F32(1127)) - F32(1))
+    return frequency
+
+
+@dataclass(frozen=True)
+class MelBanks:
+    """Triangular filters on a power spectrum.
+
+    ``weights`` has shape (fft_bins, num_mel_bins), where fft_bins counts the Nyquist bin too (its weights are zero, as
+    in Kaldi); ``centers`` are the filters' centre frequencies in Hz, shape (num_mel_bins,).
+    """
+
+    weights: FloatArray
+    centers: FloatArray
+
+
+@dataclass(frozen=True)
+class VtlnWarp:
+    """Kaldi's piecewise linear frequency warp: the identity at low and high, ``f / factor`` between its inflections."""
+
+    low: np.float32
+    high: np.float32
+    lower_cutoff: np.float32
+    upper_cutoff: np.float32
+    factor: np.float32
+
+    def __call__(self, frequency: FloatArray) -> FloatArray:
+        """Warp frequencies in Hz; those outside low to high stay (Kaldi: VtlnWarpFreq)."""
+        lower = self.lower_cutoff * max(F32(1), self.factor)
+        upper = self.upper_cutoff * min(F32(1), self.factor)
+        require(
+            bool(lower > self.low and upper < self.high),
+            f"vtln_warp={self.factor:g} moves an inflection point of the warp ({lower:g} and {upper:g} Hz) out of the "
+            f"mel bins' range ({self.low:g} to {self.high:g} Hz): change vtln_low or vtln_high",
+        )
+        scale = F32(1) / self.factor
+        left_slope = (scale * lower - self.low) / (lower - self.low)
+        right_slope = (self.high - scale * upper) / (self.high - upper)
+        warped = np.select(
+            [(frequency < self.low) | (frequency > self.high), frequency < lower, frequency < upper],
+            [frequency, self.low + left_slope * (frequency - self.low), scale * frequency],
+            self.high + right_slope * (frequency - self.high),
+        )
+        return np.asarray(warped, F32)
+
+
+def _vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
+    nyquist = F32(0.5) * F32(options.sample_frequency)
+    lower = F32(options.vtln_low)
+    upper = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
+    require(bool(factor > 0), f"vtln_warp must be positive, not {factor:g}")
+    require(
+        bool(max(F32(0), low) < lower < upper < high),
+        f"vtln_low={lower:g} and vtln_high={upper:g} Hz must lie, in this order, between the mel bins' low_freq={low:g}"
+        f" and high_freq={high:g} Hz",
+    )
+    return VtlnWarp(low, high, lower, upper, factor)
+
+
+def _log_bins(weights: FloatArray) -> None:
+    for number, column in enumerate(weights.T):
+        inside = np.flatnonzero(column)
+        values = " ".join(f"{weight:g}" for weight in column[inside])
+        logger.info("bin %d, offset = %d, vec = [ %s ]", number, inside[0], values)
+
+
+@functools.lru_cache(maxsize=256)
+def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
+    """The filter bank for these options and this VTLN factor (Kaldi: MelBanks).
+
+    Raises:
+        OptionError: where Kaldi fails: a range beyond the Nyquist, a mel bin without any FFT bin, VTLN points out of
+            order.
+
+    >>> from kaldi_compat.options.spectral import FbankOptions
+    >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
+    (257, 80)
+    """
+    points, num_bins = options.padded_window_size, options.num_mel_bins
+    nyquist = F32(0.5) * F32(options.sample_frequency)
+    low = F32(options.low_freq)
+    high = F32(options.high_freq) if options.high_freq > 0 else nyquist + F32(options.high_freq)
+    require(num_bins >= 3, f"num_mel_bins={num_bins}: at least 3 are needed")
+    require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
+    require(
+        bool(0 <= low < nyquist and 0 < high <= nyquist and low < high),
+        f"low_freq={low:g} and high_freq={high:g} Hz must lie, in this order, between 0 and the Nyquist {nyquist:g} Hz",
+    )
+    mel_low, mel_high = mel_scale(low), mel_scale(high)
+    delta = (mel_high - mel_low) / F32(num_bins + 1)
+    edges = (mel_low + np.arange(num_bins + 2, dtype=F32) * delta).astype(F32)
+    factor = F32(vtln_warp)
+    if factor != 1:
+        edges = mel_scale(_vtln_warp(options, low, high, factor)(inverse_mel_scale(edges)))
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    mel = mel_scale(F32(options.sample_frequency) / F32(points) * np.arange(points // 2, dtype=F32))[:, None]
+    inside = (mel > left) & (mel < right)
+    weights = np.where(mel <= center, (mel - left) / (center - left), (right - mel) / (right - center))
+    empty = np.flatnonzero(~inside.any(0))
+    if len(empty):
+        raise OptionError(
+            f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT"
+        )
+    weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
+    if options.debug_mel:
+        _log_bins(weights)
+    return MelBanks(weights, inverse_mel_scale(center))
+
+
+def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
+    """Squared magnitudes. Complex (..., fft_bins) -> real (..., fft_bins); quicker if it may overwrite the spectrum."""
+    parts = torch.view_as_real(spectrum)
+    re, im = (parts.square_() if overwrite else parts.square()).unbind(-1)
+    return re + im
+
+
+def power(x: Tensor, exponent: float) -> Tensor:
+    """``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity where x is zero."""
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
+
+
+def _full_precision(x: Tensor) -> bool:
+    """Whether a float32 product of matrices on this tensor's device is sure to be computed in float32."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    # from torch 2.9 on the older setting cannot be asked for once the newer one was used, and shows in the newer one
+    setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
+    if setting is None:
+        return torch.get_float32_matmul_precision() == "highest"
+    return setting.fp32_precision in ("none", "ieee")
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` in a's precision, whatever TF32, bfloat16 or autocast the user has switched on.
+
+    There is no local switch for those, and the global ones are the user's: so wherever a float32 product might be
+    computed in less, it is computed in float64, which none of them touches.
+    """
+    if a.dtype == torch.float64 or _full_precision(a):
+        return a @ b
+    return (a.double() @ b.double()).to(a.dtype)
+
+
+def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
+    """A filter bank, which is mostly zeros, as groups of neighbouring bands: a few products of small, full matrices.
+
+    Args:
+        weights: ``(fft_bins, num_mel_bins)``.
+
+    Returns:
+        The weights with bands of zeros after them that fill the last group; and for each group the FFT bins that its
+        filters lie on, and its bands.
+    """
+    fft_bins, num_bins = weights.shape
+    filled = np.zeros((fft_bins, -(-num_bins // GROUP) * GROUP), F32)
+    filled[:, :num_bins] = weights
+    groups = []
+    for first in range(0, num_bins, GROUP):
+        bands = slice(first, first + GROUP)
+        used = np.flatnonzero(filled[:, bands].any(1))
+        groups.append((slice(int(used[0]), int(used[-1]) + 1), bands))
+    return filled, groups
+
+
+def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
+    """``power @ weights`` of what :func:`in_groups` made; by groups where nothing but speed is asked for."""
+    if is_followed(power) or not _full_precision(power):
+        return matmul(power, filled[:, :num_bins])
+    return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
+
+
+def floored(log_energy: Tensor, energy_floor: float) -> Tensor:
+    """Log energies not below the log of this floor; a floor of zero is none."""
+    return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

@@ -1,0 +1,227 @@
+"""Speech as it sounds in a room with noise (Kaldi: src/featbin/wav-reverberate.cc, src/feat/signal.cc).
+
+NumPy arrays get Kaldi's very samples, in float32; torch tensors the same computation by torch's FFT, on any device and
+with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, namespace
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.dot import dot
+from kaldi_compat.exact.fft import packed_irfft, packed_rfft
+from kaldi_compat.options.postprocessing import ReverberationOptions
+
+# Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
+EARLY_BEFORE_PEAK = 0.001
+EARLY_AFTER_PEAK = 0.05
+MOST_SAMPLES = 2**31  # and no more are there in Kaldi
+LOUDEST_NOISE = -3000.0  # in dB; below it, the power is too large for a double
+
+
+@dataclass(frozen=True)
+class AdditiveSignal:
+    """A noise to add: its samples ``(samples,)``, the signal-to-noise ratio in dB, and where it starts, in seconds."""
+
+    samples: Any
+    snr: float
+    start_time: float = 0.0
+
+
+def packed_product(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
+
+    Kaldi multiplies that pair as if it were one complex number, which adds a tone at the Nyquist frequency to what it
+    convolves. Recipes were built on the result, so it is kept.
+    """
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _spectrum(signal: Array) -> tuple[Array, Array]:
+    if isinstance(signal, np.ndarray):
+        return packed_rfft(signal)
+    xp = namespace(signal)
+    bins = xp.fft.rfft(signal)
+    re: Array = bins.real[..., :-1]
+    im: Array = xp.concatenate((bins.real[..., -1:], bins.imag[..., 1:-1]), axis=-1)
+    return re, im
+
+
+def _signal(re: Array, im: Array) -> Array:
+    n = 2 * re.shape[-1]
+    if isinstance(re, np.ndarray):
+        scaled: np.ndarray[Any, Any] = packed_irfft(re, im) * np.float32(1.0 / n)
+        return scaled
+    xp = namespace(re)
+    real = xp.concatenate((re, im[..., :1]), axis=-1)
+    imaginary = xp.nn.functional.pad(im[..., 1:], (1, 1))
+    signal: Array = xp.fft.irfft(xp.complex(real, imaginary), n)
+    return signal
+
+
+def convolve(signal: Array, taps: Array) -> Array:
+    """Convolution by the FFT in blocks, by overlap and add (Kaldi: FFTbasedBlockConvolveSignals).
+
+    Args:
+        signal: ``(..., samples)``, float32 (or float64 in torch).
+        taps: ``(taps,)``: the filter.
+
+    Returns:
+        ``(..., samples + taps - 1)``.
+    """
+    xp = namespace(signal)
+    *batch, samples = signal.shape
+    length = samples + taps.shape[0] - 1
+    # Where the blocks lie shows in the result, by what is said at packed_product.
+    n = max(4, 1 << (4 * taps.shape[0] - 1).bit_length())
+    step = n - taps.shape[0] + 1
+    blocks = -(-length // step)
+
+    padded = xp.concatenate((signal, full((*batch, blocks * step - samples), 0.0, signal)), axis=-1)
+    cut = padded.reshape(*batch, blocks, step)
+    cut = xp.concatenate((cut, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
+    filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
+    out = _signal(*packed_product(_spectrum(filled), _spectrum(cut)))
+
+    # A block's tail, shorter than a step, falls on the start of the next block.
+    tails = full((*batch, blocks + 1, step), 0.0, signal)
+    heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
+    rest = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
+    added = heads + xp.concatenate((tails[..., :1, :], rest), axis=-2)
+    result: Array = added.reshape(*batch, -1)[..., :length]
+    return result
+
+
+def power(signal: Array) -> Array:
+    """Mean square ``(..., 1)`` of ``(..., samples)``."""
+    energy: Any
+    if isinstance(signal, np.ndarray):
+        # As Kaldi's BLAS rounds it: that decides the last digit of the samples.
+        rows = signal.reshape(-1, signal.shape[-1])
+        energy = np.array([dot(row, row) for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
+    else:
+        energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
+    mean: Array = energy / full((), float(signal.shape[-1]), signal)
+    return mean
+
+
+def early_part(impulse_response: Array, sample_frequency: float) -> Array:
+    """The direct sound and what is reflected within 50 ms of it (Kaldi: ComputeEarlyReverbEnergy)."""
+    rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
+    start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
+    end = int(np.float32(peak) + np.float32(EARLY_AFTER_PEAK) * rate)
+    return impulse_response[start:end]
+
+
+def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_frequency: float) -> Array:
+    """Add a noise that lies this much below the signal's power; what would reach past the signal's end is left out.
+
+    Args:
+        signal: ``(..., samples)``.
+        noise: what to add, how loud, and where.
+        signal_power: ``(..., 1)``: the power that the ratio refers to.
+        sample_frequency: in Hz.
+
+    Raises:
+        AudioError: the noise is empty, starts before the signal, or has a ratio that cannot be meant.
+    """
+    xp = namespace(signal)
+    samples = astype(as_like(noise.samples, signal), signal.dtype)
+    start = in_samples(noise.start_time, sample_frequency)
+    if samples.ndim != 1 or samples.shape[0] == 0:
+        raise AudioError(f"a noise has the shape (samples,) with a sample at least, not {tuple(samples.shape)}")
+    if not start > -1:
+        raise AudioError(f"a noise starts at {noise.start_time:g} s: expected a time from 0, not before the signal")
+    if not noise.snr > LOUDEST_NOISE:
+        raise AudioError(f"a noise at a ratio of {noise.snr:g} dB: expected a number above {LOUDEST_NOISE:g}")
+    offset = int(min(start, signal.shape[-1]))
+    noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
+    wanted = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
+    scale = astype(xp.sqrt(wanted / float64(noise_power)), signal.dtype)
+    # Gathered, not sliced: the noise may start past the signal's end, and end before it.
+    index = arange(0, signal.shape[-1], signal) - offset
+    heard = (index >= 0) & (index < samples.shape[0])
+    placed = xp.where(heard, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
+    mixed: Array = signal + placed
+    return mixed
+
+
+def in_samples(seconds: float, sample_frequency: float) -> float:
+    """A time as a number of samples, in Kaldi's single precision; infinite where that has no such number."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(seconds) * np.float32(sample_frequency))
+
+
+def reverberate(
+    signal: Array,
+    sample_frequency: float,
+    impulse_response: Array | None = None,
+    additive: Sequence[AdditiveSignal] = (),
+    options: ReverberationOptions | None = None,
+    *,
+    rir_frequency: float | None = None,
+) -> Array:
+    """Convolve with a room's impulse response, add noises, and scale (Kaldi: wav-reverberate).
+
+    Args:
+        signal: ``(..., samples)``: float32, NumPy or torch.
+        sample_frequency: in Hz.
+        impulse_response: ``(taps,)``, of the order of 1 (Kaldi: 16-bit samples over 32768); none leaves the room out.
+        additive: noises; their ratios refer to the power of the speech with its early reflections.
+        options: length and level of the output; Kaldi's defaults if none.
+        rir_frequency: the impulse response's own sampling rate if it has another (Kaldi does not resample it).
+
+    Returns:
+        ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
+
+    Raises:
+        AudioError: no samples, an empty impulse response, a noise that cannot be added, or a duration of no samples.
+
+    >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, options=ReverberationOptions(volume=2.0)).tolist()
+    [2.0, -4.0, 6.0]
+    """
+    options = options or ReverberationOptions()
+    samples = signal.shape[-1]
+    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
+        raise AudioError("there are no samples to reverberate")
+    xp = namespace(signal)
+    if isinstance(signal, np.ndarray):
+        signal = astype(signal, np.float32)
+    power_before = speech_power = power(signal)
+    shift, taps = 0, 0
+    if impulse_response is not None:
+        impulse_response = astype(impulse_response, signal.dtype)
+        taps = impulse_response.shape[0]
+        speech_power = power(convolve(signal, early_part(impulse_response, rir_frequency or sample_frequency)))
+        signal = convolve(signal, impulse_response)
+        shift = int(impulse_response.argmax()) if options.shift_output else 0
+    for noise in additive:
+        signal = add_noise(signal, noise, speech_power, sample_frequency)
+
+    if options.volume > 0:
+        signal = signal * float(np.float32(options.volume))
+    elif options.normalize_output:
+        power_after = power(signal)
+        nothing = power_after == 0
+        one = full((), 1.0, signal)
+        ratio = xp.where(nothing, one, power_before) / xp.where(nothing, one, power_after)
+        signal = signal * xp.sqrt(ratio)
+
+    if options.duration > 0:
+        length = in_samples(options.duration, sample_frequency)
+        if not 1 <= length < MOST_SAMPLES:
+            raise AudioError(f"duration={options.duration:g} s is {length:g} samples: expected 1 to {MOST_SAMPLES - 1}")
+        wanted = int(length)
+    else:
+        wanted = samples if options.shift_output else samples + taps - 1
+    if wanted <= samples:
+        return signal[..., shift : shift + wanted]
+    # Kaldi fills what is beyond the input's length by repeating the signal, without the last reverberation too.
+    repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-wanted // samples), axis=-1)
+    return repeated[..., :wanted]

@@ -1,0 +1,52 @@
+"""Frames side by side with their neighbours (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kaldi_compat.array_api import Array, namespace
+from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.options.postprocessing import SpliceOptions
+
+
+def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:
+    """Splice the frames that have all their context.
+
+    Args:
+        features: ``(..., left_context + frames + right_context, dim)``.
+        options: The context; Kaldi's defaults if none.
+
+    Returns:
+        ``(..., frames, dim * (left_context + 1 + right_context))``.
+    """
+    options = options or SpliceOptions()
+    width = options.left_context + 1 + options.right_context
+    frames = features.shape[-2] - width + 1
+    neighbours = [features[..., j : j + frames, :] for j in range(width)]
+    joined: Array = namespace(features).concatenate(neighbours, axis=-1)
+    return joined
+
+
+def splice(features: Array, options: SpliceOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Put each frame's neighbours beside it, earliest first; the edge frames repeat (Kaldi: splice-feats).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: The context; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+
+    Returns:
+        ``(..., frames, dim * (left_context + 1 + right_context))``.
+
+    Raises:
+        FeatureError: The shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+
+    >>> import numpy as np
+    >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
+    [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or SpliceOptions()
+    extended = with_context(features, options.left_context, options.right_context, lengths)
+    return zero_past(splice_inside(extended, options), lengths)

@@ -1,0 +1,144 @@
+"""Linear and affine transforms of features: LDA, MLLT, fMLLR (Kaldi: src/transform/transform-common.cc, featbin).
+
+A transform is a matrix ``(out, dim)``, or ``(out, dim + 1)`` whose last column is an offset. TF32 and automatic
+mixed precision leave the results alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.array_api import Array, as_like, astype, float64, full, matmul, namespace
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.batches import check_features
+
+
+def apply_transform(features: Array, transform: Any) -> Array:
+    """Transform each frame, by ``A x`` or ``A x + b`` as the transform's shape says (Kaldi: transform-feats).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        transform: ``(out, dim)`` or ``(out, dim + 1)``; or one for each of a batch, ``(..., out, dim)``.
+
+    Returns:
+        ``(..., frames, out)``.
+
+    Raises:
+        FeatureError: the transform does not fit the features' dimension.
+
+    >>> apply_transform(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0, 10.0]])).tolist()
+    [[13.0]]
+    """
+    check_features(features)
+    dim = features.shape[-1]
+    matrix = astype(as_like(transform, features), features.dtype)
+    rows, columns = matrix.shape[-2:]
+    if columns not in (dim, dim + 1):
+        raise FeatureError(f"a transform of {rows} x {columns} does not fit features of dimension {dim}")
+    linear = namespace(features).swapaxes(matrix[..., :dim], -1, -2)
+    transformed: Any = matmul(features, linear)
+    if columns == dim + 1:
+        transformed = transformed + matrix[..., None, :, dim]
+    result: Array = transformed
+    return result
+
+
+def log_determinant(transform: Array, dim: int) -> float:
+    """``log |det A|`` of a transform's linear part, or ``log det(A A^T) / 2`` where it makes the dimension smaller.
+
+    >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
+    2.079442
+    """
+    linear = float64(transform)[..., :dim]
+    xp = namespace(linear)
+    return 0.5 * float(xp.linalg.slogdet(linear @ xp.swapaxes(linear, -1, -2))[1])
+
+
+def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Array:
+    """The transform that does first ``b``, then ``a`` (Kaldi: ComposeTransforms).
+
+    Args:
+        a: ``(out, middle)``, or ``(out, middle + 1)`` with an offset.
+        b: ``(middle, dim)``, or ``(middle, dim + 1)`` with an offset.
+        b_is_affine: whether ``b`` has an offset; its shape does not say. Matters only where ``a`` has one.
+
+    Returns:
+        ``(out, columns of b)``, or one column more where ``a`` alone has an offset.
+
+    Raises:
+        FeatureError: the shapes do not go together, or a matrix is empty.
+
+    >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
+    [[6.0, 7.0]]
+    """
+    rows = b.shape[0]
+    if rows == 0 or a.shape[1] == 0:
+        raise FeatureError("an empty matrix is no transform")
+    if a.shape[1] not in (rows, rows + 1):
+        raise FeatureError(f"a transform of {a.shape[1]} columns does not follow one of {rows} rows")
+    xp = namespace(a)
+    first = astype(b, a.dtype)
+    if a.shape[1] == rows + 1:
+        if not b_is_affine:
+            first = xp.concatenate((first, full((rows, 1), 0.0, first)), axis=1)
+        one = as_like([[0.0] * (first.shape[1] - 1) + [1.0]], first)
+        first = xp.concatenate((first, astype(one, first.dtype)), axis=0)
+    return matmul(a, first)
+
+
+def extend_transform(transform: Array, new_dimension: int) -> Array:
+    """A transform of more dimensions that leaves the further ones as they are (Kaldi: extend-transform-dim).
+
+    Args:
+        transform: ``(d, d)`` or ``(d, d + 1)``.
+        new_dimension: ``e``, at least ``d``.
+
+    Returns:
+        ``(e, e)`` or ``(e, e + 1)``.
+
+    Raises:
+        FeatureError: another shape, or a smaller new dimension.
+
+    >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
+    [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
+    """
+    dim, columns = transform.shape
+    if new_dimension < dim:
+        raise FeatureError(f"the new dimension {new_dimension} is less than the old one, {dim}")
+    if columns not in (dim, dim + 1):
+        raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
+    xp = namespace(transform)
+    added = new_dimension - dim
+    identity = astype(as_like(np.eye(added), transform), transform.dtype)
+    upper = (transform[:, :dim], full((dim, added), 0.0, transform), transform[:, dim:])
+    lower = (full((added, dim), 0.0, transform), identity, full((added, columns - dim), 0.0, transform))
+    extended: Array = xp.concatenate((xp.concatenate(upper, axis=1), xp.concatenate(lower, axis=1)), axis=0)
+    return extended
+
+
+def full_lda(lda_mllt: Array, lda: Array) -> Array:
+    """An LDA+MLLT matrix made square by the rows of the full LDA matrix that it dropped (Kaldi: get-full-lda-mat).
+
+    Args:
+        lda_mllt: ``(kept, dim)``.
+        lda: ``(dim, dim)``, as est-lda writes it.
+
+    Returns:
+        ``(dim, dim)``.
+
+    Raises:
+        FeatureError: the shapes do not go together.
+
+    >>> full_lda(np.array([[7.0, 8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[7.0, 8.0], [3.0, 4.0]]
+    """
+    rows, columns = lda.shape
+    if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
+        raise FeatureError(
+            f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not go with"
+            f" a full LDA matrix of {rows} x {columns}"
+        )
+    joined: Array = namespace(lda).concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)
+    return joined

@@ -1,0 +1,91 @@
+"""Voice activity by energy alone, as speaker recognition uses it (Kaldi: src/ivector/voice-activity-detection.cc)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kaldi_compat.array_api import Array, arange, as_like, astype, full, namespace, precision
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
+from kaldi_compat.options.postprocessing import VadOptions
+
+
+def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
+    """The threshold ``(..., 1)`` for log energies ``(..., frames)`` that are zero past ``frames`` ``(..., 1)``."""
+    xp = namespace(log_energy)
+    real = precision(log_energy)  # a threshold that is met exactly needs Kaldi's rounding
+    total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
+    mean_part = float(real(options.vad_energy_mean_scale)) * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
+    threshold: Array = mean_part + float(real(options.vad_energy_threshold))
+    return threshold
+
+
+def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Judge each frame voiced or not by the log energy of the frames around it (Kaldi: ComputeVadEnergy).
+
+    A frame is voiced if enough of the frames around it lie above a threshold, which is a constant plus a share of the
+    utterance's mean log energy.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
+        options: threshold and context; Kaldi's defaults if none.
+        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are unvoiced.
+
+    Returns:
+        ``(..., frames)`` of the features' type: 1 for voiced, 0 for not.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+
+    >>> import numpy as np
+    >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
+    [1.0, 1.0, 0.0, 1.0]
+    """
+    check_features(features)
+    options = options or VadOptions()
+    xp = namespace(features)
+    log_energy = zero_past(features[..., :1], lengths)[..., 0]
+    time = arange(0, features.shape[-2], features)
+    frames = as_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
+
+    above = log_energy > energy_threshold(log_energy, options, frames)
+    if lengths is not None:
+        above = above & frames_inside(lengths, features)
+    running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
+    running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
+    first = xp.clip(time - options.vad_frames_context, 0, None)
+    last = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
+    votes = running[..., last] - running[..., first]
+
+    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
+    share = float(precision(features)(options.vad_proportion_threshold))
+    voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * share
+    decision: Array = zero_past(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
+    return decision
+
+
+def select_voiced(features: Array, voiced: Array) -> Array:
+    """The frames that a decision of :func:`compute_vad` calls voiced (Kaldi: select-voiced-frames).
+
+    Args:
+        features: ``(frames, dim)``, NumPy or torch.
+        voiced: ``(frames,)``: 0 or 1.
+
+    Returns:
+        ``(voiced frames, dim)``.
+
+    Raises:
+        FeatureError: the lengths differ, a decision is neither 0 nor 1, or no frame is voiced.
+
+    >>> import numpy as np
+    >>> select_voiced(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 0.0, 1.0])).tolist()
+    [[1.0], [3.0]]
+    """
+    if len(features) != len(voiced):
+        raise FeatureError(f"{len(features)} frames of features, but {len(voiced)} of voice activity")
+    if not bool(((voiced == 0) | (voiced == 1)).all()):
+        raise FeatureError("voice activity must be 0 or 1 for each frame")
+    if not bool((voiced == 1).any()):
+        raise FeatureError("no frames were judged voiced")
+    chosen: Array = features[voiced == 1]
+    return chosen

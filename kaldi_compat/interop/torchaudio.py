@@ -1,0 +1,389 @@
+"""The names, arguments, defaults and return shapes of ``torchaudio.compliance.kaldi``, over this package's features.
+
+Code written for torchaudio runs after a change of one import::
+
+    import kaldi_compat.interop.torchaudio as kaldi
+    features = kaldi.fbank(waveform, num_mel_bins=80, sample_frequency=16000)
+
+What is more: ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
+``(channels, T)``, which gives a list; int16 is taken as well as floats; :func:`plp` is there too. What differs: audio
+shorter than a frame gives zero frames (or, with ``snip_edges=False``, Kaldi's reflection) where torchaudio raises
+AssertionError; what Kaldi refuses is refused with :class:`~kaldi_compat.errors.OptionError`.
+
+As in torchaudio the defaults are not all Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.features.mfcc import Mfcc
+from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.functional import mel
+from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+
+Waveform = Tensor | Sequence[Tensor]
+POVEY = "povey"
+
+
+@functools.lru_cache(maxsize=64)
+def _module(options: FrameOptions, device: torch.device) -> SpectralFeature:
+    """The feature for these options; making one costs more than using it on a short utterance."""
+    kinds: dict[type[FrameOptions], type[SpectralFeature]] = {
+        FbankOptions: Fbank,
+        MfccOptions: Mfcc,
+        PlpOptions: Plp,
+        SpectrogramOptions: Spectrogram,
+    }
+    return kinds[type(options)](options).to(device)
+
+
+def _compute(
+    waveform: Waveform,
+    options: FrameOptions,
+    *,
+    channel: int,
+    min_duration: float,
+    subtract_mean: bool,
+    vtln_warp: float = 1.0,
+) -> Any:
+    if not isinstance(waveform, Tensor):
+        return [
+            _compute(
+                one,
+                options,
+                channel=channel,
+                min_duration=min_duration,
+                subtract_mean=subtract_mean,
+                vtln_warp=vtln_warp,
+            )
+            for one in waveform
+        ]
+    if waveform.ndim not in (2, 3):
+        raise AudioError(f"waveform has the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}")
+    channel = max(channel, 0)
+    if channel >= waveform.shape[-2]:
+        raise AudioError(f"there is no channel {channel}: the waveform has {waveform.shape[-2]}")
+    samples = waveform[..., channel, :]
+    if samples.shape[-1] < min_duration * options.sample_frequency:
+        return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
+    module = _module(options, samples.device)
+    # A batch comes as one, so the mean of each utterance is that of its own frames.
+    features: Tensor = module(samples, vtln_warp=vtln_warp)
+    return features - features.mean(-2, keepdim=True) if subtract_mean else features
+
+
+def spectrogram(
+    waveform: Waveform,
+    blackman_coeff: float = 0.42,
+    channel: int = -1,
+    dither: float = 0.0,
+    energy_floor: float = 1.0,
+    frame_length: float = 25.0,
+    frame_shift: float = 10.0,
+    min_duration: float = 0.0,
+    preemphasis_coefficient: float = 0.97,
+    raw_energy: bool = True,
+    remove_dc_offset: bool = True,
+    round_to_power_of_two: bool = True,
+    sample_frequency: float = 16000.0,
+    snip_edges: bool = True,
+    subtract_mean: bool = False,
+    window_type: str = POVEY,
+) -> Any:
+    """Log power spectrum, as ``torchaudio.compliance.kaldi.spectrogram`` has it.
+
+    Args:
+        waveform: ``(channels, T)`` in Kaldi's scale; or ``(B, channels, T)``, or a list.
+        channel: which channel; -1 is the first.
+        min_duration: seconds; shorter audio gives an empty tensor of one axis.
+        subtract_mean: subtract each column's mean.
+
+    The others are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
+
+    Returns:
+        ``(frames, padded_window_size // 2 + 1)``; for a batch ``(B, frames, ...)``, for a list a list.
+
+    Raises:
+        AudioError: there is no such channel, or the waveform has another shape.
+        OptionError: what Kaldi refuses.
+
+    >>> spectrogram(torch.zeros(1, 16000)).shape
+    torch.Size([98, 257])
+    """
+    options = SpectrogramOptions(
+        blackman_coeff=blackman_coeff,
+        dither=dither,
+        energy_floor=energy_floor,
+        frame_length=frame_length,
+        frame_shift=frame_shift,
+        preemphasis_coefficient=preemphasis_coefficient,
+        raw_energy=raw_energy,
+        remove_dc_offset=remove_dc_offset,
+        round_to_power_of_two=round_to_power_of_two,
+        sample_frequency=sample_frequency,
+        snip_edges=snip_edges,
+        window_type=window_type,
+    )
+    return _compute(waveform, options, channel=channel, min_duration=min_duration, subtract_mean=subtract_mean)
+
+
+def fbank(
+    waveform: Waveform,
+    blackman_coeff: float = 0.42,
+    channel: int = -1,
+    dither: float = 0.0,
+    energy_floor: float = 1.0,
+    frame_length: float = 25.0,
+    frame_shift: float = 10.0,
+    high_freq: float = 0.0,
+    htk_compat: bool = False,
+    low_freq: float = 20.0,
+    min_duration: float = 0.0,
+    num_mel_bins: int = 23,
+    preemphasis_coefficient: float = 0.97,
+    raw_energy: bool = True,
+    remove_dc_offset: bool = True,
+    round_to_power_of_two: bool = True,
+    sample_frequency: float = 16000.0,
+    snip_edges: bool = True,
+    subtract_mean: bool = False,
+    use_energy: bool = False,
+    use_log_fbank: bool = True,
+    use_power: bool = True,
+    vtln_high: float = -500.0,
+    vtln_low: float = 100.0,
+    vtln_warp: float = 1.0,
+    window_type: str = POVEY,
+) -> Any:
+    """Log-mel filter bank features, as ``torchaudio.compliance.kaldi.fbank`` has them.
+
+    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is
+    the VTLN factor.
+
+    >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
+    torch.Size([98, 80])
+    """
+    options = FbankOptions(
+        blackman_coeff=blackman_coeff,
+        dither=dither,
+        energy_floor=energy_floor,
+        frame_length=frame_length,
+        frame_shift=frame_shift,
+        high_freq=high_freq,
+        htk_compat=htk_compat,
+        low_freq=low_freq,
+        num_mel_bins=num_mel_bins,
+        preemphasis_coefficient=preemphasis_coefficient,
+        raw_energy=raw_energy,
+        remove_dc_offset=remove_dc_offset,
+        round_to_power_of_two=round_to_power_of_two,
+        sample_frequency=sample_frequency,
+        snip_edges=snip_edges,
+        use_energy=use_energy,
+        use_log_fbank=use_log_fbank,
+        use_power=use_power,
+        vtln_high=vtln_high,
+        vtln_low=vtln_low,
+        window_type=window_type,
+    )
+    return _compute(
+        waveform,
+        options,
+        channel=channel,
+        min_duration=min_duration,
+        subtract_mean=subtract_mean,
+        vtln_warp=vtln_warp,
+    )
+
+
+def mfcc(
+    waveform: Waveform,
+    blackman_coeff: float = 0.42,
+    cepstral_lifter: float = 22.0,
+    channel: int = -1,
+    dither: float = 0.0,
+    energy_floor: float = 1.0,
+    frame_length: float = 25.0,
+    frame_shift: float = 10.0,
+    high_freq: float = 0.0,
+    htk_compat: bool = False,
+    low_freq: float = 20.0,
+    num_ceps: int = 13,
+    min_duration: float = 0.0,
+    num_mel_bins: int = 23,
+    preemphasis_coefficient: float = 0.97,
+    raw_energy: bool = True,
+    remove_dc_offset: bool = True,
+    round_to_power_of_two: bool = True,
+    sample_frequency: float = 16000.0,
+    snip_edges: bool = True,
+    subtract_mean: bool = False,
+    use_energy: bool = False,
+    vtln_high: float = -500.0,
+    vtln_low: float = 100.0,
+    vtln_warp: float = 1.0,
+    window_type: str = POVEY,
+) -> Any:
+    """Mel-frequency cepstral coefficients, as ``torchaudio.compliance.kaldi.mfcc`` has them.
+
+    Args, returns and raises as :func:`fbank`, with :class:`~kaldi_compat.options.spectral.MfccOptions`.
+
+    >>> mfcc(torch.zeros(2, 1, 16000)).shape
+    torch.Size([2, 98, 13])
+    """
+    options = MfccOptions(
+        blackman_coeff=blackman_coeff,
+        cepstral_lifter=cepstral_lifter,
+        dither=dither,
+        energy_floor=energy_floor,
+        frame_length=frame_length,
+        frame_shift=frame_shift,
+        high_freq=high_freq,
+        htk_compat=htk_compat,
+        low_freq=low_freq,
+        num_ceps=num_ceps,
+        num_mel_bins=num_mel_bins,
+        preemphasis_coefficient=preemphasis_coefficient,
+        raw_energy=raw_energy,
+        remove_dc_offset=remove_dc_offset,
+        round_to_power_of_two=round_to_power_of_two,
+        sample_frequency=sample_frequency,
+        snip_edges=snip_edges,
+        use_energy=use_energy,
+        vtln_high=vtln_high,
+        vtln_low=vtln_low,
+        window_type=window_type,
+    )
+    return _compute(
+        waveform,
+        options,
+        channel=channel,
+        min_duration=min_duration,
+        subtract_mean=subtract_mean,
+        vtln_warp=vtln_warp,
+    )
+
+
+def plp(
+    waveform: Waveform,
+    channel: int = -1,
+    min_duration: float = 0.0,
+    subtract_mean: bool = False,
+    vtln_warp: float = 1.0,
+    dither: float = 0.0,
+    **options: Any,
+) -> Any:
+    """Perceptual linear prediction cepstra, which torchaudio has not, called in the same way.
+
+    Args, returns and raises as :func:`fbank`; ``options`` are fields of :class:`~kaldi_compat.options.spectral.PlpOptions`, with
+    Kaldi's defaults.
+
+    >>> plp(torch.zeros(1, 16000)).shape
+    torch.Size([98, 13])
+    """
+    return _compute(
+        waveform,
+        PlpOptions(dither=dither, **options),
+        channel=channel,
+        min_duration=min_duration,
+        subtract_mean=subtract_mean,
+        vtln_warp=vtln_warp,
+    )
+
+
+def get_mel_banks(
+    num_bins: int,
+    window_length_padded: int,
+    sample_freq: float,
+    low_freq: float,
+    high_freq: float,
+    vtln_low: float,
+    vtln_high: float,
+    vtln_warp_factor: float,
+) -> tuple[Tensor, Tensor]:
+    """The mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centres in Hz ``(num_bins, 1)``.
+
+    Raises:
+        OptionError: the frequencies do not go together.
+
+    >>> [t.shape for t in get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)]
+    [torch.Size([23, 256]), torch.Size([23, 1])]
+    """
+    options = FbankOptions(
+        num_mel_bins=num_bins,
+        sample_frequency=sample_freq,
+        frame_length=1000.0 * window_length_padded / sample_freq,
+        round_to_power_of_two=False,
+        low_freq=low_freq,
+        high_freq=high_freq,
+        vtln_low=vtln_low,
+        vtln_high=vtln_high,
+    )
+    banks = mel.mel_banks(options, vtln_warp_factor)
+    return torch.from_numpy(banks.weights[:-1].T.copy()), torch.from_numpy(banks.centers.copy())[:, None]
+
+
+def _in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
+    """One of the mel bank's NumPy functions on a tensor."""
+    return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
+
+
+def mel_scale(freq: Tensor) -> Tensor:
+    """Hz to mel, in Kaldi's float32."""
+    return _in_float32(mel.mel_scale, freq)
+
+
+def mel_scale_scalar(freq: float) -> float:
+    """Hz to mel, in Kaldi's float32."""
+    return float(mel.mel_scale(np.float32(freq)))
+
+
+def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
+    """Mel to Hz, in Kaldi's float32."""
+    return _in_float32(mel.inverse_mel_scale, mel_freq)
+
+
+def inverse_mel_scale_scalar(mel_freq: float) -> float:
+    """Mel to Hz, in Kaldi's float32."""
+    return float(mel.inverse_mel_scale(np.float32(mel_freq)))
+
+
+def vtln_warp_freq(
+    vtln_low_cutoff: float,
+    vtln_high_cutoff: float,
+    low_freq: float,
+    high_freq: float,
+    vtln_warp_factor: float,
+    freq: Tensor,
+) -> Tensor:
+    """Frequencies in Hz after the piecewise linear VTLN warp.
+
+    Raises:
+        OptionError: the warp's inflection points leave the range from ``low_freq`` to ``high_freq``.
+    """
+    points = (low_freq, high_freq, vtln_low_cutoff, vtln_high_cutoff, vtln_warp_factor)
+    return _in_float32(mel.VtlnWarp(*(np.float32(value) for value in points)), freq)
+
+
+def vtln_warp_mel_freq(
+    vtln_low_cutoff: float,
+    vtln_high_cutoff: float,
+    low_freq: float,
+    high_freq: float,
+    vtln_warp_factor: float,
+    mel_freq: Tensor,
+) -> Tensor:
+    """Frequencies in mel after the VTLN warp; raises as :func:`vtln_warp_freq`."""
+    hertz = inverse_mel_scale(mel_freq)
+    return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

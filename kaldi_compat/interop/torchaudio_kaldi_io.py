@@ -1,0 +1,144 @@
+"""The names of the ``kaldi_io`` module that torchaudio removed, over io_ark: keys with tensors.
+
+Each takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
+archive or script (which may be gzipped: ``feats.ark.gz``), its path, or one as an open file, and is an iterator of
+``(key, tensor)``.
+
+>>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
+...     print(key, matrix.shape)
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from os import PathLike
+from typing import IO, Any, Literal
+
+import torch
+
+from io_ark.codecs import Codec, codec
+from io_ark.errors import ArkError, OpenError
+from io_ark.specifier import Range, Rspecifier, classify_rspecifier, name_of
+from io_ark.streams.source import Source, StreamSource
+from io_ark.tables.keys import read_key
+from io_ark.tables.loader import Loader, name_key
+from io_ark.tables.readers import SequentialReader
+from io_ark.tables.script import Script
+
+Entries = Iterator[tuple[str, torch.Tensor]]
+FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
+Table = Literal["ark", "scp"]
+
+
+def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The float matrices of an archive: tensors of shape (rows, columns), float64 where stored so, else float32.
+
+    Args:
+        file_or_fd: the archive.
+        pipes: whether commands may be run.
+
+    Raises:
+        io_ark.ArkError: it cannot be opened, or an entry is no matrix.
+    """
+    return _tensors(_AsStored("matrix"), "ark", file_or_fd, pipes)
+
+
+def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The float matrices that a script file names; see :func:`read_mat_ark`."""
+    return _tensors(_AsStored("matrix"), "scp", file_or_fd, pipes)
+
+
+def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The float vectors of an archive: tensors of shape (elements,), float64 where stored so, else float32.
+
+    Args:
+        file_or_fd: the archive.
+        pipes: whether commands may be run.
+
+    Raises:
+        io_ark.ArkError: it cannot be opened, or an entry is no vector.
+    """
+    return _tensors(_AsStored("vector"), "ark", file_or_fd, pipes)
+
+
+def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The float vectors that a script file names; see :func:`read_vec_flt_ark`."""
+    return _tensors(_AsStored("vector"), "scp", file_or_fd, pipes)
+
+
+def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The integer vectors of an archive (alignments): int32 tensors of shape (elements,).
+
+    Args:
+        file_or_fd: the archive.
+        pipes: whether commands may be run.
+
+    Raises:
+        io_ark.ArkError: it cannot be opened, or an entry is no vector of integers.
+    """
+    return _tensors(codec("int-vector"), "ark", file_or_fd, pipes)
+
+
+def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+    """The integer vectors that a script file names; see :func:`read_vec_int_ark`."""
+    return _tensors(codec("int-vector"), "scp", file_or_fd, pipes)
+
+
+class _AsStored(Codec[Any]):
+    """Arrays of one kind, in the precision that they are stored in; text and compressed ones in single precision."""
+
+    def __init__(self, kind: str) -> None:
+        self._single, self._double = codec(kind), codec(f"double-{kind}")
+
+    def read(self, source: Source) -> Any:
+        return self._of(source).read(source)
+
+    def read_range(self, source: Source, part: Range) -> Any:
+        return self._of(source).read_range(source, part)
+
+    def _of(self, source: Source) -> Codec[Any]:
+        return self._double if source.peek(3) == b"\0BD" else self._single
+
+
+def _tensors(kind: Codec[Any], table: Table, file: FileOrName, pipes: bool) -> Entries:
+    if isinstance(file, str | PathLike):
+        entries = _read(kind, table, name_of(file), pipes)
+    else:
+        entries = _read_stream(kind, table, file, pipes)
+    return ((key, torch.from_numpy(value)) for key, value in entries)
+
+
+def _read(kind: Codec[Any], table: Table, name: str, pipes: bool) -> Iterator[tuple[str, Any]]:
+    spec = classify_rspecifier(name)
+    if spec is None and name.endswith(".gz"):
+        with _open_gzipped(name) as stream:
+            yield from _read_stream(kind, table, stream, pipes)
+        return
+    with SequentialReader[Any](kind, spec or Rspecifier(table, name), pipes=pipes) as reader:
+        yield from reader
+
+
+def _open_gzipped(name: str) -> Any:
+    try:
+        return gzip.open(name)
+    except (OSError, ValueError) as error:
+        raise OpenError(f"cannot be opened: {getattr(error, 'strerror', error)}", file=name) from error
+
+
+def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool) -> Iterator[tuple[str, Any]]:
+    binary: Any = stream.buffer if isinstance(stream, io.TextIOWrapper) else stream
+    source = StreamSource(binary, str(getattr(stream, "name", "<stream>")))
+    if isinstance(binary, io.TextIOBase):
+        raise OpenError("is text with no bytes under it: open it in binary", file=source.name)
+    if table == "scp":
+        loader = Loader(kind, pipes=pipes, in_order=True)
+        for name, rxfilename in Script(source.read_rest(), source.name).lines():
+            yield name, loader.load_value(name, rxfilename)
+        return
+    while (key := read_key(source)) is not None:
+        try:
+            yield key, kind.read(source)
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__

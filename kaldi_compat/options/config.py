@@ -1,0 +1,198 @@
+"""Options as text: how flags of a command line and lines of a configuration file fill a dataclass of options.
+
+Kaldi's rules (src/util/parse-options.cc): ``--name=value``, or ``--name`` alone for a boolean that is to be true; names
+are case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
+
+>>> from kaldi_compat.options.spectral import FbankOptions
+>>> flag_table(FbankOptions)["num-mel-bins"].parse("80")
+80
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from io_ark.text import WHITE_SPACE, words
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import INT32, meaning
+
+Scalar = bool | int | float | str
+Options = TypeVar("Options")
+
+TRUE = ("true", "t", "1")
+FALSE = ("false", "f", "0")
+INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.A)
+REAL = re.compile(
+    r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
+)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One option as a flag: ``--name=value``.
+
+    Attributes:
+        name: the flag as it is shown, without the hyphens before it.
+        field: the dataclass field that it fills.
+        default: its default; whose type is the option's type.
+        meaning: what it means, in one line.
+    """
+
+    name: str
+    field: str
+    default: Scalar
+    meaning: str
+
+    @property
+    def kind(self) -> str:
+        """The type as Kaldi calls it: bool, int, float or string."""
+        return "string" if isinstance(self.default, str) else type(self.default).__name__
+
+    @property
+    def shown_default(self) -> str:
+        """The default as Kaldi prints it."""
+        if isinstance(self.default, bool):
+            return "true" if self.default else "false"
+        if isinstance(self.default, str):
+            return f'"{self.default}"'
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    def parse(self, text: str | None) -> Scalar:
+        """The value that a text means for this option; None is a flag without ``=``.
+
+        Raises:
+            OptionError: the text is no such value.
+        """
+        if isinstance(self.default, bool):
+            if text is None or text.lower() in TRUE:
+                return True
+            if text.lower() in FALSE:
+                return False
+            raise OptionError(f"--{self.name}={text}: expected true or false")
+        if text is None:
+            raise OptionError(f"--{self.name} needs its value after an =, without a space: --{self.name}=...")
+        if isinstance(self.default, str):
+            return text
+        if isinstance(self.default, int):
+            integer = parse_integer(text)
+            if integer is None:
+                raise OptionError(f"--{self.name}={text}: expected an integer of 32 bits")
+            return integer
+        real = parse_real(text)
+        if real is None:
+            raise OptionError(f"--{self.name}={text}: expected a number")
+        return real
+
+
+def parse_integer(text: str) -> int | None:
+    """The 32-bit integer that a text is, or None."""
+    return int(text) if INTEGER.fullmatch(text) and int(text) in INT32 else None
+
+
+def parse_real(text: str) -> float | None:
+    """The number that a text is, as C++ reads one, or None."""
+    return float(text) if REAL.fullmatch(text) else None
+
+
+def normalise(name: str) -> str:
+    """The one spelling of an option's name: lower case, with hyphens."""
+    return name.replace("_", "-").lower()
+
+
+def flag_table(options: type[Any]) -> dict[str, Flag]:
+    """The flags of an options dataclass by their normalised names, sorted as Kaldi lists them."""
+    flags = [
+        Flag(
+            field.metadata.get("flag") or normalise(field.name), field.name, cast(Scalar, field.default), meaning(field)
+        )
+        for field in dataclasses.fields(options)
+    ]
+    return {normalise(flag.name): flag for flag in sorted(flags, key=lambda flag: normalise(flag.name))}
+
+
+def find_flag(flags: dict[str, Flag], name: str) -> Flag:
+    """The flag of this name.
+
+    Raises:
+        OptionError: there is none; says which is nearest.
+    """
+    flag = flags.get(normalise(name))
+    if flag is None:
+        near = difflib.get_close_matches(normalise(name), flags, n=1)
+        hint = f"; did you mean --{near[0]}?" if near else "; --help lists all options"
+        raise OptionError(f"there is no option --{name}{hint}")
+    return flag
+
+
+def split_flag(argument: str) -> tuple[str, str | None]:
+    """``--name=value`` in two; the value is None where there is no ``=``.
+
+    >>> split_flag("--num-mel-bins=80")
+    ('num-mel-bins', '80')
+    """
+    name, equals, value = argument[2:].partition("=")
+    if not name:
+        raise OptionError(f"{argument}: an option without a name")
+    if words(name) != [name]:
+        parts = words(argument[2:].replace("=", " ", 1), 1)
+        raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
+    return name, value.strip(WHITE_SPACE) if equals else None
+
+
+def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
+    """The options set in a configuration file, in order.
+
+    Raises:
+        OptionError: the file cannot be read, a line is no ``--name=value``, or names no flag, or has a value that
+            cannot be meant; says which line.
+    """
+    if not str(path):
+        raise OptionError("the configuration file has no name: expected --config=<file>")
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        content = line.partition("#")[0].strip(WHITE_SPACE)
+        if not content:
+            continue
+        try:
+            if not content.startswith("--"):
+                raise OptionError(f"expected --name=value, not {content!r}")
+            name, value = split_flag(content)
+            flag = find_flag(flags, name)
+            yield flag, flag.parse(value)
+        except OptionError as error:
+            raise OptionError(f"{path}, line {number}: {error}") from None
+
+
+def load_options(options: type[Options], path: str | Path, **changes: Scalar) -> Options:
+    """An options dataclass filled from a Kaldi configuration file such as ``conf/fbank.conf``.
+
+    Args:
+        options: the class, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
+        path: the file, with a line ``--name=value`` for each option.
+        changes: fields that override the file's.
+
+    Returns:
+        An instance of ``options``.
+
+    Raises:
+        OptionError: the file cannot be read, names an option that the class lacks, or has a value that cannot be meant.
+
+    >>> import tempfile
+    >>> from kaldi_compat.options.spectral import FbankOptions
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+    ...     _ = file.write("--num-mel-bins=80  # as in the recipe\\n--use-energy\\n")
+    ...     file.flush()
+    ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
+    80
+    """
+    values = {flag.field: value for flag, value in read_config(path, flag_table(options))}
+    return options(**{**values, **changes})

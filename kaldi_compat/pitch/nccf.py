@@ -1,0 +1,113 @@
+"""How well audio matches itself some time later: the normalized cross-correlation that pitch is tracked in.
+
+The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), up
+to the search, as Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at
+every whole lag, and interpolate to lags spaced evenly in log pitch. Arrays may be NumPy's or torch's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.array_api import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    float64,
+    is_recorded,
+    matmul,
+    namespace,
+    sliding_windows,
+    with_zeros,
+)
+from kaldi_compat.functional.sinc import resampled
+from kaldi_compat.pitch.constants import PitchConstants
+
+_BLOCK = 256  # frames correlated at once: what they need stays in the cache
+
+
+def downsampled(samples: Array, constants: PitchConstants) -> Array:
+    """Audio at the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
+
+    Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
+    """
+    return resampled(samples, constants.lowpass, namespace(samples).float64)
+
+
+def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths: Any = None) -> Array:
+    """What each frame looks at, with zeros past the ends.
+
+    Args:
+        signal: ``(..., samples)`` resampled.
+        frames: how many are wanted: no more than start within the signal.
+        constants: of the tracker.
+        lengths: ``(...,)`` samples that count of each signal, which is zero past them; all if none.
+
+    Returns:
+        ``(..., frames, span)``
+    """
+    size, shift, start = constants.span, constants.shift, constants.start
+    padded = with_zeros(signal, max(0, -start), size + shift)
+    windows = sliding_windows(padded[..., max(0, start) :], size, shift)[..., :frames, :]
+    if constants.preemphasis == 0.0:
+        return windows
+    # Each window by itself: its first sample is scaled as if the one before were its equal.
+    xp = namespace(signal)
+    position = start + shift * arange(0, frames, signal)[:, None] + arange(0, size, signal)
+    ends = signal.shape[-1] if lengths is None else as_like(lengths, signal)[..., None, None]
+    previous = xp.concatenate((windows[..., :1], windows[..., :-1]), -1)
+    previous = xp.where(position == 0, windows, previous)
+    inside = (position >= 0) & (position < ends)
+    emphasized: Array = xp.where(inside, windows - constants.preemphasis * previous, 0 * windows)
+    return emphasized
+
+
+def correlations(windows: Array, constants: PitchConstants) -> tuple[Array, Array]:
+    """Products of a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
+
+    Returns:
+        inner: the dot product of the window's samples with as many from each lag on.
+        norm: the product of the two's energies. The mean of the first window is taken from all samples before.
+    """
+    xp = namespace(windows)
+    size, first, last = constants.window, constants.first_lag, constants.last_lag
+    mean = astype(float64(windows[..., :size]).sum(-1) / size, windows.dtype)
+    centred = windows - mean[..., None]
+    base = centred[..., :size]
+    if isinstance(windows, np.ndarray):
+        later = sliding_windows(centred[..., first : last + size], size, 1)
+        inner = np.einsum("...n,...ln->...l", base, later)
+    else:  # a product of matrices would be subject to TF32 and autocast, and would copy all windows
+        inner = xp.stack([(base * centred[..., k : k + size]).sum(-1) for k in range(first, last + 1)], -1)
+    # The energy of every window at once: squares times a band of ones, which adds no cancellation.
+    energies = matmul(centred[..., first : last + size] ** 2, astype(constants.band, windows.dtype))
+    return inner, (base**2).sum(-1)[..., None] * energies
+
+
+def correlate(signal: Array, frames: int, constants: PitchConstants, lengths: Any = None) -> tuple[Array, Array]:
+    """Inner products and norms of each frame at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``.
+
+    What ``frames`` and ``lengths`` are, see :func:`frame_windows`.
+    """
+    windows = frame_windows(signal, frames, constants, lengths)
+    if is_recorded(signal):  # the number of blocks would be a constant of what is recorded
+        return correlations(windows, constants)
+    blocks = [correlations(windows[..., start : start + _BLOCK, :], constants) for start in range(0, frames, _BLOCK)]
+    inner, norm = zip(*blocks, strict=True)
+    xp = namespace(signal)
+    return xp.concatenate(inner, -2), xp.concatenate(norm, -2)
+
+
+def nccf(inner: Array, norm: Array, ballast: Any) -> Array:
+    """Normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 where nothing sounds at all.
+
+    The ballast (a number, or one for each frame) draws quiet frames to zero.
+    """
+    xp = namespace(inner)
+    squared = norm + ballast
+    silent = squared <= 0
+    correlation: Array = xp.where(silent, 0 * inner, inner / xp.sqrt(xp.where(silent, 1 + 0 * squared, squared)))
+    return correlation

@@ -1,0 +1,120 @@
+"""The cheapest path through the lags for tensors: on any device, and inside compiled, exported and traced models.
+
+Every pair of states is compared, which a GPU does faster than it would find the hull that
+:mod:`kaldi_compat.pitch.viterbi` searches by. The two steps, from frame to frame and back, are written once;
+what differs is who loops over the frames: Python, also for a compiled model, as one operation of its graph; TorchScript
+in a traced model; and ``scan`` in an exported one, which runs where this package is not.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
+    """States of the cheapest paths.
+
+    Args:
+        local: ``(utterances, frames, states)`` local costs.
+        factor: cost of a step of one state; of ``n`` states it is ``n**2`` times that.
+        lengths: ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
+
+    Returns:
+        ``(utterances, frames)``
+    """
+    utterances, frames, states = local.shape
+    place = torch.arange(states, device=local.device)
+    steps = ((place[:, None] - place) ** 2).to(local.dtype) * factor
+    frame = torch.arange(frames, device=local.device)[:, None]
+    ends = torch.zeros(utterances, dtype=torch.long, device=local.device) + frames if lengths is None else lengths
+    local, last = local.transpose(0, 1), frame == ends - 1
+    search: Any = _search
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        search = _scripted_search()
+    elif _is_exporting():
+        search = _search_by_scan
+    elif torch.compiler.is_compiling():
+        search = _search_as_operation
+    path: Tensor = search(local, steps, last)
+    return path.transpose(0, 1)
+
+
+def _is_exporting() -> bool:
+    """Whether torch.export records; torch before 2.7 does not tell it from torch.compile."""
+    return hasattr(torch.compiler, "is_exporting") and torch.compiler.is_exporting()
+
+
+def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Costs (B, states) of the paths one frame on, less the lowest; the state before on each, and the best one."""
+    before, predecessors = (costs[:, None, :] + steps).min(-1)
+    costs = before + local
+    lowest, best = costs.min(-1)
+    return costs - lowest[:, None], predecessors, best
+
+
+def _back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    """The state (B,) on the frame before, and on this one, where it is the best one if the frame is the last."""
+    state = torch.where(last, best, state)
+    return predecessors.gather(-1, state[:, None])[:, 0], state
+
+
+def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
+    """States (frames, B) for local costs (frames, B, states), costs of steps (states, states), and last (frames, B)."""
+    costs = local.new_zeros(local.shape[1:])
+    predecessors: list[Tensor] = []
+    best: list[Tensor] = []
+    for frame in range(local.shape[0]):
+        costs, before, lowest = _forward(costs, local[frame], steps)
+        predecessors.append(before)
+        best.append(lowest)
+    state = torch.zeros_like(last[0], dtype=torch.long)
+    path: list[Tensor] = []
+    for frame in range(local.shape[0] - 1, -1, -1):
+        state, here = _back(state, predecessors[frame], best[frame], last[frame])
+        path.append(here)
+    return torch.stack(path).flip(0)
+
+
+# Inductor (of torch 2.13) has no code for a scan over a number of frames that it does not know.
+_search_as_operation = torch.library.custom_op(
+    "kaldi_compat::cheapest_paths",
+    _search,
+    mutates_args=(),
+    schema="(Tensor local, Tensor steps, Tensor last) -> Tensor",
+)
+
+
+@_search_as_operation.register_fake
+def _(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
+    return torch.empty_like(last, dtype=torch.long)
+
+
+@functools.cache
+def _scripted_search() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # whoever traces has been told already
+        return torch.jit.script(_search)
+
+
+def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
+    """:func:`_search` as two loops that stay loops in an exported graph."""
+    from torch._higher_order_ops.scan import scan
+
+    def forward(costs: Tensor, here: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        costs, predecessors, best = _forward(costs, here, steps)
+        return costs, (predecessors, best)
+
+    def back(state: Tensor, here: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        before, state = _back(state, *here)
+        return before, state.clone()  # what comes out must not be what went in
+
+    _, (predecessors, best) = scan(forward, local.new_zeros(local.shape[1:]), local)
+    backwards = (predecessors.flip(0), best.flip(0), last.flip(0))
+    path: Tensor
+    _, path = scan(back, last.new_zeros(last.shape[1:], dtype=torch.long), backwards)
+    return path.flip(0)

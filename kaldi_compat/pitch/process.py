@@ -1,0 +1,206 @@
+"""From correlation and pitch to features for speech recognition (src/feat/pitch-functions.cc, OnlineProcessPitch)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, is_followed, namespace, running_sum
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
+from kaldi_compat.functional.deltas import Filter, add_deltas
+from kaldi_compat.options.pitch import ProcessPitchOptions
+from kaldi_compat.options.postprocessing import DeltaOptions
+
+if TYPE_CHECKING:
+    import torch
+
+    Generator = KaldiRandom | np.random.Generator | torch.Generator
+
+
+def pov_feature(correlation: Array) -> Array:
+    """A warp of the correlation that makes its distribution nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
+    clipped: Array = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
+    return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
+
+
+def probability_of_voicing(correlation: Array) -> Array:
+    """An approximation to the probability of voicing, fitted to the Keele corpus by Kaldi's authors (NccfToPov).
+
+    >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
+    array([0.001, 0.904, 1.   ])
+    """
+    xp = namespace(correlation)
+    n = xp.clip(abs(float64(correlation)), None, 1.0)
+    log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
+    rounded = float64(astype(log_odds, correlation.dtype))
+    probability: Array = 1 / (1 + xp.exp(-rounded))
+    return astype(probability, correlation.dtype)
+
+
+def log_pitch(pitch: Array) -> Array:
+    """Natural logarithm of pitches in Hz."""
+    log: Array = namespace(pitch).log(float64(pitch))
+    return astype(log, pitch.dtype)
+
+
+def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
+    """Log pitch less its mean over neighbours, weighted by their probability of voicing.
+
+    Args:
+        features: ``(..., frames, 2)``: correlation and pitch.
+        left, right: frames before and after each frame that the mean is taken over.
+        lengths: ``(...,)`` frames that count; all if none.
+
+    Returns:
+        ``(..., frames)``
+    """
+    xp = namespace(features)
+    frames = features.shape[-2]
+    logs = log_pitch(features[..., 1])
+    weight = float64(probability_of_voicing(features[..., 0]))
+    now = arange(0, frames, features)
+    begin = xp.clip(now - left, 0, None)
+    end = xp.clip(now + right + 1, None, frames)
+    if lengths is not None:
+        end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
+
+    def window_sum(x: Array) -> Array:
+        # Kaldi too adds what enters the window and subtracts what leaves it, in double.
+        before = xp.concatenate((0 * x[..., :1], running_sum(x, -1)), -1)
+        summed: Array
+        if lengths is None:
+            summed = before[..., end] - before[..., begin]
+        else:
+            begins = xp.broadcast_to(begin, end.shape)
+            pick = np.take_along_axis if xp is np else xp.take_along_dim
+            summed = pick(before, end, -1) - pick(before, begins, -1)
+        return summed
+
+    total = window_sum(weight)
+    if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
+        total = xp.where(end > begin, total, full((), 1.0, total))
+    mean: Array = window_sum(weight * float64(logs)) / total
+    normalised: Array = logs - astype(mean, features.dtype)
+    return normalised
+
+
+def standard_normal(frames: Array, generator: Generator | None) -> Array:
+    """A draw for each of these: a vector, or a batch of them in turn."""
+    draws: Array
+    if isinstance(generator, KaldiRandom):
+        draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
+    elif isinstance(frames, np.ndarray):
+        numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
+        draws = numpy_generator.standard_normal(frames.shape)
+    else:
+        torch = namespace(frames)
+        if isinstance(generator, torch.Generator):
+            like = {"dtype": frames.dtype, "device": generator.device}
+            draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
+        else:
+            draws = torch.randn_like(frames)
+    return astype(draws, frames.dtype)
+
+
+def process_pitch(
+    features: Array,
+    options: ProcessPitchOptions | None = None,
+    lengths: Any = None,
+    *,
+    generator: Generator | None = None,
+    filters: Sequence[Filter] | None = None,
+) -> Array:
+    """Correlation and pitch made into features for speech recognition (Kaldi: ProcessPitch).
+
+    Args:
+        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz, as the pitch tracker gives them.
+        options: Kaldi's defaults if none.
+        lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
+        generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
+            NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
+        filters: what :func:`~kaldi_compat.functional.deltas.delta_filters` gives for :func:`pitch_deltas`, if it is known already.
+
+    Returns:
+        ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
+        probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
+
+    Raises:
+        FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
+
+    >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
+    >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
+    array([[-0.584, -0.02 ],
+           [-0.724,  0.   ],
+           [-0.584,  0.02 ]], dtype=float32)
+    """
+    options = options or ProcessPitchOptions()
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    _check_track(features, lengths)
+    noise = None
+    # Kaldi draws even where the noise is scaled to nothing, which moves its generator on.
+    wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
+    if options.add_delta_pitch and wanted and features.shape[-2]:
+        noise = standard_normal(features[..., 1], generator)
+    return delayed(undelayed_features(features, noise, options, lengths, filters), options.delay)
+
+
+def _check_track(features: Array, lengths: Any) -> None:
+    if features.shape[-1] != 2:
+        raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
+    if is_followed(features):
+        return
+    pitch = features[..., 1]
+    silent = ~(pitch > 0)
+    if lengths is not None:
+        silent = silent & frames_inside(lengths, features)
+    if bool(silent.any()):
+        raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
+
+
+def pitch_deltas(options: ProcessPitchOptions) -> DeltaOptions:
+    """How the deltas of the log pitch are taken."""
+    return DeltaOptions(delta_order=1, delta_window=options.delta_window)
+
+
+def undelayed_features(
+    features: Array,
+    noise: Array | None,
+    options: ProcessPitchOptions,
+    lengths: Any = None,
+    filters: Sequence[Filter] | None = None,
+) -> Array:
+    """:func:`process_pitch` without the delay, with the noise given: ``(..., frames)`` or none."""
+    xp = namespace(features)
+    if lengths is not None:  # what does not count has a logarithm too, so that it and its gradient are finite
+        features = xp.where(frames_inside(lengths, features)[..., None], features, full((), 1.0, features))
+    pitch = features[..., 1]
+    columns = []
+    if options.add_pov_feature:
+        columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)
+    if options.add_normalized_log_pitch:
+        left, right = options.normalization_left_context, options.normalization_right_context
+        columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
+    if options.add_delta_pitch:
+        logs = log_pitch(pitch)[..., None]
+        deltas = add_deltas(logs, pitch_deltas(options), lengths=lengths, filters=filters)[..., 1]
+        if noise is not None:
+            deltas = deltas + noise * options.delta_pitch_noise_stddev
+        columns.append(deltas * options.delta_pitch_scale)
+    if options.add_raw_log_pitch:
+        columns.append(log_pitch(pitch))
+    processed: Array = xp.stack(columns, -1)
+    return processed
+
+
+def delayed(features: Array, delay: int) -> Array:
+    """The first frame repeated ``delay`` times before the features."""
+    frames = features.shape[-2]
+    if delay == 0 or frames == 0:
+        return features
+    shifted: Array = features[..., namespace(features).clip(arange(-delay, frames, features), 0, None), :]
+    return shifted

@@ -1,0 +1,79 @@
+"""An older post-processing of (probability of voicing, pitch): src/featbin/process-pitch-feats.cc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options.pitch import SmoothPitchOptions
+
+Floats = npt.NDArray[np.float32]
+
+
+def moving_means(values: Floats, size: int) -> Floats:
+    """The mean over ``size`` values around each one, which stands still near both ends: ``(n,)`` -> ``(n,)``.
+
+    As in Kaldi, each value enters a frame too soon, so that the first window's right neighbour never enters (but
+    leaves); and they are summed up from left to right in float32, so that rounding errors add up along an utterance.
+    """
+    middle = (size - 1) // 2
+    first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
+    if len(values) <= size:
+        return np.full_like(values, first)
+    leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
+    moving = np.subtract.accumulate(np.concatenate(([first], (leaving - entering) / np.float32(size))))
+    means = np.full_like(values, moving[-1])
+    means[: middle + 1] = first
+    means[middle + 1 : middle + len(moving)] = moving[1:]
+    return means
+
+
+def moving_average(values: Floats, size: int) -> Floats:
+    """The average over ``size`` values around each one; values too near an end stay: ``(n,)`` -> ``(n,)``."""
+    width = (size - 1) // 2
+    inside = slice(width, len(values) - width)
+    if width == 0 or len(values) <= 2 * width:
+        return values
+    total: Floats = values[inside].copy()
+    for j in range(1, width + 1):
+        total += values[width - j : len(values) - width - j] + values[width + j : len(values) - width + j]
+    smooth: Floats = values.copy()
+    smooth[inside] = total / np.float32(2 * width + 1)
+    return smooth
+
+
+def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None = None) -> npt.NDArray[Any]:
+    """The log odds of voicing, and the log pitch less its moving mean, smoothed.
+
+    Args:
+        features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (no gaps: see
+            interpolate-pitch), and whatever else, which is copied.
+        options: Kaldi's defaults if none.
+
+    Returns:
+        ``(frames, columns)``
+
+    Raises:
+        FeatureError: a probability outside 0 to 1, or a pitch that is not positive.
+
+    >>> smooth_pitch(np.array([[0.5, 100.0], [0.5, 121.0]], np.float32)).round(2)
+    array([[ 0. , -0.1],
+           [ 0. ,  0.1]], dtype=float32)
+    """
+    options = options or SmoothPitchOptions()
+    if features.ndim != 2 or features.shape[1] < 2:
+        raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
+    voicing, pitch = features[:, 0].astype(np.float64), features[:, 1].astype(np.float64)
+    if not bool(((voicing >= 0) & (voicing <= 1)).all()):
+        raise FeatureError("the first column must be the probability of voicing, but goes beyond 0 to 1")
+    if not bool((pitch > 0).all()):
+        raise FeatureError("a pitch of zero or less has no logarithm; fill the gaps with interpolate-pitch first")
+    processed: npt.NDArray[Any] = features.copy()
+    processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
+    log_pitch = np.log(pitch).astype(features.dtype)
+    level = log_pitch - moving_means(log_pitch, options.normalization_window_size)
+    processed[:, 1] = moving_average(level, options.average_window_size)
+    return processed

@@ -1,0 +1,1 @@
+"""Features of audio that arrives in chunks."""

@@ -1,0 +1,247 @@
+"""The pitch tracker, and what is made of its track, on audio that arrives in pieces.
+
+The search for the pitch has no window: a frame is decided once all paths that are still possible agree on it, mostly
+some frames later, and the last ones with the end. What is held is what undecided frames need.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kaldi_compat.data.batching import pad
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.costs import local_costs, path_features, search_nccf
+from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch.process import standard_normal, undelayed_features
+from kaldi_compat.pitch.schedule import frames_available, samples_out
+from kaldi_compat.pitch.viterbi import Search, States
+from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
+
+Samples = npt.NDArray[Any]
+
+
+class PitchStream(Stream):
+    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in pieces: the same numbers, for any cut of the audio.
+
+    Args:
+        options: ``nccf_ballast_online`` must be true: a frame's ballast is then taken from the audio up to its end. By
+            default the tracker takes it from the whole utterance, which a stream does not know.
+        slots: Number of streams.
+        max_latency: Frames after which a frame is decided along the best path so far, even if paths still differ. They
+            do in digital silence, which looks alike at every pitch, for as long as it lasts.
+
+    Raises:
+        OptionError: ``nccf_ballast_online`` is false, or online decoding is to be simulated.
+
+    Computes on the CPU, wherever the pieces lie.
+
+    >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
+    >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
+    >>> frames = [stream(piece, final=i == 9) for i, piece in enumerate(tone.split(1600))]
+    >>> torch.cat(frames).shape, round(float(torch.cat(frames)[50, 1]))
+    (torch.Size([98, 2]), 200)
+    """
+
+    def __init__(self, options: PitchOptions, slots: int = 1, *, max_latency: int = 3000) -> None:
+        if not options.nccf_ballast_online:
+            raise OptionError("a stream does not know the energy of the whole utterance: give nccf_ballast_online=True")
+        if options.simulate_first_pass_online or options.frames_per_chunk:
+            raise OptionError(
+                "simulate_first_pass_online and frames_per_chunk are for whole utterances, not for streams"
+            )
+        self.options = options
+        self._max_latency = max_latency
+        super().__init__(slots)
+
+    def reset(self) -> None:
+        """Forget all that came, in every slot."""
+        self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
+
+    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        audio = piece.detach().cpu()
+        samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
+        rows = []
+        for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
+            rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))
+            if last:
+                self._trackers[slot] = Tracker(self.options, self._max_latency)
+        features, counts = pad(rows)
+        return features.to(piece.device), counts.numpy()
+
+
+class ProcessPitchStream(WindowStream):
+    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in pieces, ``normalization_right_context`` frames late.
+
+    Args:
+        options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
+        slots: Number of streams.
+
+    The noise on the deltas comes from torch's global generator.
+
+    >>> stream = ProcessPitchStream()
+    >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
+    >>> stream(track).shape, stream(track, final=True).shape
+    (torch.Size([25, 3]), torch.Size([175, 3]))
+    """
+
+    item_axes = 1
+
+    def __init__(self, options: ProcessPitchOptions | None = None, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = options or ProcessPitchOptions()
+        delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
+        self._left = max(self.options.normalization_left_context, delta_window)
+        self._right = max(self.options.normalization_right_context, delta_window)
+
+    def _delayed(self, frames: Counts) -> Counts:
+        return np.where(frames > 0, frames + self.options.delay, 0)
+
+    def _frames_in(self, end: Counts) -> Counts:
+        return self._delayed(end)
+
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        return self._delayed(np.maximum(end - self._right, 0))
+
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
+
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        past = self._past
+        there = past.end - past.start
+        width = int(there.max()) if count else 0
+        track = past.at(past.numbers(past.start, width))
+        lengths = torch.from_numpy(np.minimum(there, width)).to(track.device)
+        noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
+        features = undelayed_features(track, noise, self.options, lengths)
+        wanted = past.numbers(first - self.options.delay, count).clamp(min=0)
+        wanted = torch.minimum(wanted, past.beside_items(np.maximum(past.end - 1, 0))) - past.beside_items(past.start)
+        return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
+
+
+class Tracker:
+    """The pitch tracker of one stream."""
+
+    def __init__(self, options: PitchOptions, max_latency: int) -> None:
+        self._constants = PitchConstants.of(options)
+        self._max_latency = max_latency
+        # Frames laid on audio that starts where the first of them does.
+        self._laid = dataclasses.replace(self._constants, start=0)
+        self._search = Search(self._constants.states, self._constants.step, 1)
+        self._resampler = Resampler(self._constants)
+        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio from sample _start on
+        self._start = 0
+        self._sums = np.zeros((1, 2))  # of the audio before _start, and of its squares
+        self._frames = 0  # that were searched
+        self._costs = np.zeros((1, self._search.states), np.float32)
+        # of the frames that are not decided:
+        self._correlation: Samples = np.zeros((0, len(self._constants.weights)), np.float32)
+        self._predecessors: list[States] = []
+        self._best = 0
+
+    def advance(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take more audio, and give the frames that are decided by it: ``(frames, 2)``.
+
+        Raises:
+            AudioError: the audio holds an infinity or something that is not a number.
+        """
+        if not np.isfinite(samples).all():
+            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
+        self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
+        there = self._start + len(self._signal)
+        frames = max(frames_available(there, self._constants, finished=finished), self._frames)
+        if frames > self._frames:
+            self._search_frames(frames)
+        self._let_go()
+        return self._decided(len(self._predecessors) if finished else self._agreed())
+
+    def _search_frames(self, frames: int) -> None:
+        """Search the frames up to this one."""
+        constants, shift = self._constants, self._constants.shift
+        count = frames - self._frames
+        begin = constants.start + self._frames * shift
+        if begin < 0:  # before the audio are zeros: let the first frames be laid out from the start
+            inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, constants))
+        else:
+            inner, norm = correlate(self._signal[begin - self._start :], count, self._laid)
+        ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
+        energy = self._mean_square(ends)
+        searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), constants)
+        for local in local_costs(searched, constants):
+            self._costs, predecessors, best = self._search.step(self._costs, local[None])
+            self._predecessors.append(predecessors[0])
+            self._best = int(best[0])
+        self._correlation = np.concatenate((self._correlation, nccf(inner, norm, 0.0)))
+        self._frames = frames
+
+    def _mean_square(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Variance of all audio before each of these samples."""
+        wide = self._signal.astype(np.float64)
+        sums = np.concatenate((self._sums, self._sums + np.cumsum(np.stack((wide, wide * wide), 1), 0)))
+        mean, square = (sums[ends - self._start] / ends[:, None]).T
+        variance: npt.NDArray[np.float64] = square - mean**2
+        return variance
+
+    def _let_go(self) -> None:
+        """Let go of audio that no coming frame looks at."""
+        start = max(self._constants.start + self._frames * self._constants.shift, self._start)
+        gone = self._signal[: start - self._start].astype(np.float64)
+        self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
+        self._signal = self._signal[len(gone) :]
+        self._start += len(gone)
+
+    def _agreed(self) -> int:
+        """How many undecided frames all paths agree on: paths do not cross, so the outermost two decide."""
+        lowest, highest = 0, self._search.states - 1
+        earliest = max(0, len(self._predecessors) - self._max_latency)
+        for frame in range(len(self._predecessors) - 1, earliest, -1):
+            before = self._predecessors[frame]
+            lowest, highest = int(before[lowest]), int(before[highest])
+            if lowest == highest:
+                return frame
+        return earliest
+
+    def _decided(self, count: int) -> Samples:
+        """The first undecided frames, along the best path; they are decided from now on."""
+        state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int64)
+        for frame in range(len(path) - 1, -1, -1):
+            path[frame] = state
+            state = int(self._predecessors[frame][state])
+        features: Samples = path_features(self._correlation[:count], path[:count], self._constants)
+        self._correlation, self._predecessors = self._correlation[count:], self._predecessors[count:]
+        return features
+
+
+class Resampler:
+    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in pieces."""
+
+    def __init__(self, constants: PitchConstants) -> None:
+        self._constants = constants
+        self._filters = constants.lowpass
+        # whole periods that the filters reach back over
+        self._reach = -(constants.lowpass.first // constants.lowpass.period)
+        self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
+        self._from = 0
+        self._came = self._given = 0  # samples in, samples out
+
+    def take(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take more audio, and give the resampled audio that it decides."""
+        self._kept = np.concatenate((self._kept, samples))
+        self._came += len(samples)
+        until = samples_out(self._came, self._constants, finished=finished)
+        if until <= self._given:
+            return self._kept[:0]
+        offset = self._from * self._filters.phases
+        resampled = downsampled(self._kept, self._constants)[self._given - offset : until - offset]
+        self._given = until
+        keep_from = max(until // self._filters.phases - self._reach, self._from)
+        self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
+        self._from = keep_from
+        return resampled

@@ -1,0 +1,24 @@
+"""The pages under docs/ and the README say what is so."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_list_of_programs_is_what_the_programs_say() -> None:
+    lister = runpy.run_path(str(ROOT / "docs" / "list_programs.py"))
+    page = (ROOT / "docs" / "programs.md").read_text()
+    assert lister["page"](page) == page, "run: python docs/list_programs.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []

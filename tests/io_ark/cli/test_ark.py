@@ -1,0 +1,221 @@
+"""The program ``ark``, on tables that kaldiio wrote and on damage done to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+from io_ark.cli.ark import main
+
+FEATS = {f"utt{number}": np.random.default_rng(number).normal(size=(5 + number, 4)).astype("f4") for number in range(3)}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
+    return tmp_path
+
+
+def test_ls_tells_kind_shape_storage_and_place(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=2)
+    assert main(["ls", "feats.scp", "packed.ark"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["utt1", "matrix", "6 x 4", "float32", (table / "feats.scp").read_text().split()[3]]
+    assert lines[3][:4] == ["utt0", "matrix", "5 x 4", "compressed: 1 byte a value, 4 percentiles a column"]
+
+
+def test_ls_of_audio_integers_and_words(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with wave.open("a.wav", "wb") as out:
+        out.setparams((2, 2, 8000, 0, "NONE", ""))
+        out.writeframes(bytes(4 * 80))
+    Path("wav.scp").write_text("a a.wav\n")
+    Path("ali.ark").write_text("a 1 2 3\n")
+    Path("utt2spk").write_text("a anna\n")
+    assert main(["ls", "wav.scp", "ali.ark", "utt2spk"]) == 0
+    lines = [line.split("\t")[1:4] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["audio 8000 Hz", "2 x 80", "WAV"], ["int vector", "3", "text"], ["token", "-", "text"]]
+
+
+def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=3)
+    Path("parts.scp").write_text(
+        "utt0 packed.ark:5[1:3]\nutt1 feats.ark:5[0:1,2:3]\n"
+        "utt2 tail -c +6 feats.ark |\nutt3 tail -c +6 feats.ark |[4:4]\n"
+    )
+    assert main(["ls", "parts.scp"]) == 0
+    lines = [line.split("\t")[:4] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["utt0", "matrix", "3 x 4", "compressed: 2 bytes a value"],
+        ["utt1", "matrix", "2 x 2", "float32"],
+        ["utt2", "matrix", "5 x 4", "float32"],
+        ["utt3", "matrix", "1 x 4", "float32"],
+    ]
+
+
+@pytest.mark.parametrize("name", ["feats.scp", "feats.ark", "ark:cat feats.ark |"])
+def test_ls_says_what_is_cut_short(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut_short()
+    assert main(["ls", name]) == 1
+    assert "utt2: ends too early: 112 bytes should follow, 109 are there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["feats.scp", "utt2"], ["feats.ark", "utt2"]])
+def test_show_prints_the_numbers(arguments: list[str], table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--all", *arguments]) == 0
+    shown = capsys.readouterr().out
+    assert "utt2: matrix 7 x 4, float32, at " in shown
+    numbers = np.array(shown.split("\n", 1)[1].replace("[", " ").replace("]", " ").split(), float)
+    np.testing.assert_allclose(numbers, FEATS["utt2"].ravel(), atol=1e-6)
+
+
+def test_show_of_a_key_that_is_not_there(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "feats.scp", "nobody"]) == 2
+    assert "feats.scp: nobody: the table has no such key" in capsys.readouterr().err
+
+
+def test_show_reads_only_what_is_asked_for(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + (table / "feats.scp").read_text().split("\n")[1])
+    assert main(["show", "piped.scp", "utt1"]) == 0
+    assert "utt1: matrix 6 x 4" in capsys.readouterr().out
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("where", ["feats.scp", "scp:feats.scp", "feats.ark"])
+def test_show_of_a_table_asks_for_the_key(where: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", where]) == 2
+    assert "`ark show TABLE KEY`" in capsys.readouterr().err
+
+
+def test_check_of_a_sound_set(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "feats.scp", "feats.ark"]) == 0
+    assert capsys.readouterr().out.count("3 entries read, no problem found") == 2
+
+
+def damaged_in_the_middle() -> None:
+    data = Path("feats.ark").read_bytes()
+    Path("feats.ark").write_bytes(data.replace(b"utt1 \0BFM", b"utt1 \0BXM"))
+
+
+def cut_short() -> None:
+    Path("feats.ark").write_bytes(Path("feats.ark").read_bytes()[:-3])
+
+
+def not_finite() -> None:
+    feats = {key: value.copy() for key, value in FEATS.items()}
+    feats["utt1"][2, 3] = np.nan
+    kaldiio.save_ark("feats.ark", feats, scp="feats.scp")
+
+
+def of_other_columns() -> None:
+    kaldiio.save_ark("feats.ark", FEATS | {"utt2": np.ones((3, 5), "f4")}, scp="feats.scp")
+
+
+def key_twice() -> None:
+    kaldiio.save_ark("feats.ark", {"utt1": FEATS["utt1"]}, scp="feats.scp", append=True)
+
+
+def key_missing() -> None:
+    Path("feats.scp").write_text("".join(Path("feats.scp").read_text().splitlines(True)[:2]))
+
+
+def keys_swapped() -> None:
+    first, second, third = Path("feats.scp").read_text().splitlines()
+    (one, here), (other, there) = first.split(), second.split()
+    Path("feats.scp").write_text(f"{one} {there}\n{other} {here}\n{third}\n")
+
+
+def empty() -> None:
+    Path("feats.ark").write_bytes(b"")
+    Path("feats.scp").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (damaged_in_the_middle, "feats.ark:"),
+        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are there"),
+        (not_finite, "utt1: 1 of 24 values not finite, the first at [2, 3]"),
+        (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
+        (key_twice, "utt1: this key is there twice"),
+        (key_missing, "feats.scp: lacks the key utt2 of feats.ark"),
+        (keys_swapped, "utt0: in the archive another key ('utt1 ') stands there"),
+        (empty, "feats.ark: holds nothing"),
+    ],
+)
+def test_check_says_what_is_wrong(damage, said: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage()
+    assert main(["check", "feats.scp", "feats.ark"]) == 1
+    assert said in capsys.readouterr().out
+
+
+def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("feats.scp").read_text().splitlines()
+    Path("feats.scp").write_text("\n".join([lines[0], "utt1 nowhere.ark:5", lines[2]]) + "\n")
+    assert main(["check", "feats.scp"]) == 1
+    out = capsys.readouterr().out
+    assert "nowhere.ark: utt1: cannot be opened" in out
+    assert "feats.scp: 3 entries read, 1 problem\n" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') and nothing")],
+)
+def test_check_and_ls_go_on_after_a_bad_line(
+    line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, _, third = Path("feats.scp").read_text().splitlines()
+    Path("feats.scp").write_text(f"{first}\n{line}\nutt7 {third.split()[1]}\n")
+    assert main(["check", "feats.scp"]) == 1
+    problem, other, verdict = capsys.readouterr().out.splitlines()
+    assert said in problem
+    assert "utt7: in the archive another key ('utt2 ') stands there" in other
+    assert verdict == "feats.scp: 3 entries read, 2 problems"
+    assert main(["ls", "feats.scp"]) == 1
+    assert [entry.split("\t")[1] for entry in capsys.readouterr().out.splitlines()] == [
+        "matrix",
+        "unreadable",
+        "matrix",
+    ]
+
+
+def test_a_place_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "ark:cat feats.ark |", "feats.ark"]) == 0
+    places = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert places == ["cat feats.ark |"] * 3 + [line.split()[1] for line in Path("feats.scp").read_text().splitlines()]
+
+
+def test_pipes_can_be_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pipe.scp").write_text("utt0 touch ran; cat feats.ark |\n")
+    assert main(["--no-pipes", "check", "pipe.scp"]) == 1
+    assert "is not run" in capsys.readouterr().out
+    assert not Path("ran").exists()
+
+
+def test_stat_gives_the_moments_of_each_column(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stat", "feats.scp"]) == 0
+    out = capsys.readouterr().out
+    assert "length: 18 in all, 5 to 7, mean 6.0, median 6.0" in out
+    frames = np.concatenate(list(FEATS.values()))
+    rows = np.array([line.split() for line in out.splitlines()[4:]], float)
+    wanted = np.stack([np.arange(4), frames.mean(0), frames.std(0), frames.min(0), frames.max(0)], axis=1)
+    np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_keys_that_are_not_utf8_are_printed_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_bytes(b"caf\xe9 1 2\n\xc3\xa9t\xc3\xa9 3 4\n")
+    for encoding in "utf-8:strict", "ascii:strict", "utf-16:strict":
+        done = subprocess.run(
+            [sys.executable, "-m", "io_ark.cli.ark", "ls", f"{tmp_path}/a.ark"],
+            env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert [line.split(b"\t")[0] for line in done.stdout.splitlines()] == [b"caf\xe9", b"\xc3\xa9t\xc3\xa9"]

@@ -1,0 +1,284 @@
+"""What codecs read by a shortcut, many numbers at a time, is what they read the long way: same values, same errors."""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import kaldi_native_io as native
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from io_ark import SequentialReader
+from io_ark.codecs import codec, posterior, scalar, tokens, vector
+from io_ark.codecs import int_vector as integers
+from io_ark.errors import ArkError, FormatError
+from io_ark.streams.source import BytesSource, Source, StreamSource
+from tests.support.codec_tools import archive_bytes, archive_entries, from_bytes, to_bytes
+
+QUICK = settings(max_examples=400, deadline=None)
+FILES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LISTS = ("posterior", "int-vector-vector")
+
+
+def long_way() -> ExitStack:
+    """Codecs without their shortcuts."""
+    off = ExitStack()
+    for module, name in (
+        (integers, "lengths_in_text"), (posterior, "lengths_in_text"), (integers, "plain_integers"),
+        (vector, "parse_short_row"),
+    ):  # fmt: skip
+        off.enter_context(patch.object(module, name, lambda *_: None))
+    for module, name in (integers, "read_lists"), (posterior, "read_lists"):
+        off.enter_context(patch.object(module, name, lambda *_: (np.empty(0, np.int32), np.empty(0, np.int64))))
+    for module, name in (scalar, "_INT_LINE"), (scalar, "_FLOAT_LINE"), (tokens, "_LINE"):
+        off.enter_context(patch.object(module, name, integers.re.compile(rb"(?!)")))
+    return off
+
+
+def shown(value: Any) -> Any:
+    """A value with its types, so that -0 and nan compare."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return type(value), [shown(element) for element in value]
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
+def outcome(kind: str, source: Source) -> Any:
+    """What is read and where that ends, or what error is raised about which place."""
+    try:
+        return shown(codec(kind).read(source)), source.tell()
+    except ArkError as error:
+        return type(error), error.offset
+
+
+def assert_the_same_both_ways(kind: str, data: bytes) -> None:
+    short = outcome(kind, BytesSource(data))
+    with long_way():
+        assert outcome(kind, BytesSource(data)) == short
+
+
+INTEGERS = st.one_of(st.integers(0, 9999), st.integers(-(2**31), 2**31 - 1)).map(str)
+NUMBERS = st.one_of(
+    INTEGERS,
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda x: f"{x:.7g}"),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["1.00000005960464478", "7.0064923216240862e-46", "3.4028235677973366e38", "1e-39"]),
+)
+ODD_WORDS = st.sampled_from(
+    ["1-2", "-", "--1", "+1", "+", ".5", "5.", ".", "1_0", "1e", "1e5", "e", "nan", "inf", "-inf", "1e39", "1e400",
+     "0x1", "2147483648", "-2147483649", "\xe9", "[", "]", "99999999999999999999", "-9999999999999999999", "1.2.3", ";",
+     "x"]
+)  # fmt: skip
+ODD_GAPS = st.sampled_from(["", "  ", "\t", "\r", "\v"])
+
+
+@st.composite
+def lists_in_text(draw: st.DrawFn, begin: str, element: tuple[Any, ...], end: str) -> str:
+    """Lists laid out as Kaldi does it; sometimes a word or a space of them is another."""
+    lists = draw(st.lists(st.lists(st.tuples(*element), max_size=3), max_size=4))
+    words = [word for item in lists for word in (begin, *(x for pair in item for x in pair), end) if word]
+    pieces = [piece for word in words for piece in (word, " ")]
+    for _ in range(draw(st.integers(0, 2)) if pieces else 0):
+        place = draw(st.integers(0, len(pieces) - 1))
+        pieces[place] = draw(ODD_GAPS if place % 2 else ODD_WORDS)
+    return "".join(pieces)
+
+
+@QUICK
+@given(text=lists_in_text("[", (INTEGERS, NUMBERS), "]"), end=st.sampled_from(["\n", "", " \n", "\r\n"]))
+@example(text="[ 1 0.5 ] 3 [ 2 0.5 ] ", end="\n")
+@example(text="[ 12 ] [ 1 0.5 7 2 ] ", end="\n")
+@example(text="[ 1 [ 2 0.5 ] ] ", end="\n")
+@example(text="[ 1 0.5 ] 5", end="\n")
+@example(text="] [ 1 0.5 ", end="\n")
+@example(text="[] [1 0.5] ", end="\n")
+def test_posteriors_in_text(text: str, end: str) -> None:
+    assert_the_same_both_ways("posterior", (text + end).encode("latin1") + b"next line\n")
+
+
+@QUICK
+@given(text=lists_in_text("", (INTEGERS,), ";"), end=st.sampled_from(["\n", "", " \n", "\r\n"]))
+@example(text="1 2 ; 5", end="\n")
+@example(text="1 2; ", end="\n")
+@example(text=" ; ", end="\n")
+@example(text="1-2 ; ", end="\n")
+def test_vectors_of_vectors_in_text(text: str, end: str) -> None:
+    assert_the_same_both_ways("int-vector-vector", (text + end).encode("latin1") + b"next line\n")
+
+
+@QUICK
+@given(
+    kind=st.sampled_from(["int-pair-vector", "float-pair-vector"]),
+    text=lists_in_text("", (NUMBERS, INTEGERS), ";"),
+    cut=st.sampled_from([0, 2, 1]),
+)
+@example(kind="int-pair-vector", text="1 2 3 ; 4 ; ", cut=2)
+@example(kind="float-pair-vector", text="1 2 ; -3 4", cut=0)
+def test_pairs_in_text(kind: str, text: str, cut: int) -> None:
+    text = text.replace("] [", "").replace(" ; ;", " ;")
+    assert_the_same_both_ways(kind, text[: len(text) - cut].encode("latin1") + b"\nnext line\n")
+
+
+@QUICK
+@given(
+    kind=st.sampled_from(["vector", "double-vector", "int-vector", "int8-vector", "int", "float", "double", "token"]),
+    words=st.lists(st.one_of(NUMBERS, INTEGERS, ODD_WORDS), max_size=4),
+    gaps=st.lists(st.one_of(st.just(" "), st.just(" "), ODD_GAPS, st.just("\n")), min_size=5, max_size=5),
+)
+@example(kind="float", words=["1e39"], gaps=[" "] * 5)
+@example(kind="float", words=["123456789012345678901234567890123456789e9"], gaps=[" "] * 5)
+@example(kind="int", words=["-2147483649"], gaps=[" "] * 5)
+@example(kind="token", words=["a"], gaps=["\n\n", " \r"] * 3)
+def test_rows_scalars_and_tokens(kind: str, words: list[str], gaps: list[str]) -> None:
+    text = "".join(gap + word for gap, word in zip(gaps, words, strict=False)) + gaps[-1]
+    if "vector" in kind and "int" not in kind:
+        text = f" [ {text}]"
+    assert_the_same_both_ways(kind, (text + "\n").encode("latin1") + b"next line\n")
+
+
+@QUICK
+@given(st.lists(st.text(min_size=1).map(lambda x: x.encode("utf-8")), max_size=9), st.binary(max_size=9))
+@example([b"\xc2", b"\xa0", b"\xe3\x80\x80", b"\x85"], b"")
+def test_tokens_of_any_bytes(words: list[bytes], odd: bytes) -> None:
+    line = b" ".join([*words, odd]).replace(b"\n", b"")
+    assert from_bytes("token-vector", line + b"\n") == [
+        word.decode("utf-8", "surrogateescape") for word in line.split()
+    ]
+
+
+class Trickle(io.RawIOBase):
+    """A pipe through which a few bytes come at a time."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self._rest, self._step = data, step
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece, self._rest = self._rest[: self._step], self._rest[self._step :]
+        taken = min(len(piece), len(buffer))
+        self._rest = piece[taken:] + self._rest
+        buffer[:taken] = piece[:taken]
+        return taken
+
+
+def value_of(kind: str, lengths: list[int]) -> Any:
+    rng = np.random.default_rng(len(lengths))
+    if kind == "posterior":
+        return [[(int(rng.integers(-9, 9999)), float(np.float32(rng.random()))) for _ in range(n)] for n in lengths]
+    return [rng.integers(-(2**31), 2**31, n).astype(np.int32) for n in lengths]
+
+
+@QUICK
+@given(
+    kind=st.sampled_from(LISTS),
+    lengths=st.one_of(st.lists(st.integers(0, 4), max_size=30), st.lists(st.just(2), max_size=30)),
+    change=st.none() | st.tuples(st.integers(0, 2000), st.sampled_from([0, 1, 2, 4, 5, 8, 127, 255])),
+    size=st.integers(0, 2000),
+    step=st.integers(1, 40),
+)
+def test_lists_in_binary(kind: str, lengths: list[int], change: tuple[int, int] | None, size: int, step: int) -> None:
+    data = bytearray(to_bytes(kind, value_of(kind, lengths)))
+    if change:
+        data[change[0] % len(data)] = change[1]
+        data = data[:size]
+    assert_the_same_both_ways(kind, bytes(data))
+    short = outcome(kind, StreamSource(Trickle(bytes(data) + b"next", step)))
+    with long_way():
+        assert outcome(kind, StreamSource(Trickle(bytes(data) + b"next", step))) == short
+
+
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("lengths", [[3] * 3000, [0, 9000, 1, 2], list(range(130))])
+def test_lists_longer_than_what_is_taken_at_once(tmp_path: Path, kind: str, lengths: list[int]) -> None:
+    value = value_of(kind, lengths)
+    for binary in True, False:
+        path = tmp_path / "ark"
+        path.write_bytes(archive_bytes([(b"a", value), (b"b", value)], kind, binary))
+        with SequentialReader(kind, f"ark:{path}") as reader:
+            short = [(key, shown(read)) for key, read in reader]
+        with long_way(), SequentialReader(kind, f"ark:{path}") as reader:
+            assert [(key, shown(read)) for key, read in reader] == short
+        assert [key for key, _ in short] == ["a", "b"]
+
+
+def test_nothing_is_awaited_that_follows_the_object() -> None:
+    class Waiting(Trickle):
+        def readinto(self, buffer: Any) -> int:
+            assert self._rest, "it waits for more than the object"
+            return super().readinto(buffer)
+
+    for kind in LISTS:
+        value = value_of(kind, [2, 0, 3])
+        read = codec(kind).read(StreamSource(Waiting(to_bytes(kind, value), 7)))
+        assert shown(read) == shown(value)
+
+
+def test_vectors_of_a_vector_can_be_written_to_and_do_not_overlap() -> None:
+    for binary in True, False:
+        first, second = from_bytes("int-vector-vector", to_bytes("int-vector-vector", [[1], [2, 3]], binary))
+        first[:] = 9
+        assert second.tolist() == [2, 3]
+
+
+@FILES
+@given(
+    frames=st.lists(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.floats(-1e30, 1e30)), max_size=4)),
+    times=st.sampled_from([1, 1, 400]),
+    text=st.booleans(),
+)
+@example(frames=[[(1, 0.12345675), (3, -0.0), (4, 1e-7)], []], times=1, text=True)
+def test_posteriors_with_kaldi_native_io(tmp_path: Path, frames: Any, times: int, text: bool) -> None:
+    value = frames * times
+    file = tmp_path / "native"
+    with native.PosteriorWriter(f"ark,t:{file}" if text else f"ark:{file}") as out:
+        out.write("key", value)
+    theirs = file.read_bytes()
+    assert archive_bytes([(b"key", value)], "posterior", not text) == theirs
+    with native.SequentialPosteriorReader(f"ark:{file}") as entries:
+        expected = [[tuple(pair) for pair in frame] for frame in next(iter(entries))[1]]
+    assert shown(archive_entries(theirs, "posterior")[0][1]) == shown(expected)
+
+
+@pytest.mark.parametrize("value", [[[(1.5, 0.5)]], [[(2**31, 0.5)]], [[("1", 0.5)]]])
+def test_what_is_no_posterior_is_refused(value: Any) -> None:
+    with pytest.raises(FormatError, match=r"1\.5|2147483648|'1'"):
+        to_bytes("posterior", value)
+
+
+@pytest.mark.parametrize("tokens", [["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "]])
+def test_what_is_no_list_of_tokens_is_refused(tokens: list[str]) -> None:
+    with pytest.raises(FormatError, match="a token is not empty"):
+        to_bytes("token-vector", tokens)
+
+
+@pytest.mark.parametrize("lists", [[[1.5]], [[1], [2**31]], [["1"]], [[[1]]], [[1, [2]]], [[None]]])
+def test_what_are_no_lists_of_integers_is_refused_as_one_list_is(lists: Any) -> None:
+    def refusal(kind: str, value: Any) -> str:
+        with pytest.raises(FormatError) as caught:
+            to_bytes(kind, value)
+        return caught.value.message.replace(repr(kind), "the kind")
+
+    assert refusal("int-vector-vector", lists) == refusal("int-vector", lists[-1])
+
+
+def test_numbers_of_numpy_are_written_as_pythons() -> None:
+    mixed = [[(np.int64(3), np.float32(0.5)), (True, 1)]]
+    for binary in True, False:
+        assert to_bytes("posterior", mixed, binary) == to_bytes("posterior", [[(3, 0.5), (1, 1.0)]], binary)
+
+
+@pytest.mark.parametrize("frame", [b"[ 12 0.5 ] ", b"[12 0.5]  "])
+def test_long_posteriors_take_time_in_proportion(frame: bytes) -> None:
+    begin = time.process_time()
+    assert len(from_bytes("posterior", frame * 160_000 + b"\n")) == 160_000
+    assert time.process_time() - begin < 6  # 16 seconds where each frame copies the rest

@@ -1,0 +1,245 @@
+"""Outlines: the shape that reading gives, from a header; the same place afterwards, and the same complaints."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kaldiio
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import io_ark
+from io_ark.api import AnyCodec
+from io_ark.cli.ark import main
+from io_ark.codecs import Codec, codec
+from io_ark.codecs.array_info import Outline
+from io_ark.codecs.info import OutlineCodec
+from io_ark.errors import ArkError, RangeError, TruncatedError
+from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
+from tests.support.codec_samples import samples
+from tests.support.codec_tools import to_bytes
+
+SAMPLES = samples()
+IDS = [f"{number}-{kind}" for number, (kind, _) in enumerate(SAMPLES)]
+GIBIBYTE = 1 << 30
+LONGEST_HEADER = 50
+
+
+def sources(data: bytes, folder: Path) -> list[Source]:
+    """The same bytes from memory, from a stream that does not know its length, and from a file."""
+    path = folder / "data"
+    path.write_bytes(data)
+    file = path.open("rb")
+    return [
+        BytesSource(data, name="x"),
+        StreamSource(io.BytesIO(data), "x"),
+        FileSource(file.fileno(), 0, len(data), "x", owner=file),
+    ]
+
+
+def like(value: Any) -> Any:
+    """What an object and its outline have in common."""
+    value = getattr(value, "samples", value)
+    shape = getattr(value, "shape", None)
+    return (type(value) if shape is None else shape), getattr(value, "dtype", np.dtype("int16"))
+
+
+def outcome(read: Callable[[Source], Any], source: Source) -> Any:
+    """What reading gives and what comes then; or the complaint."""
+    try:
+        value = read(source)
+    except ArkError as error:
+        return type(error), str(error)
+    return like(value), source.tell(), source.read_rest()
+
+
+def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
+    for one, other in zip(sources(data, folder), sources(data, folder), strict=True):
+        assert outcome(decoder.read_outline, one) == outcome(decoder.read, other)
+
+
+@pytest.mark.parametrize(("kind", "data"), SAMPLES, ids=IDS)
+def test_outlines_of_every_kind_whole_and_cut(kind: str, data: bytes, tmp_path: Path) -> None:
+    for decoder in (codec(kind), AnyCodec()):
+        assert_alike(decoder, data + b"utt2 ", tmp_path)
+        for end in (*range(min(len(data), LONGEST_HEADER)), len(data) // 2, len(data) - 1):
+            assert_alike(decoder, data[:end], tmp_path)
+
+
+STORED = {  # the kind that is written: the kind that reads it
+    "matrix": "matrix", "double-matrix": "matrix", "compressed-matrix": "double-matrix", "vector": "double-vector",
+    "double-vector": "vector", "int-vector": "int-vector", "int8-vector": "int8-vector", "packed-matrix": "sp-matrix",
+    "wave": "wave",
+}  # fmt: skip
+
+
+@given(
+    kind=st.sampled_from(sorted(STORED)),
+    rows=st.integers(0, 60),
+    columns=st.integers(0, 300),
+    method=st.integers(1, 7),
+    kept=st.one_of(st.none(), st.floats(0, 1)),
+)
+@settings(max_examples=300, deadline=None)
+def test_outlines_of_any_shape(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, rows: int, columns: int, method: int, kept: float | None
+) -> None:
+    numbers = np.arange(rows * columns) % 100
+    value: Any = numbers
+    if kind.endswith("matrix"):
+        value = numbers.reshape(rows, columns).astype(float)
+    if kind == "packed-matrix":
+        value = np.zeros((rows, rows))
+    if kind == "wave":
+        value = io_ark.Wave(8000.0, np.zeros((1 + rows % 3, 1 + columns), np.int16))
+    data = to_bytes(kind, value, **({"method": method} if kind == "compressed-matrix" else {}))
+    data = data + b"utt2 x" if kept is None else data[: int(kept * len(data))]
+    assert_alike(codec(STORED[kind]), data, tmp_path_factory.mktemp("any", numbered=True))
+
+
+def test_only_the_header_is_looked_at() -> None:
+    class Blank(BytesSource):
+        def read_array(self, dtype: Any, count: int) -> Any:
+            raise AssertionError("numbers were read")
+
+    for kind in ("matrix", "vector", "packed-matrix"):
+        value = np.zeros((3, 3)) if kind != "vector" else np.zeros(3)
+        codec(kind).read_outline(Blank(to_bytes(kind, value)))
+    codec("matrix").read_outline(Blank(to_bytes("compressed-matrix", np.zeros((9, 3)))))
+
+
+@pytest.mark.parametrize("text", ["1:3", "0:8,1:2", ":,2:2", "7:10", "2:2,0:0"])
+@pytest.mark.parametrize("kind", ["matrix", "compressed-matrix"])
+def test_part_of_an_outline_is_the_outline_of_the_part(kind: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "feats"
+    path.write_bytes(to_bytes(kind, np.arange(27.0).reshape(9, 3)))
+    for where in (f"{path}[{text}]", f"cat {path} |[{text}]"):
+        outline = io_ark.read_object(OutlineCodec("matrix"), where)
+        assert outline == Outline(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "part"), [("matrix", np.zeros((9, 3)), "9:20"), ("int-vector", [1, 2, 3], "0:1")]
+)
+def test_what_has_no_such_part_has_no_outline_of_it(kind: str, value: Any, part: str, tmp_path: Path) -> None:
+    (tmp_path / "object").write_bytes(to_bytes(kind, value))
+    with pytest.raises(RangeError) as whole:
+        io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
+    with pytest.raises(RangeError) as outline:
+        io_ark.read_object(OutlineCodec(kind), f"{tmp_path}/object[{part}]")
+    assert str(outline.value) == str(whole.value)
+
+
+def test_part_of_a_vector(tmp_path: Path) -> None:
+    (tmp_path / "vector").write_bytes(to_bytes("vector", np.zeros(9)))
+    assert io_ark.read_object(OutlineCodec("vector"), f"{tmp_path}/vector[2:4]").shape == (3,)
+
+
+def test_reading_outlines_in_a_thread_and_permissively(tmp_path: Path) -> None:
+    feats = {f"u{rows}": np.zeros((rows, 4), np.float32) for rows in (3, 5, 2000)}
+    kaldiio.save_ark(f"{tmp_path}/a.ark", feats, scp=f"{tmp_path}/a.scp")
+    with io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
+        assert {key: outline.shape for key, outline in reader} == {key: value.shape for key, value in feats.items()}
+    os.truncate(tmp_path / "a.ark", (tmp_path / "a.ark").stat().st_size - 1)
+    with io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
+        assert [key for key, _ in reader] == ["u3", "u5"]
+        assert reader.skipped == 1
+    with pytest.raises(TruncatedError, match="u2000"):
+        list(io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"scp:{tmp_path}/a.scp"))
+
+
+# Header, bytes after it, and how `ark ls` tells of it.
+LARGE = [
+    (b"\0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 256), GIBIBYTE, "matrix\t1048576 x 256\tfloat32"),
+    (b"\0BDM " + struct.pack("<bibi", 4, 1 << 20, 4, 128), GIBIBYTE, "matrix\t1048576 x 128\tfloat64"),
+    (b"\0BCM " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE + 8 * 1024,
+     "matrix\t1048576 x 1024\tcompressed: 1 byte a value, 4 percentiles a column"),
+    (b"\0BCM2 " + struct.pack("<ffii", 0, 1, 1 << 20, 512), GIBIBYTE,
+     "matrix\t1048576 x 512\tcompressed: 2 bytes a value"),
+    (b"\0BCM3 " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE,
+     "matrix\t1048576 x 1024\tcompressed: 1 byte a value"),
+    (b"\0BFV " + struct.pack("<bi", 4, 1 << 28), GIBIBYTE, "vector\t268435456\tfloat32"),
+    (b"\0BFP " + struct.pack("<bi", 4, 1 << 14), 2 * (1 << 14) * (1 + (1 << 14)), "vector\t134225920\tfloat32, packed"),
+    (b"RIFF" + struct.pack("<I", GIBIBYTE + 36) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 2, 8000, 32000, 4, 16)
+     + b"data" + struct.pack("<I", GIBIBYTE), GIBIBYTE, "audio 8000 Hz\t2 x 268435456\tWAV"),
+]  # fmt: skip
+
+
+def with_holes(folder: Path, objects: list[tuple[bytes, int, str]]) -> None:
+    """An archive of large objects, whose bytes are holes in the file, and its script file."""
+    with (folder / "large.ark").open("wb") as archive, (folder / "large.scp").open("w") as script:
+        for number, (header, size, _) in enumerate(objects):
+            archive.write(b"u%d " % number)
+            script.write(f"u{number} {folder}/large.ark:{archive.tell()}\n")
+            archive.write(header)
+            archive.seek(size, os.SEEK_CUR)
+        archive.truncate()
+
+
+@pytest.fixture
+def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each call for some gave."""
+    given: list[int] = []
+
+    def pread(*arguments: Any, original: Callable[..., bytes] = os.pread) -> bytes:
+        data = original(*arguments)
+        given.append(len(data))
+        return data
+
+    def preadv(*arguments: Any, original: Callable[..., int] = os.preadv) -> int:
+        given.append(original(*arguments))
+        return given[-1]
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
+    return given
+
+
+@pytest.mark.parametrize("table", ["large.ark", "large.scp"])
+def test_ls_of_large_objects_reads_their_headers(
+    table: str, tmp_path: Path, bytes_read: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_holes(tmp_path, LARGE)
+    assert main(["ls", str(tmp_path / table)]) == 0
+    lines = [line.split("\t", 1)[1].rsplit("\t", 1)[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [told for _, _, told in LARGE]
+    assert 0 < sum(bytes_read) < 2 * 4096 * len(LARGE)
+
+
+def test_ls_says_that_a_large_object_is_not_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_holes(tmp_path, LARGE[:1])
+    os.truncate(tmp_path / "large.ark", (tmp_path / "large.ark").stat().st_size - 1)
+    for table in ("large.ark", "large.scp"):
+        assert main(["ls", str(tmp_path / table)]) == 1
+        out = capsys.readouterr().out
+        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are there" in out
+
+
+@pytest.mark.parametrize("specifier", ["ark:{}/large.ark", "scp:{}/large.scp"])
+def test_feat_to_len_and_dim_read_headers(
+    specifier: str, tmp_path: Path, bytes_read: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from kaldi_compat.programs import feat_to_dim, feat_to_len
+
+    with_holes(tmp_path, LARGE[:5])
+    source = specifier.format(tmp_path)
+    assert feat_to_len.main([source]) == 0
+    assert capfd.readouterr().out == f"{5 << 20}\n"
+    assert feat_to_dim.main([source, "ark,t:-"]) == 0
+    assert capfd.readouterr().out == "u0 256 \nu1 128 \nu2 1024 \nu3 512 \nu4 1024 \n"
+    assert 0 < sum(bytes_read) < 2 * 2 * 4096 * 5
+
+
+def test_lengths_of_a_dataset_read_headers(tmp_path: Path, bytes_read: list[int]) -> None:
+    from kaldi_compat.data.datasets import FeatureDataset
+
+    with_holes(tmp_path, LARGE[:5])
+    assert FeatureDataset(tmp_path / "large.scp").lengths() == 5 * [1 << 20]
+    assert 0 < sum(bytes_read) < 2 * 4096 * 5

@@ -1,0 +1,305 @@
+"""Objects that the peers do not know, kinds told apart, and what cannot be written or read."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from io_ark.codecs import KINDS, codec, guess
+from io_ark.codecs.compressed import CompressedMatrix, compress
+from io_ark.codecs.htk import HtkFeatures
+from io_ark.codecs.packed import PackedMatrixCodec
+from io_ark.codecs.ranges import extract_range
+from io_ark.codecs.sparse import SparseMatrix, SparseVector
+from io_ark.codecs.wave import Wave
+from io_ark.errors import FormatError, TruncatedError
+from io_ark.specifier import parse_range
+from io_ark.streams.source import BytesSource
+from io_ark.tables.writers import Pieces
+from tests.support.codec_samples import BINARY_ONLY, VALUES, kaldi_examples, samples
+from tests.support.codec_tools import from_bytes, to_bytes
+
+SAMPLES = samples()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a kind are equal, arrays and all."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple | np.ndarray):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in VALUES.items() for value in values])
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_is_written_is_read(kind: str, value: Any, binary: bool) -> None:
+    if not binary and kind in BINARY_ONLY:
+        with pytest.raises(FormatError, match="no text form"):
+            to_bytes(kind, value, binary=False)
+        return
+    read = from_bytes(kind, to_bytes(kind, value, binary))
+    expected = np.asarray(value) if isinstance(value, CompressedMatrix) else value
+    if isinstance(expected, SparseMatrix | SparseVector):
+        assert isinstance(read, type(expected))
+        assert same(read.to_array(), expected.to_array())
+    elif isinstance(value, CompressedMatrix) and not binary:
+        assert np.allclose(read, expected, rtol=1e-3)  # compressed anew from seven digits
+    else:
+        assert same(read, expected)
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {kind for kind, _ in SAMPLES} == set(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "data"), SAMPLES)
+def test_every_cut_of_an_object_is_an_error(kind: str, data: bytes) -> None:
+    if data[:1] not in (b"\0", b"R") and kind not in ("htk", "sphinx"):
+        return  # a text that is cut may be a shorter text
+    needed = data[:-1] if data.endswith(b"> ") else data  # the space after the last token may be missing
+    for length in range(2, len(needed)):
+        if kind.startswith("wave") and length >= 44:
+            break  # cut audio is read as far as it goes, as Kaldi does
+        with pytest.raises(FormatError):
+            codec(kind).read(BytesSource(data[:length]))
+
+
+@pytest.mark.parametrize("data", [b"\0BFM \4\xff\xff\xff\xff\4\1\0\0\0", b"\0BFM \4\xff\xff\xff\x7f\4\xff\xff\xff\x7f",
+                                  b"\0BCM2 " + b"\0" * 8 + b"\xff\xff\xff\x7f" * 2])  # fmt: skip
+def test_impossible_sizes_are_refused_before_memory_is_taken(data: bytes) -> None:
+    with pytest.raises(FormatError):
+        codec("matrix").read(BytesSource(data + bytes(100)))
+
+
+def test_symmetric_and_triangular() -> None:
+    lower = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.float32)
+    data = to_bytes("packed-matrix", lower)
+    assert data == b"\0BFP \4\3\0\0\0" + lower.tobytes()
+    assert from_bytes("sp-matrix", data).tolist() == [[1, 2, 4], [2, 3, 5], [4, 5, 6]]
+    assert from_bytes("tp-matrix", data).tolist() == [[1, 0, 0], [2, 3, 0], [4, 5, 6]]
+    assert to_bytes("sp-matrix", from_bytes("sp-matrix", data)) == data
+    assert to_bytes("sp-matrix", from_bytes("sp-matrix", data), binary=False) == b"[\n1 \n2 3 \n4 5 6 ]\n"
+    assert from_bytes("packed-matrix", b"FP 2 1 2 3 ").tolist() == [1, 2, 3]
+    double = PackedMatrixCodec(dtype=np.float64)
+    assert double.read(BytesSource(to_bytes("packed-matrix", lower, dtype="float64"))).dtype == np.float64
+    with pytest.raises(FormatError, match="transpose"):
+        to_bytes("sp-matrix", [[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(FormatError, match="triangular"):
+        to_bytes("tp-matrix", [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_sparse_in_text() -> None:
+    assert to_bytes("sparse-vector", [0.2, 0, 0, 0.9, 0], binary=False) == b"dim=5 [ 0 0.2 3 0.9 ] "
+    assert to_bytes("sparse-matrix", [[0.0, 1.0], [0.0, 0.0]], binary=False) == b"rows=2 dim=2 [ 1 1 ] dim=2 [ ] \n"
+    with pytest.raises(FormatError, match="not in order"):
+        from_bytes("sparse-vector", b"dim=5 [ 3 1 2 1 ]")
+
+
+def test_doubles_where_floats_are_meant() -> None:
+    double = b"\0BSV \4\5\0\0\0\4\1\0\0\0\4\2\0\0\0\x08" + np.float64(0.1).tobytes()
+    vector = from_bytes("sparse-vector", double)
+    assert (vector.dim, vector.indices.tolist(), vector.values.tolist()) == (5, [2], [float(np.float32(0.1))])
+    assert from_bytes("float", b"\0B\x08" + np.float64(0.1).tobytes()) == float(np.float32(0.1))
+
+
+@pytest.mark.parametrize(("kind", "data"), kaldi_examples())
+def test_examples_are_not_written(kind: str, data: bytes) -> None:
+    with pytest.raises(FormatError, match="not written"):
+        to_bytes(kind, from_bytes(kind, data))
+
+
+# Where the bytes of two kinds are the same, the more usual kind is told.
+ALIKE = {
+    "compressed-matrix": {"matrix"},
+    "general-matrix": {"matrix", "sparse-matrix"},
+    "double-matrix": {"matrix", "double-matrix"},
+    "double-vector": {"vector", "double-vector"},
+    "sp-matrix": {"packed-matrix"},
+    "tp-matrix": {"packed-matrix"},
+    "int8-vector": {"int-vector"},
+    "float": {"float", "double"},
+    "wave-info": {"wave"},
+    "gauss-posterior": {"gauss-posterior", "int-vector"},
+}
+
+
+@pytest.mark.parametrize(("kind", "data"), SAMPLES)
+def test_kinds_told_from_the_bytes(kind: str, data: bytes) -> None:
+    from io_ark.codecs.detect import kind_of
+
+    if kind in ("htk", "sphinx") or (kind == "int8-vector" and data[:1] == b"\0"):
+        return  # nothing in them says what they are
+    if data in (b" [ ]\n", b"\n"):
+        return  # empty text looks like anything empty
+    assert kind_of(BytesSource(data))[0] in ALIKE.get(kind, {kind})
+    source = BytesSource(data)
+    guess(source)
+    assert not source.read_rest().strip()
+
+
+@pytest.mark.parametrize(
+    "after", [b"", b"k \0B\4\1\0\0\0", b"k \0B\4\1\0\0\0" * 200000], ids=["alone", "before another", "before many"]
+)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("int", n) for n in (-(2**31), -8000000, -100, -2, -1, 1, 2, 300, 16777216, 20000000, 500000000, 2**31 - 1)),
+        *(("float", float(np.float32(x))) for x in (1e-20, -3e-5, 0.1, 1, -400.5, 16000, 1e20, np.inf, -np.inf)),
+        ("float", np.nan),
+        ("int-pair-vector", [(3, -4), (0, 500)]),
+        ("int-pair-vector", [(7, 0), (0, 0)]),
+        ("float-pair-vector", [(0.0, 0.5), (-3e4, 0.25)]),
+        ("float-pair-vector", [(100000.0, 0.5)]),
+    ],
+)  # fmt: skip
+def test_numbers_told_from_the_bytes(kind: str, value: Any, after: bytes) -> None:
+    source = BytesSource(to_bytes(kind, value) + after)
+    told = guess(source)
+    np.testing.assert_array_equal(told, value)
+    assert isinstance(told, int) == (kind == "int")
+    assert source.read_rest() == after
+
+
+@pytest.mark.parametrize("data", [b"", b"\0Bxyz", b"\0x", b"\0B"])
+def test_nothing_to_tell(data: bytes) -> None:
+    with pytest.raises((FormatError, TruncatedError)):
+        guess(BytesSource(data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("matrix", [1.0]), ("matrix", [["a"]]), ("vector", [[1.0]]), ("int-vector", [1.5]), ("int-vector", [2**31]),
+     ("int", 1.5), ("int", 2**31), ("float", "x"), ("token", "two words"), ("token", ""), ("token-vector", "abc"),
+     ("int-pair-vector", [1, 2, 3]), ("wave", (8000, [])), ("wave", (0, [1])), ("packed-matrix", [1.0, 2.0])],
+)  # fmt: skip
+def test_values_of_another_kind_are_refused(kind: str, value: Any) -> None:
+    with pytest.raises(FormatError):
+        to_bytes(kind, value)
+
+
+def test_unknown_kinds_and_options() -> None:
+    with pytest.raises(FormatError, match="there are matrix"):
+        codec("matrices")
+    with pytest.raises(FormatError, match="method"):
+        codec("matrix", method=2)
+    with pytest.raises(FormatError, match="2 speech_feature"):
+        codec("compressed-matrix", method=8)
+
+
+def test_audio_on_a_scale_to_one_is_refused() -> None:
+    with pytest.raises(FormatError, match="multiply them by 32768"):
+        to_bytes("wave", (16000, [0.9, -0.5, 0.0]))
+    for near_silence in ([0.0, 0.0], [0.0, -1.0, 1.0], [0.5, 1.5]):
+        samples = from_bytes("wave", to_bytes("wave", (16000, near_silence))).samples
+        assert samples.tolist() == [np.trunc(near_silence).tolist()]
+
+
+def test_clipped_audio_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    data = to_bytes("wave", (16000, [40000.0, -1.9, 1.9]))
+    assert from_bytes("wave", data).samples.tolist() == [[32767, -1, 1]]
+    assert "1 of 3 samples" in caplog.text
+
+
+def test_scaling_without_decompressing() -> None:
+    matrix = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
+    for method in 2, 3, 5:
+        packed = compress(matrix, method)
+        scaled = packed.scaled(-2.0)
+        assert np.array_equal(scaled.codes, packed.codes)
+        assert np.allclose(np.asarray(scaled), -2 * np.asarray(packed), rtol=1e-6, atol=1e-6)
+
+
+def test_ranges_of_matrices_kept_as_stored() -> None:
+    part = extract_range(compress(np.eye(4, dtype=np.float32), 3), parse_range("1:2,0:1"))
+    assert np.allclose(part, [[0, 1], [0, 0]], atol=1e-4)
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 6), st.integers(1, 6), st.data())
+def test_ranges_of_sparse_objects_are_those_of_all_elements(rows: int, columns: int, data: st.DataObject) -> None:
+    cells = data.draw(
+        st.lists(st.sampled_from([0.0, 0.0, 1.5, -2.0]), min_size=rows * columns, max_size=rows * columns)
+    )
+    dense = np.array(cells, np.float32).reshape(rows, columns)
+    top, left = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
+    bottom, right = data.draw(st.integers(top, rows - 1)), data.draw(st.integers(left, columns - 1))
+    of_rows, of_columns = slice(top, bottom + 1), slice(left, right + 1)
+    part = parse_range(f"{top}:{bottom},{left}:{right}")
+    source = BytesSource(to_bytes("sparse-matrix", dense), name="s")
+    cut = codec("sparse-matrix").read_range(source, part)
+    assert isinstance(cut, SparseMatrix) and same(cut.to_array(), dense[of_rows, of_columns])
+    # Kaldi's GeneralMatrix is made full before a range of it is taken (src/util/kaldi-holder.cc).
+    full = codec("general-matrix").read_range(BytesSource(to_bytes("sparse-matrix", dense)), part)
+    assert isinstance(full, np.ndarray) and same(full, dense[of_rows, of_columns])
+    vector = extract_range(SparseVector.of(dense[top]), parse_range(f"{left}:{right}"))
+    assert isinstance(vector, SparseVector) and same(vector.to_array(), dense[top, of_columns])
+
+
+ODD_VALUES = {
+    "none": None,
+    "object": object(),
+    "integer": 5,
+    "half a pair of surrogates": "\ud800",
+    "list of integers": [1, 2],
+    "triples": [[1, 2, 3]],
+    "tuples of three": [[(1, 2, 3)]],
+    "ragged lists": [[1.0], [1.0, 2.0]],
+    "pairs of words": [[("a", "b")]],
+    "large integers": [[(2**80, 0.5)]],
+    "dictionary": {"a": 1},
+    "function": len,
+    "array": np.zeros((2, 3), np.float32),
+    "array of objects": np.array([None, {}], object),
+    "tensor that wants a gradient": torch.zeros(2, 2, requires_grad=True),
+    "wave of an undefined rate": Wave(float("nan"), np.zeros((1, 9), np.int16)),
+    "wave of an infinite rate": Wave(float("inf"), np.zeros((1, 9), np.int16)),
+    "wave of a word's rate": Wave("x", np.zeros((1, 9), np.int16)),  # type: ignore[arg-type]
+    "sparse vector of nothing": SparseVector(None, None, None),  # type: ignore[arg-type]
+    "sparse matrix of nothing": SparseMatrix([None]),  # type: ignore[list-item]
+    "HTK features of nothing": HtkFeatures(None, None, None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", ODD_VALUES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_value_of_another_kind_is_written_or_refused(kind: str, name: str, binary: bool) -> None:
+    sink = Pieces()
+    try:
+        codec(kind).write(sink, ODD_VALUES[name], binary=binary)
+    except FormatError as error:
+        assert str(error)
+    else:
+        assert sink.pieces
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("token", 5), ("token-vector", 5), ("posterior", [[1, 2, 3]]), ("int-vector-vector", 5), ("gauss-posterior", 5),
+        ("wave", Wave(float("nan"), np.zeros((1, 9)))), ("wave", Wave("x", np.zeros((1, 9)))),  # type: ignore[arg-type]
+        ("htk", np.zeros((2, 2))), ("matrix", [[1.0], [1.0, 2.0]]),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_kind_is_refused_with_its_cause(kind: str, value: Any) -> None:
+    with pytest.raises(FormatError, match=f"cannot be written as '{kind}'") as refused:
+        to_bytes(kind, value)
+    assert refused.value.__cause__ is not None
+
+
+def test_many_columns_take_little_memory() -> None:
+    matrix = np.random.default_rng(0).standard_normal((10, 20000)).astype(np.float32)
+    data = to_bytes("compressed-matrix", matrix, method=2)
+    tracemalloc.start()
+    back = from_bytes("matrix", data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * len(data) + (8 << 20)
+    assert np.abs(back - matrix).max() < 0.1
+    parts = [np.asarray(compress(matrix[:, i : i + 100], 2)) for i in range(0, 20000, 100)]
+    assert np.abs(np.concatenate(parts, axis=1) - back).max() < 0.1

@@ -1,0 +1,298 @@
+"""kaldiio's names: what it writes we read to the same values, and the other way round."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import kaldiio
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
+from io_ark.interop import kaldiio as ours
+
+RNG = np.random.default_rng(0)
+TABLE: dict[str, Any] = {
+    "float-matrix": RNG.standard_normal((20, 5)).astype(np.float32),
+    "double-matrix": RNG.standard_normal((20, 5)),
+    "float-vector": RNG.standard_normal(7).astype(np.float32),
+    "double-vector": RNG.standard_normal(7),
+    "ints": np.arange(9, dtype=np.int32),
+}
+AUDIO: dict[str, Any] = {
+    "mono": (8000, RNG.integers(-2000, 2000, 8000).astype(np.int16)),
+    "stereo": (16000, RNG.integers(-2000, 2000, (8000, 2)).astype(np.int16)),
+}
+
+
+def same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    if isinstance(one, tuple):
+        assert one[0] == other[0]
+        one, other = one[1], other[1]
+    assert one.dtype == other.dtype
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("table", [TABLE, AUDIO], ids=["arrays", "audio"])
+@pytest.mark.parametrize("writer", [kaldiio, ours], ids=["kaldiio writes", "we write"])
+def test_both_read_what_either_writes(table: dict[str, Any], writer: Any, tmp_path: Path) -> None:
+    ark, scp = f"{tmp_path}/a.ark", f"{tmp_path}/a.scp"
+    writer.save_ark(ark, table, scp=scp)
+    for load in (
+        lambda library: dict(library.load_ark(ark)),
+        lambda library: dict(library.load_scp(scp)),
+        lambda library: dict(library.load_scp(scp, max_cache_fd=3)),
+        lambda library: dict(library.load_scp_sequential(scp)),
+        lambda library: dict(iter(library.ReadHelper(f"ark:{ark}"))),
+        lambda library: dict(iter(library.ReadHelper(f"scp:{scp}"))),
+        lambda library: {
+            key: library.load_mat(place) for key, place in map(str.split, Path(scp).read_text().splitlines())
+        },
+    ):
+        theirs, mine = load(kaldiio), load(ours)
+        assert list(theirs) == list(mine) == list(table)
+        for key in table:
+            same(mine[key], theirs[key])
+            same(mine[key], table[key])
+
+
+def test_the_same_bytes_are_written(tmp_path: Path) -> None:
+    files = {}
+    for library in kaldiio, ours:
+        ark, scp = tmp_path / "a.ark", tmp_path / "a.scp"
+        library.save_ark(str(ark), TABLE, scp=str(scp))
+        library.save_ark(str(ark), {"more": TABLE["ints"]}, scp=str(scp), append=True)
+        with library.WriteHelper(f"ark,scp,f:{tmp_path}/w.ark,{tmp_path}/w.scp") as writer:
+            for key, value in (TABLE | AUDIO).items():
+                writer(key, value)
+            writer["again"] = TABLE["ints"]
+        size = library.save_mat(f"{tmp_path}/m", TABLE["float-matrix"])
+        names = "a.ark", "a.scp", "w.ark", "w.scp", "m"
+        files[library] = [size, *((tmp_path / name).read_bytes() for name in names)]
+    assert files[kaldiio] == files[ours]
+
+
+def test_open_files_are_read_and_written(tmp_path: Path) -> None:
+    contents = []
+    for library in kaldiio, ours:
+        with open(tmp_path / "a.ark", "wb") as ark, open(tmp_path / "a.scp", "w") as scp:
+            library.save_ark(ark, {"a": TABLE["ints"]}, scp=scp)
+            library.save_ark(ark, {"b": TABLE["float-matrix"]}, scp=scp)
+        contents.append((tmp_path / "a.scp").read_text())
+        with open(tmp_path / "a.ark", "rb") as file:
+            assert [key for key, _ in library.load_ark(file)] == ["a", "b"]
+        with open(tmp_path / "a.scp") as lines:
+            same(library.load_scp(lines)["b"], TABLE["float-matrix"])
+    assert contents[0] == contents[1]
+    memory = io.BytesIO()
+    ours.save_ark(memory, TABLE)
+    assert list(dict(ours.load_ark(io.BytesIO(memory.getvalue())))) == list(TABLE)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_audio_that_is_not_of_int16_is_refused(dtype: Any, tmp_path: Path) -> None:
+    for library in kaldiio, ours:
+        with pytest.raises(ValueError, match=np.dtype(dtype).name):
+            library.save_ark(f"{tmp_path}/a", {"a": (8000, np.full(100, 0.5, dtype))})
+
+
+@settings(max_examples=40, deadline=None)
+@given(method=st.integers(1, 7), rows=st.integers(1, 60), columns=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
+def test_compressed_matrices_are_read_alike(
+    method: int, rows: int, columns: int, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    matrix = np.random.default_rng(seed).random((rows, columns)).astype(np.float32)
+    ours.save_mat(f"{folder}/c", matrix, compression_method=method)
+    np.testing.assert_allclose(ours.load_mat(f"{folder}/c"), kaldiio.load_mat(f"{folder}/c"), atol=1e-5, rtol=1e-5)
+
+
+def test_text_is_written_and_read(tmp_path: Path) -> None:
+    arrays = {key: value for key, value in TABLE.items() if key != "ints"}
+    ours.save_ark(f"{tmp_path}/t", arrays, text=True)
+    for library in kaldiio, ours:
+        for key, value in library.load_ark(f"{tmp_path}/t"):
+            np.testing.assert_allclose(value, arrays[key], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["", "[0:3]", "[2:3,1:2]", "[:,0:1]", "[,1:2]", "[2]", "[0:4:2]", "[5:99]", "[30:40]", "[:]", "[ 1:2 ]", "[-3:-1]"],
+)
+def test_ranges_take_the_same_part(part: str, tmp_path: Path) -> None:
+    places = {}
+    for key, value in (TABLE | AUDIO).items():
+        kaldiio.save_ark(f"{tmp_path}/{key}", {key: value})
+        if isinstance(value, tuple) or value.ndim == 2 or "," not in part:
+            places[key] = f"{tmp_path}/{key}:{len(key) + 1}{part}"
+    (tmp_path / "scp").write_text(
+        "".join(f"{key} {place}\n" for key, place in places.items() if key != "mono" or "," not in part)
+    )
+    for load in (
+        lambda library: dict(library.load_scp(f"{tmp_path}/scp")),
+        lambda library: dict(library.load_scp_sequential(f"{tmp_path}/scp")),
+        lambda library: dict(iter(library.ReadHelper(f"scp:{tmp_path}/scp"))),
+    ):
+        theirs, mine = load(kaldiio), load(ours)
+        assert list(theirs) == list(mine)
+        for key in theirs:
+            same(mine[key], theirs[key])
+
+
+@pytest.mark.parametrize("part", ["[a:b]", "[0:1,0:1,0:1]", "[1:2:3:4]"])
+def test_what_is_no_range_is_refused(part: str, tmp_path: Path) -> None:
+    ours.save_mat(f"{tmp_path}/m", TABLE["float-matrix"])
+    with pytest.raises(ArkError):
+        ours.load_mat(f"{tmp_path}/m{part}")
+
+
+TEXT = "a 3\nb 1 2 3\nc 1.5 2\nd  [ 0 1 2 ]\ne  [ 0.5 1 2 ]\nf  [\n  1 2\n  3 -4 ]\ng  [\n  1.5 2\n  3 4 ]\nh 2.5\n"
+
+
+def test_text_becomes_the_same_arrays(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(TEXT)
+    theirs, mine = dict(kaldiio.load_ark(f"{tmp_path}/t")), dict(ours.load_ark(f"{tmp_path}/t"))
+    assert list(mine) == list(theirs) == list("abcdefgh")
+    for key in mine:
+        same(mine[key], theirs[key])
+
+
+def test_text_with_whole_and_other_numbers_is_of_floats(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("a  [ 1 2.5 ]\nb two words\nc 1 2.5\n")
+    mine = dict(ours.load_ark(f"{tmp_path}/t"))
+    assert (mine["a"].tolist(), mine["a"].dtype, mine["b"]) == ([1.0, 2.5], np.float32, ["two", "words"])
+    assert (mine["c"].tolist(), mine["c"].dtype) == ([1.0, 2.5], np.float32)
+    (tmp_path / "t").write_text("a  [ 1 99999999999 ]\n")
+    with pytest.raises(FormatError, match="do not fit"):
+        dict(ours.load_ark(f"{tmp_path}/t"))
+
+
+def test_floats_in_text_are_written_alike(tmp_path: Path) -> None:
+    floats = {key: value for key, value in TABLE.items() if key != "ints"}
+    for library, name in (kaldiio, "k"), (ours, "o"):
+        library.save_ark(f"{tmp_path}/{name}", floats, text=True)
+        with library.WriteHelper(f"ark,t:{tmp_path}/{name}w") as writer:
+            for key, value in floats.items():
+                writer(key, value)
+    for end in "", "w":
+        assert (tmp_path / f"o{end}").read_bytes() == (tmp_path / f"k{end}").read_bytes()
+    for key, value in ours.load_ark(f"{tmp_path}/o"):
+        np.testing.assert_array_equal(value, floats[key].astype(np.float32))
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+def test_keys_may_be_separated_otherwise(separator: str, tmp_path: Path) -> None:
+    ours.save_ark(f"{tmp_path}/a", TABLE, scp=f"{tmp_path}/a.scp")
+    lines = (tmp_path / "a.scp").read_text().replace(" ", separator).replace("float-matrix", "float matrix")
+    (tmp_path / "b.scp").write_text(lines)
+    for load in "load_scp", "load_scp_sequential":
+        theirs, mine = (
+            dict(getattr(library, load)(f"{tmp_path}/b.scp", separator=separator)) for library in (kaldiio, ours)
+        )
+        assert list(theirs) == list(mine) and "float matrix" in mine
+        for key in mine:
+            same(mine[key], theirs[key])
+    with pytest.raises(FormatError, match="line 1 has no"):
+        ours.load_scp(f"{tmp_path}/b.scp", separator="|")
+    (tmp_path / "b.scp").write_text(lines * 2)
+    with pytest.raises(OrderError, match="twice"):
+        ours.load_scp(f"{tmp_path}/b.scp", separator=separator)
+
+
+def test_segments_are_cut(tmp_path: Path) -> None:
+    ours.save_ark(f"{tmp_path}/w.ark", AUDIO, scp=f"{tmp_path}/w.scp")
+    (tmp_path / "segments").write_text(
+        "a mono 0.25 0.5\nb mono 0.5 -1\nc stereo 0.1 0.2\nd mono 0.5 0.55\ne mono 0.9 9\n"
+        "f mono 0.00019 0.5001\ng stereo 0 0.3\n"
+    )
+    theirs = kaldiio.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    mine = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    helper = dict(iter(ours.ReadHelper(f"scp:{tmp_path}/w.scp", segments=f"{tmp_path}/segments")))
+    assert list(mine) == list(theirs) == list(helper) == list("abcdefg")
+    for key in mine:
+        same(mine[key], theirs[key])
+        same(helper[key], theirs[key])
+    again = pickle.loads(pickle.dumps(mine))
+    same(again["c"], mine["c"])
+    (tmp_path / "segments").write_text("a stereo 0 0.1 1\nb mono 0 0.1 0\n")
+    channels = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    same(channels["a"], (16000, AUDIO["stereo"][1][:1600, 1]))
+    same(channels["b"], (8000, AUDIO["mono"][1][:800]))
+    (tmp_path / "segments").write_text("a mono 2 3\nb absent 0 1\nc stereo 0 1 2\n")
+    mine = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    for key in mine:
+        with pytest.raises(ArkError, match=f"{key}|absent"):
+            mine[key]
+
+
+def test_streams_are_opened_as_by_kaldi(tmp_path: Path) -> None:
+    for library in kaldiio, ours:
+        with library.open_like_kaldi(f"{tmp_path}/a", "w") as file:
+            file.write("one\ntwo\n")
+        with library.open_like_kaldi(f"{tmp_path}/a", "r") as file:
+            assert list(file) == ["one\n", "two\n"]
+        with library.open_like_kaldi(f"cat {tmp_path}/a |", "rb") as file:
+            assert file.read() == b"one\ntwo\n"
+        with library.open_like_kaldi(f"| cat > {tmp_path}/b", "wb") as file:
+            file.write(b"x" * 300_000)
+        assert (tmp_path / "b").read_bytes() == b"x" * 300_000
+        memory = io.BytesIO()
+        assert library.open_like_kaldi(memory, "wb") is memory
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ark:a",
+        "scp:a",
+        "ark,scp:a,b",
+        "ark,t,f:-",
+        "ark,scp,t:a,b,c",
+        "scp,p:a",
+        "ark,s,cs,o:a",
+        "scp,ark:b,a",
+        "t,scp,ark:b,a",
+    ],
+)
+def test_specifiers_are_parsed_alike(text: str) -> None:
+    assert ours.parse_specifier(text) == dict(kaldiio.parse_specifier(text))
+
+
+def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
+    for call in (
+        lambda: ours.load_mat("x", endian=">"),
+        lambda: ours.save_ark(f"{tmp_path}/a", TABLE, endian=">"),
+        lambda: ours.save_ark(f"{tmp_path}/a", TABLE, write_function="pickle"),
+        lambda: ours.WriteHelper(f"ark:{tmp_path}/a", write_function="numpy"),
+        lambda: ours.ReadHelper("ark:x", segments="y"),
+        lambda: ours.parse_specifier("nothing"),
+    ):
+        with pytest.raises((FormatError, SpecifierError)):
+            call()
+    with pytest.raises(FormatError, match=r"^a: "):
+        ours.save_ark(f"{tmp_path}/a", {"a": None})
+    (tmp_path / "pickled.ark").write_bytes(b"a PKL\x80\x04N.")
+    with pytest.raises(ArkError):
+        dict(ours.load_ark(f"{tmp_path}/pickled.ark"))
+    ours.save_ark(f"{tmp_path}/b.ark", TABLE, scp=f"{tmp_path}/b.scp")
+    with pytest.raises(MissingKeyError):
+        ours.load_scp(f"{tmp_path}/b.scp")["nosuch"]
+
+
+def test_an_archive_is_added_to_as_kaldiio_does(tmp_path: Path) -> None:
+    table = {"a": np.eye(3, dtype=np.float32), "b": np.ones((2, 2), np.float32)}
+    for folder, module in ("ours", ours), ("theirs", kaldiio):
+        (tmp_path / folder).mkdir()
+        for key, value in table.items():
+            module.save_ark(f"{tmp_path}/{folder}/a.ark", {key: value}, scp=f"{tmp_path}/{folder}/a.scp", append=True)
+    written = [[(tmp_path / folder / name).read_bytes().replace(folder.encode(), b"") for name in ("a.ark", "a.scp")]
+               for folder in ("ours", "theirs")]  # fmt: skip
+    assert written[0] == written[1]
+    with pytest.raises(OpenError, match="cannot be opened for writing"):
+        ours.save_ark(f"{tmp_path}/nosuch/a.ark", table, append=True)

@@ -1,0 +1,379 @@
+"""The casual face: types told from bytes and values; data directories; Kaldi's and torchaudio's names."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import kaldi_native_io
+import numpy as np
+import pytest
+import torch
+
+import io_ark
+from io_ark.api import kind_of
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.wave import Wave
+from io_ark.data_dir import Segment, parse_segment
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    MissingKeyError,
+    OpenError,
+    OrderError,
+    PipesRefusedError,
+    RangeError,
+)
+from io_ark.interop import kaldi as kaldi_names
+from io_ark.interop import kaldiio as kaldiio_names
+from kaldi_compat.interop import torchaudio_kaldi_io as kaldi_io
+
+VALUES = {
+    "float-matrix": np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
+    "double-matrix": np.linspace(-1, 1, 12).reshape(4, 3),
+    "float-vector": np.linspace(-1, 1, 5, dtype=np.float32),
+    "double-vector": np.linspace(-1, 1, 5),
+    "ints": np.array([3, 1, 2], np.int32),
+    "long-ints": np.array([3, 1, 2], np.int64),
+    "list-of-ints": [3, 1, 2],
+    "wave": Wave(8000.0, np.arange(20, dtype=np.int16).reshape(2, 10)),
+    "tensor": torch.linspace(-1, 1, 12).reshape(4, 3),
+}
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(one, Wave):
+        return isinstance(other, Wave) and one[0] == other[0] and np.array_equal(one[1], other[1])
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_values_come_back_as_they_are(tmp_path: Path) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        for key, value in VALUES.items():
+            writer[key] = value
+    for table in (
+        dict(io_ark.read(f"ark:{tmp_path}/a.ark")),
+        dict(io_ark.read(f"{tmp_path}/a.ark")),
+        dict(io_ark.read(f"scp,p:{tmp_path}/a.scp")),
+        dict(io_ark.read(f"{tmp_path}/a.scp")),
+        io_ark.load_scp(f"{tmp_path}/a.scp"),
+        io_ark.load_scp(f"{tmp_path}/a.scp", mmap=True),
+        pickle.loads(pickle.dumps(io_ark.load_scp(f"{tmp_path}/a.scp"))),
+    ):
+        assert list(table) == list(VALUES)
+        for key, value in VALUES.items():
+            assert same(table[key], value), key
+            assert getattr(table[key], "dtype", None) == {
+                "tensor": np.float32, "long-ints": np.int32, "list-of-ints": np.int32, "wave": None,
+            }.get(key, getattr(value, "dtype", None)), key  # fmt: skip
+
+
+def test_text_is_told_apart_too(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("m  [\n  1 2\n  3 4 ]\nv  [ 1 2 3 ]\ni 1 2 3\nw word\nww two words\n")
+    values = dict(io_ark.read(f"ark:{tmp_path}/t"))
+    assert values["m"].tolist() == [[1, 2], [3, 4]]
+    assert values["v"].tolist() == [1, 2, 3]
+    assert values["i"].tolist() == [1, 2, 3]
+    assert (values["w"], values["ww"]) == ("word", ["two", "words"])
+
+
+def test_speech_is_compressed(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((100, 20)).astype(np.float32)
+    with io_ark.writer(f"ark,scp:{tmp_path}/c.ark,{tmp_path}/c.scp", compress="speech") as writer:
+        writer["m"] = matrix
+        writer["v"] = matrix[0]
+    with io_ark.Writer("compressed-matrix", f"ark:{tmp_path}/k.ark", method=2) as writer:
+        writer["m"] = matrix
+    compressed, kinds = (tmp_path / "c.ark").read_bytes(), (tmp_path / "k.ark").read_bytes()
+    assert compressed.startswith(kinds)
+    table = io_ark.load_scp(f"{tmp_path}/c.scp")
+    np.testing.assert_allclose(table["m"], matrix, atol=0.1)
+    np.testing.assert_array_equal(table["v"], matrix[0])
+    with io_ark.writer(f"ark:{tmp_path}/n.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = matrix
+    assert compressed.startswith((tmp_path / "n.ark").read_bytes())
+    with io_ark.writer(f"ark,t:{tmp_path}/t.ark", compress="speech", kind="matrix") as writer:
+        writer["m"] = [[1, 2]]
+    assert (tmp_path / "t.ark").read_bytes() == b"m  [\n  1 2 ]\n"
+    with pytest.raises(FormatError, match="method"):
+        io_ark.writer(f"ark:{tmp_path}/x", compress="nothing")
+    with pytest.raises(FormatError, match="matrices are compressed, not"):
+        io_ark.writer(f"ark:{tmp_path}/x", compress="speech", kind="vector")
+
+
+def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
+    with io_ark.writer(f"{tmp_path}/d.ark", kind="matrix") as writer:
+        writer["a"] = VALUES["double-matrix"]
+    assert next(iter(io_ark.read(f"{tmp_path}/d.ark")))[1].dtype == np.float32
+    with io_ark.Writer("matrix", f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as w:
+        w["a"] = VALUES["float-matrix"]
+    assert io_ark.load_scp(f"{tmp_path}/a.scp", kind="double-matrix")["a"].dtype == np.float64
+    with pytest.raises(FormatError, match=r"a\.ark:\d+: a: "):
+        io_ark.load_scp(f"{tmp_path}/a.scp", kind="vector")["a"]
+
+
+def test_single_objects_and_ranges_are_loaded(tmp_path: Path) -> None:
+    io_ark.write_object("matrix", f"{tmp_path}/m", VALUES["float-matrix"])
+    assert same(io_ark.load(f"{tmp_path}/m"), VALUES["float-matrix"])
+    assert same(io_ark.load(f"{tmp_path}/m[1:2,0:1]"), VALUES["float-matrix"][1:3, 0:2])  # type: ignore[index]
+    assert same(io_ark.load(f"cat {tmp_path}/m |"), VALUES["float-matrix"])
+    with pytest.raises(RangeError):
+        io_ark.load(f"{tmp_path}/m[1:20]")
+
+
+def test_a_mapping_names_key_and_place(tmp_path: Path) -> None:
+    (tmp_path / "a.scp").write_text("a nosuch:3\n")
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    with pytest.raises(ArkError, match=r"^nosuch: a: cannot be opened"):
+        table["a"]
+    with pytest.raises(MissingKeyError):
+        table["b"]
+    assert repr(table) == f"<{tmp_path}/a.scp: 1 keys>"
+    (tmp_path / "a.scp").write_text("a x\na y\n")
+    with pytest.raises(OrderError):
+        io_ark.load_scp(f"{tmp_path}/a.scp")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([], "int-vector"), ([[1], []], "int-vector-vector"), (["a", "b"], "token-vector"), ("a", "token"),
+        (True, "bool"), (3, "int"), (2.5, "double"), (np.float32(2.5), "float"), (np.int64(3), "int"),
+        ([[(3, 0.5)], []], "posterior"),
+        (np.zeros((0, 0), np.float32), "matrix"),
+    ],
+)  # fmt: skip
+def test_kinds_of_values(value: object, kind: str) -> None:
+    assert kind_of(value) == kind
+
+
+@pytest.mark.parametrize(
+    "value", [None, {}, [None], np.zeros((2, 2), complex), np.zeros((2, 2, 2)), [["a"]], np.array(["x"])]
+)
+def test_what_no_kind_holds_is_refused(value: object, tmp_path: Path) -> None:
+    with io_ark.writer(f"ark:{tmp_path}/a") as writer, pytest.raises(FormatError, match=r"^a: "):
+        writer["a"] = value
+
+
+def test_data_directories(tmp_path: Path) -> None:
+    (tmp_path / "utt2spk").write_text("u1 s1\nu2 s1\nu3 s2\n")
+    (tmp_path / "spk2utt").write_text("s1 u1 u2\ns2 u3\n")
+    (tmp_path / "text").write_text("u1 hello world\nu2\nu3 été\n")
+    assert dict(io_ark.load_utt2spk(f"{tmp_path}/utt2spk")) == {"u1": "s1", "u2": "s1", "u3": "s2"}
+    assert dict(io_ark.load_spk2utt(f"{tmp_path}/spk2utt")) == {"s1": ["u1", "u2"], "s2": ["u3"]}
+    assert dict(io_ark.load_text(f"{tmp_path}/text")) == {"u1": "hello world", "u2": "", "u3": "été"}
+    with pytest.raises(FormatError, match="line 2 has a key"):
+        io_ark.load_utt2spk(f"{tmp_path}/text")
+
+
+def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
+    with io_ark.Writer("wave", f"ark,scp:{tmp_path}/w.ark,{tmp_path}/w.scp") as writer:
+        for name in "r1", "r2":
+            writer[name] = Wave(8000.0, np.arange(8000, dtype=np.int16)[None])
+        writer["stereo"] = Wave(8000.0, np.arange(16000, dtype=np.int16).reshape(2, 8000))
+    (tmp_path / "segments").write_text(
+        "a r1 0.25 0.5\nb r1 0.5 -1\nc r2 0.8 1.4\nd stereo 0 0.5 1\ne r2 0.00006 0.50007\n"
+        "f r1 0 9\ng r1 0.5 0.55\nh stereo 0 1\ni stereo 0 1 2\nj nosuch 0 1\n"
+    )
+    times = io_ark.load_segments(f"{tmp_path}/segments")
+    assert times["a"] == Segment("a", "r1", 0.25, 0.5)
+    audio = io_ark.load_segments(f"{tmp_path}/segments", f"{tmp_path}/w.scp")
+    spans = {key: (int(audio[key].samples[0, 0]), audio[key].samples.shape[1]) for key in "abcde"}  # type: ignore[union-attr]
+    assert spans == {"a": (2000, 2000), "b": (4000, 4000), "c": (6400, 1600), "d": (8000, 4000), "e": (0, 4001)}
+    for key, complaint in (("f", "lies outside"), ("g", "shorter than 0.1 s"), ("h", "names no channel"),
+                           ("i", "is of channel 2"), ("j", "'nosuch' is not in the script")):  # fmt: skip
+        with pytest.raises(ArkError, match=f"{key}: .*{complaint}"):
+            audio[key]
+
+
+def test_words_are_told_apart_by_ascii_white_space(tmp_path: Path) -> None:
+    # Kaldi's SplitStringToVector, for which kaldi_native_io's TokenVector stands.
+    line = "s\u3000a\u00a0b\tu1\u3000x  u2\u2028y\rz \x1c\n"
+    (tmp_path / "spk2utt").write_text(line, newline="")
+    ((key, words),) = kaldi_native_io.SequentialTokenVectorReader(f"ark:{tmp_path}/spk2utt")
+    assert dict(io_ark.load_spk2utt(f"{tmp_path}/spk2utt")) == {key: words}
+    assert parse_segment("a\u00a0b r\u30001\t0 1\r") == Segment("a\u00a0b", "r\u30001", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "rest", ["r 1", "r 1 2 3 4", "r x 2", "r 0 inf", "r 2 1", "r 1 1", "r -1 2", "r 0 1 x", "r 0 1 -1"]
+)
+def test_broken_segments_are_refused(rest: str) -> None:
+    with pytest.raises(FormatError):
+        parse_segment(f"a {rest}")
+
+
+def test_kaldis_names_read_and_write(tmp_path: Path) -> None:
+    matrix, ints = VALUES["float-matrix"], np.array([1, 2], np.int32)
+    with (
+        kaldi_names.BaseFloatMatrixWriter(f"ark:{tmp_path}/m") as m,
+        kaldi_names.Int32VectorWriter(f"ark:{tmp_path}/i") as i,
+    ):
+        m["s"] = matrix
+        i["u"] = ints
+    with kaldi_names.TokenWriter(f"ark,t:{tmp_path}/utt2spk") as tokens:
+        tokens["u"] = "s"
+    assert same(dict(kaldi_names.SequentialBaseFloatMatrixReader(f"ark:{tmp_path}/m"))["s"], matrix)
+    assert same(kaldi_names.RandomAccessInt32VectorReader(f"ark:{tmp_path}/i")["u"], ints)
+    mapped = kaldi_names.RandomAccessBaseFloatMatrixReaderMapped(f"ark:{tmp_path}/m", f"ark:{tmp_path}/utt2spk")
+    assert same(mapped["u"], matrix)
+    with kaldi_names.CompressedMatrixWriter(f"ark:{tmp_path}/c", method=3) as c:
+        c["s"] = matrix  # type: ignore[assignment]
+    value = dict(kaldi_names.SequentialCompressedMatrixReader(f"ark:{tmp_path}/c"))["s"]
+    assert isinstance(value, CompressedMatrix)
+    np.testing.assert_allclose(np.asarray(value), matrix, atol=1e-4)  # type: ignore[arg-type]
+
+
+def test_every_kind_has_its_kaldi_names() -> None:
+    doors = [name for name in dir(kaldi_names) if name.endswith(("Reader", "ReaderMapped", "Writer"))]
+    for name in doors:
+        kind = name.removeprefix("Sequential").removeprefix("RandomAccess")
+        if kind not in ("Reader", "Writer"):
+            with pytest.raises(ArkError, match="nosuch"):
+                getattr(kaldi_names, name)("ark,scp:nosuch/a,nosuch/b" if kind.endswith("Writer") else "ark:nosuch/a",
+                                           *(["ark:nosuch/b"] if kind.endswith("Mapped") else []))  # fmt: skip
+    assert len(doors) > 90
+
+
+def test_the_names_of_torchaudios_kaldi_io(tmp_path: Path) -> None:
+    for kind, name, value in (("matrix", "mat", VALUES["float-matrix"]), ("vector", "vec_flt", VALUES["float-vector"]),
+                              ("double-matrix", "mat", VALUES["double-matrix"]),
+                              ("double-vector", "vec_flt", VALUES["double-vector"]),
+                              ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
+        with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+            writer["k"] = value
+        (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
+        read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
+        with (
+            open(tmp_path / "a.ark", "rb") as ark,
+            open(tmp_path / "a.scp", "rb") as scp,
+            open(tmp_path / "a.scp") as lines,
+        ):
+            for entries in (
+                read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
+                read_ark(ark), read_ark(f"{tmp_path}/a.ark.gz"), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
+                read_scp(lines),
+            ):  # fmt: skip
+                ((key, tensor),) = list(entries)
+                assert key == "k" and isinstance(tensor, torch.Tensor)
+                np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
+                assert tensor.numpy().dtype == value.dtype  # type: ignore[attr-defined]
+    with pytest.raises(ArkError, match="open it in binary"):
+        list(kaldi_io.read_mat_scp(io.StringIO("k a.ark:2")))
+    (tmp_path / "parts.scp").write_text(f"k {tmp_path}/d.mat[1:2,0:1]\n")
+    io_ark.write_object("double-matrix", f"{tmp_path}/d.mat", VALUES["double-matrix"])
+    ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
+    np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:3, :2])  # type: ignore[index]
+
+
+def test_a_table_in_use_is_pickled_without_what_it_has_open(tmp_path: Path) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer["one"], writer["two"] = np.eye(2, dtype=np.float32), np.ones((900, 3), np.float32)
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    for key in ("one", "two", "one"):
+        table[key]
+    again = pickle.loads(pickle.dumps(table))
+    assert np.array_equal(again["two"], np.ones((900, 3))) and np.array_equal(again["one"], np.eye(2))
+
+
+def test_what_is_looked_up_is_what_stands_there_now(tmp_path: Path) -> None:
+    path = tmp_path / "a.ark"
+    with io_ark.writer(f"ark,scp:{path},{tmp_path}/a.scp") as writer:
+        writer["one"], writer["two"] = np.zeros(3, np.float32), np.ones(3, np.float32)
+    table = io_ark.load_scp(f"{tmp_path}/a.scp")
+    assert table["one"].tolist() == table["one"].tolist() == [0, 0, 0]
+    header = b"FV \x04\3\0\0\0"
+    with open(path, "r+b") as file:
+        file.seek(path.read_bytes().index(header) + len(header))
+        file.write(np.full(3, 2, np.float32).tobytes())
+    assert table["one"].tolist() == [2, 2, 2]
+
+
+def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> None:
+    matrix = VALUES["float-matrix"]
+    for name in "a.ark", "b.ark:5", "| c", "d |", "e[0:1]", "ark:f", " g ":
+        path = tmp_path / name
+        with io_ark.writer(path) as writer:
+            writer["k"] = matrix
+        assert same(dict(io_ark.read(path))["k"], matrix)
+        io_ark.write_object("matrix", path, matrix)
+        assert same(io_ark.load(path), matrix) and same(io_ark.read_object("matrix", path), matrix)
+        assert kaldiio_names.save_mat(path, matrix) == path.stat().st_size
+        assert same(kaldiio_names.load_mat(path), matrix)
+        kaldiio_names.save_ark(path, {"k": matrix})
+        assert same(dict(kaldiio_names.load_ark(path))["k"], matrix)
+        assert same(dict(kaldi_io.read_mat_ark(path))["k"], matrix)
+    assert len(list(tmp_path.iterdir())) == 7
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer["k"] = matrix
+    scp = tmp_path / "a.scp"
+    for table in (
+        io_ark.load_scp(scp),
+        dict(io_ark.read(scp)),
+        dict(kaldi_io.read_mat_scp(scp)),
+        kaldiio_names.load_scp(scp),
+    ):
+        assert same(table["k"], matrix)
+    (tmp_path / "utt2spk |").write_text("u s\n")
+    assert dict(io_ark.load_utt2spk(tmp_path / "utt2spk |")) == {"u": "s"}
+
+
+def test_every_door_can_refuse_pipes(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    evil, out = f"touch {made} |", f"| touch {made}"
+    (tmp_path / "evil.scp").write_text(f"a {evil}\n")
+    scp = str(tmp_path / "evil.scp")
+    segments = tmp_path / "segments"
+    segments.write_text("s a 0 1\n")
+    k, matrix = kaldiio_names, VALUES["float-matrix"]
+    doors: list[Callable[[], object]] = [
+        lambda: io_ark.load_utt2spk(evil, pipes=False),
+        lambda: io_ark.load_spk2utt(evil, pipes=False),
+        lambda: io_ark.load_text(evil, pipes=False),
+        lambda: io_ark.load_segments(evil, pipes=False),
+        lambda: io_ark.load_segments(segments, scp, pipes=False)["s"],
+        lambda: k.load_mat(evil, pipes=False),
+        lambda: list(k.load_ark(evil, pipes=False)),
+        lambda: k.load_scp(evil, pipes=False),
+        lambda: k.load_scp(scp, pipes=False)["a"],
+        lambda: k.load_scp(scp, segments=str(segments), pipes=False)["s"],
+        lambda: list(k.load_scp_sequential(scp, pipes=False)),
+        lambda: list(k.load_scp_sequential(scp, segments=str(segments), pipes=False)),
+        lambda: k.load_wav_scp(scp, pipes=False)["a"],
+        lambda: k.save_ark(out, {"a": matrix}, pipes=False),
+        lambda: k.save_ark(str(tmp_path / "a"), {"a": matrix}, scp=out, pipes=False),
+        lambda: k.save_mat(out, matrix, pipes=False),
+        lambda: k.WriteHelper(f"ark:{out}", pipes=False),
+        lambda: list(k.ReadHelper(f"scp:{scp}", pipes=False)),
+        lambda: list(k.ReadHelper(f"scp:{scp}", str(segments), pipes=False)),
+        lambda: k.open_like_kaldi(evil, pipes=False),
+        lambda: k.open_like_kaldi(out, "w", pipes=False),
+    ]
+    for name in (name for name in dir(kaldi_io) if name.startswith("read_") and name != "read_key"):
+        read = getattr(kaldi_io, name)
+        doors.append(lambda read=read: list(read(evil, pipes=False)))  # type: ignore[misc]
+        if name.endswith("_scp"):
+            doors.append(lambda read=read: list(read(scp, pipes=False)))  # type: ignore[misc]
+            doors.append(lambda read=read: list(read(open(scp, "rb"), pipes=False)))  # type: ignore[misc]  # noqa: SIM115
+    for door in doors:
+        with pytest.raises(PipesRefusedError):
+            door()
+    assert len(doors) == 21 + 3 + 9 and not made.exists()
+
+
+def test_gzipped_archives_that_are_missing_or_damaged_are_our_errors(tmp_path: Path) -> None:
+    with io_ark.Writer("matrix", f"ark:{tmp_path}/a.ark") as writer:
+        writer["k"] = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
+    packed = gzip.compress((tmp_path / "a.ark").read_bytes())
+    path = tmp_path / "a.ark.gz"
+    with pytest.raises(OpenError, match=r"a\.ark\.gz: cannot be opened: No such file"):
+        list(kaldi_io.read_mat_ark(str(path)))
+    for damaged in packed[:-2000], packed[:300] + b"\0" * 300 + packed[600:], b"no gzip" * 100:
+        path.write_bytes(damaged)
+        with pytest.raises(OpenError, match="cannot be read"):
+            list(kaldi_io.read_mat_ark(str(path)))
+        with gzip.open(path) as stream, pytest.raises(OpenError, match="cannot be read"):
+            list(kaldiio_names.load_ark(stream))  # type: ignore[arg-type]

@@ -1,0 +1,372 @@
+"""The command line, configuration files, log lines and exit statuses of the programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kaldi_compat import options
+from kaldi_compat.cli.command_line import parse, shell_line, usage
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.program import program
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import option
+from kaldi_compat.options.config import flag_table, load_options
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.options.spectral import FbankOptions
+
+ROOT = Path(__file__).parents[3]
+CASES = json.loads((ROOT / "reference_data" / "cases.json").read_text())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """One option of each type."""
+
+    flag: bool = option(False, "a boolean")
+    num_things: int = option(3, "an integer")
+    scale: float = option(0.5, "a number")
+    name: str = option("x", "a text")
+    odd_name: int = option(1, "spelled with an underscore", flag="odd_name")
+
+
+def values(*argv: str) -> dict[str, object]:
+    return dict(parse(argv, Options).values)
+
+
+def test_values_of_each_type() -> None:
+    given = values("--flag=true", "--num-things=-7", "--scale=1e-3", "--name=a b", "--odd_name=2")
+    assert given == {"flag": True, "num_things": -7, "scale": 1e-3, "name": "a b", "odd_name": 2}
+
+
+@pytest.mark.parametrize("spelling", ["--num-things=4", "--num_things=4", "--Num-Things=4", "--NUM_THINGS= 4 "])
+def test_spellings_of_a_name(spelling: str) -> None:
+    assert values(spelling) == {"num_things": 4}
+
+
+def test_only_ascii_white_space_is_trimmed() -> None:
+    assert values("--name= a\u3000b\u00a0 ") == {"name": "a\u3000b\u00a0"}
+    with pytest.raises(OptionError):
+        values("--num-things=\u30003")
+
+
+@pytest.mark.parametrize(("text", "value"), [("", True), ("=t", True), ("=1", True), ("=TRUE", True), ("=F", False)])
+def test_booleans(text: str, value: bool) -> None:
+    assert values(f"--flag{text}") == {"flag": value}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "--flag=",
+        "--flag=maybe",
+        "--flag=yes",
+        "--num-things=3.5",
+        "--num-things=",
+        "--num-things",
+        "--num-things=1_000",
+        "--num-things=3000000000",
+        "--scale=abc",
+        "--scale=",
+        "--scale=1e",
+        "--scale=0x10",
+        "--scale=1_0",
+        "--name",
+        "--=3",
+        "--no-such=1",
+    ],
+)
+def test_wrong_values(wrong: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        values(wrong)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(OptionError, match="did you mean --num-things"):
+        values("--num-thing=1")
+
+
+@pytest.mark.parametrize("name", ["num-things", "scale", "name"])
+def test_a_value_after_a_space_is_shown_the_equals_sign(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=f"--{name} needs its value after an =, without a space"):
+        values(f"--{name}", "7")
+    conf = tmp_path / "a.conf"
+    for line in (f"--{name} 7", f"--{name} = 7"):
+        conf.write_text(f"{line}  # seven\n")
+        with pytest.raises(OptionError, match=rf"a\.conf, line 1: .* as in --{name}=7, not '{line}'"):
+            values(f"--config={conf}")
+
+
+def test_last_value_wins() -> None:
+    assert values("--scale=1", "--scale=2") == {"scale": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("num_mel_bins", "80.0", 80.0), ("num_mel_bins", "x", "80"), ("num_mel_bins", "4294967296", 2**32),
+        ("num_mel_bins", "true", True), ("dither", "a", "a"), ("dither", "true", True), ("snip_edges", "no", "false"),
+        ("snip_edges", "2", 1), ("num_mel_bins", "", None), ("waveform_scale", "0", 0),
+        ("waveform_scale", "nan", math.nan), ("window_type", "x", 3),
+    ],
+)  # fmt: skip
+def test_values_pass_the_checks_that_flags_pass(name: str, text: str, value: object) -> None:
+    flag = flag_table(FbankOptions)[name.replace("_", "-")]
+    with pytest.raises(OptionError, match=name.replace("_", "[-_]")):
+        FbankOptions(**{name: flag.parse(text)})  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=f"^{name} must be"):
+        FbankOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = FbankOptions(num_mel_bins=np.int64(80), dither=np.float32(0.5), sample_frequency=8000, use_energy=np.True_)  # type: ignore[arg-type]
+    assert given == FbankOptions(num_mel_bins=80, dither=0.5, sample_frequency=8000.0, use_energy=True)
+    kinds = [type(getattr(given, field.name)) is type(field.default) for field in dataclasses.fields(given)]
+    assert all(kinds)
+
+
+@pytest.mark.parametrize("kind", [each for each in vars(options).values() if dataclasses.is_dataclass(each)])
+def test_every_option_is_checked(kind: type[Any]) -> None:
+    for field in dataclasses.fields(kind):
+        with pytest.raises(OptionError, match=f"^{field.name} must be"):
+            kind(**{field.name: b"1"})
+
+
+def test_options_end_at_the_first_argument() -> None:
+    line = parse(["--flag", "ark:a", "--scale=2"], Options)
+    assert line.values == {"flag": True}
+    assert line.arguments == ("ark:a", "--scale=2")
+
+
+def test_a_lone_double_hyphen_ends_the_options() -> None:
+    assert parse(["--flag", "--", "--scale=2", "--"], Options).arguments == ("--scale=2", "--")
+    assert parse(["a", "--", "b"], Options).arguments == ("a", "b")
+
+
+def test_help_comes_before_mistakes() -> None:
+    assert parse(["--no-such=1", "--help"], Options).standard.help
+
+
+def test_help_and_config_count_after_arguments_too(tmp_path: Path) -> None:
+    # Kaldi's first pass goes over all that stands before a lone "--"; what stands there is an argument none the less.
+    assert parse(["ark:a", "ark:b", "--help"], Options).standard.help
+    assert not parse(["ark:a", "--", "--help"], Options).standard.help
+    conf = tmp_path / "a.conf"
+    conf.write_text("--num-things=9\n--scale=2\n")
+    line = parse(["--scale=3", "ark:a", f"--config={conf}"], Options)
+    assert (line.values, line.arguments) == ({"num_things": 9, "scale": 3.0}, ("ark:a", f"--config={conf}"))
+    assert parse(["--", f"--config={conf}"], Options).values == {}
+
+
+def test_config_file(tmp_path: Path) -> None:
+    conf = tmp_path / "a.conf"
+    conf.write_text("# comment\n\n--num_things=9 # nine\n--flag\n  --scale= 2\n")
+    assert values(f"--config={conf}") == {"num_things": 9, "flag": True, "scale": 2.0}
+    assert values("--num-things=1", f"--config={conf}")["num_things"] == 1
+
+
+@pytest.mark.parametrize("line", ["num-things=3", "--no-such=3", "--num-things=x", "--=2"])
+def test_bad_line_of_a_config_file_is_named(tmp_path: Path, line: str) -> None:
+    conf = tmp_path / "a.conf"
+    conf.write_text(f"--flag=true\n{line}\n")
+    with pytest.raises(OptionError, match=r"a\.conf, line 2"):
+        values(f"--config={conf}")
+
+
+def test_missing_config_file() -> None:
+    with pytest.raises(OptionError, match=r"no/such\.conf"):
+        values("--config=no/such.conf")
+    with pytest.raises(OptionError, match="configuration file has no name"):
+        values("--config=")
+
+
+def test_load_options_is_the_same_as_flags(tmp_path: Path) -> None:
+    conf = tmp_path / "fbank.conf"
+    conf.write_text("--num-mel-bins=80\n--window-type=hamming\n--use-energy\n")
+    flags = parse([f"--config={conf}", "--dither=0"], FbankOptions).values
+    assert load_options(FbankOptions, conf, dither=0.0) == FbankOptions(**flags)  # type: ignore[arg-type]
+
+
+def test_load_options_checks_values(tmp_path: Path) -> None:
+    conf = tmp_path / "fbank.conf"
+    conf.write_text("--window-type=round\n")
+    with pytest.raises(OptionError, match="window_type"):
+        load_options(FbankOptions, conf)
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("ark:a,b", "ark:a,b"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("it's", '"it\'s"'),
+        ("it's $x", "'it'\\''s $x'"),
+        ("a|b", "'a|b'"),
+        ("[0:1]", "[0:1]"),
+        ("é", "'é'"),
+    ],
+)
+def test_quoting_of_the_printed_command_line(word: str, quoted: str) -> None:
+    assert shell_line(["x", word]) == f"x {quoted}"
+    given_back = subprocess.run(["bash", "-c", f"printf %s {quoted}"], capture_output=True, check=True)
+    assert given_back.stdout.decode() == word
+
+
+def test_usage_lists_every_option_as_kaldi_does() -> None:
+    text = usage("Does it.", Options)
+    assert "  --num-things                : an integer (int, default = 3)\n" in text
+    assert '  --name                      : a text (string, default = "x")\n' in text
+    assert "  --odd_name                  : spelled with an underscore (int, default = 1)\n" in text
+    assert "  --verbose " in text
+    listed = re.findall(r"^  --(\S+)", text, re.M)
+    assert listed[:5] == sorted(listed[:5])
+
+
+def test_flag_table_of_fbank_has_kaldis_defaults() -> None:
+    kaldi = {case["id"]: case["options"] for case in CASES if case["group"] == "flags"}["compute-fbank-feats"]
+    flags = flag_table(FbankOptions)
+    compared = [(flags[name].kind, flags[name].shown_default) for name, _, _ in kaldi if name in flags]
+    assert compared == [(kind, default) for name, kind, default in kaldi if name in flags]
+    assert len(compared) > 20
+
+
+@program("try-it", "Tries it.", Options)
+def try_it(options: Options, first: str, second: str = "") -> int:
+    """What the tests below run."""
+    logger.info("Done %s", first)
+    vlog(2, "more")
+    if first == "wrong":
+        raise OptionError("it is\nwrong")
+    if first == "fault":
+        raise ZeroDivisionError("by zero")
+    if first == "pipe":
+        raise OSError("outer") from BrokenPipeError(32, "Broken pipe")
+    if first == "interrupt":
+        raise KeyboardInterrupt
+    return int(options.num_things)
+
+
+def test_exit_status_and_log_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(["--print-args=false", "a"]) == 3
+    assert re.fullmatch(
+        r"LOG \(try-it\[[0-9.a-z]+\]:try_it\(\):test_command_line\.py:\d+\) Done a\n", capsys.readouterr().err
+    )
+
+
+def test_command_line_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(["--num-things=0", "a b"]) == 0
+    assert capsys.readouterr().err.startswith("try-it --num-things=0 'a b' \n")
+
+
+def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    try_it(["--verbose=2", "a"])
+    assert "VLOG[2] (try-it" in capsys.readouterr().err
+    try_it(["--verbose=1", "a"])
+    assert "VLOG" not in capsys.readouterr().err
+    try_it(["--print-args=false", "--verbose=-1", "a"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("argv", [[], ["a", "b", "c"]])
+def test_wrong_number_of_arguments_shows_the_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(argv) == 1
+    assert "Tries it." in capsys.readouterr().err
+
+
+def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(["--print-args=false", "wrong"]) == 255
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert re.match(r"ERROR \(try-it\[.*\]:try_it\(\):test_command_line\.py:\d+\) it is wrong$", lines[1])
+
+
+def test_a_fault_of_ours_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(["fault"]) == 255
+    error = capsys.readouterr().err
+    assert "ZeroDivisionError: by zero" in error
+    assert "Traceback" not in error
+
+
+def test_broken_pipe_and_interrupt_are_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_it(["--print-args=false", "--verbose=-1", "interrupt"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def script(name: str) -> list[str]:
+    """The command that runs a program as its console script does."""
+    module = "kaldi_compat.programs." + name.replace("-", "_")
+    return [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())"]
+
+
+def test_broken_pipe_ends_quietly(tmp_path: Path) -> None:
+    archive = tmp_path / "a.txt"
+    archive.write_text("".join(f"key{i} [\n  1 2 3\n  4 5 6 ]\n" for i in range(20000)))
+    command = [*script("copy-feats"), "--print-args=false", f"ark:{archive}", "ark,t:-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_full_disk_is_reported() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    run = subprocess.run(
+        [*script("copy-feats"), "ark:-", "ark:/dev/full"], input=b"a [ 1 2 ]\n", capture_output=True, check=False
+    )
+    assert run.returncode == 255
+    assert b"No space left" in run.stderr
+    assert b"Traceback" not in run.stderr
+
+
+LIGHT = [
+    case["id"] for case in CASES if case["group"] == "flags" and not re.match("compute-.*-(feats|pitch)", case["id"])
+]
+
+
+def test_light_programs_do_not_import_torch() -> None:
+    modules = [f"kaldi_compat.programs.{name.replace('-', '_')}" for name in LIGHT]
+    code = "import importlib, sys\nfor m in sys.argv[1:]: importlib.import_module(m)\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, *modules], check=True, cwd=ROOT)
+
+
+def test_usage_of_a_compute_program_does_not_import_torch() -> None:
+    code = (
+        "import sys; from kaldi_compat.programs.compute_fbank_feats import main\n"
+        "assert main([]) == 1 and main(['--no-such=1', 'a', 'b']) == 255 and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
+
+
+def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    @program("needy", "Usage: needy")
+    def needy(options: object) -> int:
+        return importlib.import_module("no_such_package").answer
+
+    assert needy([]) == 255
+    assert "the Python package no_such_package is not installed: pip install no_such_package" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [FbankOptions, PitchOptions])
+@pytest.mark.parametrize("name", ["sample_frequency", "frame_shift", "frame_length"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300, 0.0, -1.0])
+def test_rates_and_times_can_be_counted_by(kind: Any, name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=name):
+        kind(**{name: value})

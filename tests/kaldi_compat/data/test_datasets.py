@@ -1,0 +1,314 @@
+"""Data sets: every utterance once, whole, with what belongs to it, in any number of workers however they start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import io_ark
+from io_ark.codecs.wave import Wave
+from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, BucketBatchSampler, Utterance, collate, pad, unpad
+from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, FeaturesOnDevice, WaveDataset
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.features.fbank import Fbank
+
+# Eight workers are to work, if slowly, on a machine with fewer cores.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+KEYS = [f"spk{i % 3}-utt{i:02}" for i in range(23)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory: features, alignments, labels, speakers, audio and segments."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rng = np.random.default_rng(0)
+    with (
+        io_ark.Writer("matrix", f"ark,scp:{folder}/feats.ark,{folder}/feats.scp") as feats,
+        io_ark.Writer("int-vector", f"ark,scp:{folder}/ali.ark,{folder}/ali.scp") as alignments,
+        io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{folder}/wav.scp") as wav,
+    ):
+        for i, key in enumerate(KEYS):
+            frames = int(rng.integers(1, 60))
+            feats[key] = np.full((frames, 4), i, np.float32)
+            if i != 7:
+                alignments[key] = np.full(frames, i, np.int32)
+            wav[key] = Wave(16000.0, rng.integers(-1000, 1000, (1, 400 + 160 * i)).astype(np.int16))
+    (folder / "utt2spk").write_text("".join(f"{key} {key.split('-')[0]}\n" for key in KEYS))
+    (folder / "labels").write_text("".join(f"{key} {i % 2}\n" for i, key in enumerate(KEYS)))
+    (folder / "segments").write_text(f"seg-a {KEYS[20]} 0.05 0.15\nseg-b {KEYS[21]} 0.0 -1\n")
+    return folder
+
+
+def dataset(corpus: Path, **changes: object) -> FeatureDataset:
+    options: dict[str, object] = {
+        "utt2spk": corpus / "utt2spk",
+        "labels": corpus / "labels",
+        "parse_label": int,
+        "alignments": f"scp:{corpus}/ali.scp",
+        "drop_incomplete": True,
+    }
+    return FeatureDataset(corpus / "feats.scp", **{**options, **changes})  # type: ignore[arg-type]
+
+
+def assert_right(utterance: Utterance) -> None:
+    i = KEYS.index(utterance.key)
+    assert utterance.speaker == utterance.key.split("-")[0]
+    assert utterance.label == i % 2
+    assert torch.equal(utterance.input, torch.full_like(utterance.input, i))
+    assert utterance.alignment is not None
+    assert torch.equal(utterance.alignment, torch.full((len(utterance.input),), i))
+
+
+def assert_right_batches(batches: list[Batch], keys: list[str]) -> None:
+    assert Counter(key for batch in batches for key in batch.keys) == Counter(keys)
+    for batch in batches:
+        assert batch.speakers is not None and batch.alignments is not None
+        inputs = unpad(batch.inputs, batch.lengths)
+        alignments = unpad(batch.alignments, batch.lengths)
+        for utterance in zip(batch.keys, inputs, batch.speakers, batch.labels.tolist(), alignments, strict=True):
+            assert_right(Utterance(*utterance))
+        past = torch.arange(batch.inputs.shape[1]) >= batch.lengths[:, None]
+        assert (batch.inputs[past] == 0).all() and (batch.alignments[past] == ALIGNMENT_PADDING).all()
+
+
+def test_items_hold_all_that_belongs_to_the_utterance(corpus: Path) -> None:
+    data = dataset(corpus)
+    assert data.keys == [key for i, key in enumerate(KEYS) if i != 7]
+    for i in range(len(data)):
+        assert_right(data[i])
+
+
+def test_a_missing_annotation_is_an_error_unless_dropped(corpus: Path) -> None:
+    with pytest.raises(io_ark.ArkError, match="spk1-utt07"):
+        dataset(corpus, drop_incomplete=False)[7]
+    with pytest.raises(io_ark.ArkError, match="spk0-utt00: has no label"):
+        dataset(corpus, labels={}, drop_incomplete=False)[0]
+
+
+def test_an_unreadable_entry_names_utterance_and_file(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "feats.scp").write_text(f"lost {tmp_path}/none.ark:5\n")
+    with pytest.raises(io_ark.ArkError, match=r"none\.ark.*lost"):
+        FeatureDataset(tmp_path / "feats.scp")[0]
+
+
+def test_lengths_by_file_or_by_reading(corpus: Path, tmp_path: Path) -> None:
+    data = dataset(corpus)
+    read = data.lengths()
+    assert read == [len(data[i].input) for i in range(len(data))]
+    (tmp_path / "utt2num_frames").write_text("".join(f"{k} {n}\n" for k, n in zip(data.keys, read, strict=True)))
+    assert data.lengths(tmp_path / "utt2num_frames") == read
+    command = f"cat {tmp_path}/utt2num_frames |"
+    assert data.lengths(command) == read
+    with pytest.raises(io_ark.ArkError, match="pipes are switched off"):
+        FeatureDataset(corpus / "feats.scp", pipes=False).lengths(command)
+
+
+@pytest.mark.parametrize(
+    ("start", "workers", "persistent"),
+    [("fork", 0, False), ("fork", 1, True), ("fork", 8, False), ("fork", 3, True), ("spawn", 2, True)],
+)
+def test_feature_dataset_in_workers(corpus: Path, start: str, workers: int, persistent: bool) -> None:
+    data = dataset(corpus, alignments=f"ark:cat {corpus}/ali.ark |")  # a pipe: read anew in each worker
+    data[0]  # opened here first: workers must not share what this process holds
+    loader = DataLoader(
+        data,
+        batch_size=4,
+        shuffle=True,
+        collate_fn=collate,
+        num_workers=workers,
+        persistent_workers=persistent,
+        multiprocessing_context=start if workers else None,
+        generator=torch.Generator().manual_seed(1),
+    )
+    first = list(loader)
+    assert_right_batches(first, data.keys)
+    assert_right_batches(list(loader), data.keys)
+    again = DataLoader(data, batch_size=4, shuffle=True, collate_fn=collate, generator=torch.Generator().manual_seed(1))
+    assert [batch.keys for batch in again] == [batch.keys for batch in first]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_archive_dataset_in_workers_gives_each_utterance_once_and_shuffles_anew(corpus: Path, start: str) -> None:
+    data = ArchiveDataset(
+        f"ark:cat {corpus}/feats.ark |",
+        utt2spk=corpus / "utt2spk",
+        labels=corpus / "labels",
+        parse_label=int,
+        alignments=f"scp:{corpus}/ali.scp",
+        drop_incomplete=True,
+        shuffle_buffer=8,
+        seed=3,
+    )
+    keys = [key for i, key in enumerate(KEYS) if i != 7]
+    loader = DataLoader(
+        data,
+        batch_size=4,
+        collate_fn=collate,
+        num_workers=2,
+        persistent_workers=True,
+        multiprocessing_context=start,
+    )
+    first = list(loader)
+    assert_right_batches(first, keys)
+    assert [batch.keys for batch in loader] == [batch.keys for batch in first]
+    data.set_epoch(1)  # reaches the workers that persist
+    second = list(loader)
+    assert_right_batches(second, keys)
+    assert [batch.keys for batch in second] != [batch.keys for batch in first]
+
+
+@pytest.mark.parametrize("tables", [1, 2, 7])
+@pytest.mark.parametrize("kind", ["ark", "scp"])
+def test_archive_dataset_is_dealt_out_over_ranks_and_workers(
+    corpus: Path, tmp_path: Path, kind: str, tables: int
+) -> None:
+    rspecifiers = []
+    for table in range(tables):
+        stem = f"{tmp_path}/{table}"
+        with io_ark.Writer("matrix", f"ark,scp:{stem}.ark,{stem}.scp") as writer:
+            for i, key in list(enumerate(KEYS))[table::tables]:
+                writer[key] = np.full((3, 2), i, np.float32)
+        rspecifiers.append(f"{kind}:{stem}.{kind}")
+    seen: list[str] = []
+    for rank in range(2):
+        data = ArchiveDataset(rspecifiers, rank=rank, world_size=2)
+        loader = DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context="fork")
+        seen += [utterance.key for utterance in loader]
+    assert Counter(seen) == Counter(KEYS)
+
+
+def test_waves_and_segments(corpus: Path) -> None:
+    waves = WaveDataset(corpus / "wav.scp", sample_frequency=16000)
+    assert [len(waves[i].input) for i in range(3)] == [400, 560, 720]
+    assert waves[0].input.dtype == torch.int16
+    cut = WaveDataset(corpus / "wav.scp", corpus / "segments")
+    whole = {utterance.key: utterance.input for utterance in (waves[i] for i in range(len(waves)))}
+    assert [item.key for item in (cut[0], cut[1])] == ["seg-a", "seg-b"]
+    assert torch.equal(cut[0].input, whole[KEYS[20]][800:2400])
+    assert torch.equal(cut[1].input, whole[KEYS[21]])
+
+
+def test_audio_that_cannot_be_meant_is_refused(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(AudioError, match="16000 samples a second, not 8000"):
+        WaveDataset(corpus / "wav.scp", sample_frequency=8000)[0]
+    (tmp_path / "segments").write_text(f"seg {KEYS[0]} 7.0 8.0\n")
+    with pytest.raises(io_ark.ArkError, match=r"seg: .* lies outside"):
+        WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
+    io_ark.write_object("wave", f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)))
+    (tmp_path / "wav.scp").write_text(f"stereo {tmp_path}/stereo.wav\n")
+    with pytest.raises(AudioError, match="2 channels: choose one"):
+        WaveDataset(tmp_path / "wav.scp")[0]
+    with pytest.raises(AudioError, match="no channel 2"):
+        WaveDataset(tmp_path / "wav.scp", channel=2)[0]
+
+
+def test_features_are_computed_on_the_device_of_the_model(corpus: Path) -> None:
+    waves = WaveDataset(corpus / "wav.scp", labels=corpus / "labels", parse_label=int)
+    feature = Fbank(dither=0.0, snip_edges=False)
+    loader = DataLoader(waves, batch_size=5, collate_fn=collate, num_workers=2, multiprocessing_context="fork")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    features = FeaturesOnDevice(loader, feature, device)
+    assert len(features) == 5
+    alone = {utterance.key: feature.cpu()(utterance.input) for utterance in (waves[i] for i in range(len(waves)))}
+    seen = 0
+    for batch in FeaturesOnDevice(loader, feature.to(device), device):
+        assert batch.inputs.device.type == device
+        for key, frames in zip(batch.keys, unpad(batch.inputs.cpu(), batch.lengths.cpu()), strict=True):
+            torch.testing.assert_close(frames, alone[key], rtol=1e-5, atol=1e-4)
+            seen += 1
+    assert seen == len(KEYS)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="pinned memory needs CUDA")
+def test_batches_are_pinned(corpus: Path) -> None:
+    for batch in DataLoader(dataset(corpus), batch_size=4, collate_fn=collate, pin_memory=True, num_workers=1):
+        assert batch.inputs.is_pinned() and batch.lengths.is_pinned()
+
+
+@given(
+    lengths=st.lists(st.integers(0, 500), max_size=60),
+    batch_size=st.one_of(st.none(), st.integers(1, 9)),
+    max_length=st.one_of(st.none(), st.integers(1, 2000)),
+    world_size=st.integers(1, 4),
+    shuffle=st.booleans(),
+    drop_last=st.booleans(),
+    epoch=st.integers(0, 3),
+)
+@settings(max_examples=150, deadline=None)
+def test_bucket_batches(
+    lengths: list[int],
+    batch_size: int | None,
+    max_length: int | None,
+    world_size: int,
+    shuffle: bool,
+    drop_last: bool,
+    epoch: int,
+) -> None:
+    if batch_size is None and max_length is None:
+        with pytest.raises(OptionError, match="positive batch_size"):
+            BucketBatchSampler(lengths)
+        return
+    ranks = []
+    for rank in range(world_size):
+        sampler = BucketBatchSampler(
+            lengths,
+            batch_size=batch_size,
+            max_length=max_length,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            rank=rank,
+            world_size=world_size,
+        )
+        sampler.set_epoch(epoch)
+        ranks.append(list(sampler))
+        assert len(sampler) == len(ranks[-1])
+    assert len({len(batches) for batches in ranks}) == 1
+    batches = [batch for rank in ranks for batch in rank]
+    for batch in batches:
+        assert batch and (batch_size is None or len(batch) <= batch_size)
+        padded = max(lengths[i] for i in batch) * len(batch)
+        assert max_length is None or len(batch) == 1 or padded <= max_length
+    seen = Counter(i for batch in batches for i in batch)
+    if drop_last:
+        assert max(seen.values(), default=1) == 1
+    else:
+        assert set(seen) == set(range(len(lengths)))
+        if world_size == 1:
+            assert max(seen.values(), default=1) == 1
+
+
+def test_buckets_save_padding_and_change_with_the_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(100, 2000, 1000)
+    sampler = BucketBatchSampler(lengths, batch_size=16)
+    batches = list(sampler)
+    padded = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
+    assert padded < 1.06 * lengths.sum()
+    assert list(sampler) == batches
+    sampler.set_epoch(1)
+    assert list(sampler) != batches
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=6))
+def test_padding_and_back(lengths: list[int]) -> None:
+    items = [torch.full((n, 2), float(n)) for n in lengths]
+    batch, counts = pad(items, -1.0)
+    assert batch.shape == (len(items), max(lengths), 2)
+    assert all(torch.equal(a, b) for a, b in zip(unpad(batch, counts), items, strict=True))
+
+
+def test_labels_are_stacked_by_what_they_are() -> None:
+    frame = torch.zeros(1, 1)
+    numbers = collate([Utterance("a", frame, label=3), Utterance("b", frame, label=4)])
+    assert numbers.labels.tolist() == [3, 4]
+    sequences = collate([Utterance("a", frame, label=[3]), Utterance("b", frame, label=[4, 5])])
+    assert sequences.labels.tolist() == [[3, ALIGNMENT_PADDING], [4, 5]]
+    words = collate([Utterance("a", frame, label="x"), Utterance("b", frame, label="y z")])
+    assert words.labels == ["x", "y z"]

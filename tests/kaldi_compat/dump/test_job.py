@@ -1,0 +1,678 @@
+"""The bulk dump as a whole: what it leaves in a data directory, held against the programs, file by file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+import io_ark
+from kaldi_compat.dump import cli as command
+from kaldi_compat.dump import finalize as finish
+from kaldi_compat.dump.finalize import link_to_storage
+from kaldi_compat.dump.lock import lock_alone, lock_with_others
+from kaldi_compat.dump.spectral import SpectralComputer
+from kaldi_compat.programs import compute_cmvn_stats, compute_fbank_feats, copy_feats, extract_segments
+from tests.support import dump_data
+from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path)
+
+
+def by_programs(data: Path, wav_rspecifier: str, out: Path, conf: str = "fbank.conf") -> None:
+    """What Kaldi's make_fbank.sh runs: compute-fbank-feats, then copy-feats --compress."""
+    config = data.parent.parent / "conf" / conf
+    durations = f"--write-utt2dur=ark,t:{out}.utt2dur"
+    assert compute_fbank_feats.main([f"--config={config}", durations, wav_rspecifier, f"ark:{out}.plain"]) == 0
+    frames = f"--write-num-frames=ark,t:{out}.utt2num_frames"
+    assert copy_feats.main(["--compress=true", frames, f"ark:{out}.plain", f"ark,scp:{out}.ark,{out}.scp"]) == 0
+
+
+def test_leaves_what_the_recipe_script_leaves(data: Path, tmp_path: Path) -> None:
+    assert dump(data) == 0
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    for name in ("utt2dur", "utt2num_frames"):
+        assert (data / name).read_bytes() == (tmp_path / f"ref.{name}").read_bytes()
+    expected = (tmp_path / "ref.scp").read_text().replace(f"{tmp_path}/ref.ark", f"{data}/data/raw_fbank_train.1.ark")
+    assert (data / "feats.scp").read_text() == (data / "data" / "raw_fbank_train.1.scp").read_text() == expected
+    assert (data / "frame_shift").read_text() == "0.01\n"
+    assert (data / "conf" / "fbank.conf").read_text() == (tmp_path / "conf" / "fbank.conf").read_text()
+    assert not list(data.glob("**/*unfinished*"))
+
+
+def test_a_peer_reads_the_archives(data: Path) -> None:
+    assert dump(data) == 0
+    ours = matrices(data / "feats.scp")
+    theirs = kaldiio.load_scp(str(data / "feats.scp"))
+    assert list(theirs) == list(ours)
+    for key, value in ours.items():
+        np.testing.assert_allclose(theirs[key], value, atol=1e-5)
+
+
+def test_workers_and_archives_do_not_change_the_features(data: Path, tmp_path: Path) -> None:
+    assert dump(data) == 0
+    alone = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+    assert dump(data, "--shard-utterances=5", nj=2) == 0
+    assert {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()} == alone
+    assert len(archive_bytes(data)) == 2 * 3
+
+
+def test_noise_depends_on_the_key_and_the_seed_alone(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf" / "fbank.conf").write_text("--dither=1\n")
+
+    def features(*arguments: str) -> dict[str, bytes]:
+        assert dump(data, "--no-compress", *arguments) == 0
+        return {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+
+    first = features("--shard-utterances=12")
+    assert features("--shard-utterances=2", "--window-utterances=1") == first
+    other = features("--seed=7")
+    assert all(other[key] != value for key, value in first.items())
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines[3:5]))
+    (data / "utt2spk").unlink()
+    assert features() == {key: first[key] for key in list(first)[3:5]}
+
+
+def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_path: Path) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    keys = [line.split()[0] for line in lines]
+    corrupt, missing, stereo, slow, piped = (data / "wav" / f"{name}.wav" for name in "abcde")
+    corrupt.write_bytes(b"RIFF\x10\0\0\0WAVEfmt \x10\0\0\0\x01")
+    write_wav(stereo, audio(9000, 50, channels=2))
+    write_wav(slow, audio(9000, 51), rate=8000)
+    write_wav(piped, audio(9000, 52))
+    replaced = [corrupt, missing, stereo, slow, "false |", f"cat {piped} |"]
+    lines[:6] = [f"{key} {what}\n" for key, what in zip(keys, replaced, strict=False)]
+    (data / "wav.scp").write_text("".join(lines))
+    assert dump(data) == 1  # 8 of 12 are fewer than 95%
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
+    ours = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+    assert ours == {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
+    assert keys[2] in ours and keys[5] in ours  # of stereo the first channel, as the programs take
+    reasons = dict(line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines())
+    assert list(reasons) == [keys[0], keys[1], keys[3], keys[4]]
+    assert str(corrupt) in reasons[keys[0]] and str(missing) in reasons[keys[1]]
+    assert "8000 Hz" in reasons[keys[3]]
+    assert not set(ours) & set(reasons) and set(ours) | set(reasons) == set(keys)
+
+
+@pytest.mark.parametrize(("bad", "status"), [(1, 0), (2, 1)])
+def test_status_follows_the_95_percent_rule(tmp_path: Path, bad: int, status: int) -> None:
+    data = make_data(tmp_path, 20, samples=(4000,))
+    for path in sorted((data / "wav").iterdir())[:bad]:
+        path.unlink()
+    assert dump(data) == status
+
+
+def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -> None:
+    write_wav(data / "wav" / "long.wav", audio(80000, 1))
+    write_wav(data / "wav" / "two.wav", audio(40000, 2, channels=2))
+    (data / "wav.scp").write_text(f"rec1 {data}/wav/long.wav\nrec2 cat {data}/wav/two.wav |\n")
+    good = ["u1 rec1 0.0 1.23456", "u2 rec1 1.1 -1", "u3 rec1 4.5 5.3", "u6 rec2 0.25 2.0 1"]
+    bad = ["u4 rec1 9 10", "u5 rec3 0 1", "u7 rec2 0 1", "u8 rec2 0 1 2", "u9 rec1 1 1.05"]
+    (data / "segments").write_text("".join(line + "\n" for line in sorted(good + bad)))
+    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in sorted(good + bad)))
+    assert dump(data) == 1
+    (tmp_path / "segments").write_text("".join(line + "\n" for line in good))
+    cut = tmp_path / "cut.ark"
+    assert extract_segments.main([f"scp,p:{data}/wav.scp", f"{tmp_path}/segments", f"ark:{cut}"]) == 0
+    by_programs(data, f"ark:{cut}", tmp_path / "ref")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+    assert (data / "utt2dur").read_bytes() == (tmp_path / "ref.utt2dur").read_bytes()
+    failures = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert re.findall(r"^(u\d)", failures, re.M) == ["u4", "u5", "u7", "u8", "u9"]
+
+
+def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
+    (data / "spk2warp").write_text("spk0 0.9\nspk1 1.1\nspk2 1.0\n")  # spk3 has none
+    assert dump(data) == 1
+    conf = tmp_path / "conf" / "vtln.conf"
+    conf.write_text(
+        (tmp_path / "conf" / "fbank.conf").read_text()
+        + f"--vtln-map=ark:{data}/spk2warp\n--utt2spk=ark:{data}/utt2spk\n"
+    )
+    by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref", "vtln.conf")
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+
+
+def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> None:
+    process = tmp_path / "process.conf"
+    process.write_text("--delta-pitch-noise-stddev=0\n--add-raw-log-pitch=true\n")
+    (tmp_path / "conf" / "pitch.conf").write_text("--sample-frequency=16000\n--frame-shift=10\n")
+    assert dump(data, "--no-compress", f"--pitch-postprocess-conf={process}", feature="mfcc_pitch") == 0
+    dump_data.shell(
+        f"""{sys.executable} -c 'from kaldi_compat.programs.compute_mfcc_feats import main; main()' \
+              --config=conf/mfcc.conf scp:{data}/wav.scp ark:mfcc.ark
+            {sys.executable} -c 'from kaldi_compat.programs.compute_kaldi_pitch_feats import main; main()' \
+              --config=conf/pitch.conf scp:{data}/wav.scp ark:pitch.ark
+            {sys.executable} -c 'from kaldi_compat.programs.process_kaldi_pitch_feats import main; main()' \
+              --config=process.conf ark:pitch.ark ark:processed.ark
+            {sys.executable} -c 'from kaldi_compat.programs.paste_feats import main; main()' \
+              --length-tolerance=2 ark:mfcc.ark ark:processed.ark ark:pasted.ark""",
+        tmp_path,
+    )
+    ours, theirs = matrices(data / "feats.scp"), dict(io_ark.read(f"ark:{tmp_path}/pasted.ark"))
+    assert list(ours) == list(theirs)
+    for key, expected in theirs.items():
+        np.testing.assert_array_equal(ours[key][:, :13], expected[:, :13])
+        # How BLAS rounds depends on its threads, and near a correlation of 1 the feature of it shows that.
+        np.testing.assert_allclose(ours[key][:, 13:], expected[:, 13:], rtol=1e-4, atol=1e-4)
+    assert sorted(path.name for path in (data / "conf").iterdir()) == [
+        "mfcc.conf",
+        "pitch.conf",
+    ]
+
+
+SPEAKERS = {
+    "sorted": lambda number: f"s{number // 3}",
+    "mixed": lambda number: f"s{number % 4}",  # no speaker's utterances are neighbours
+    "backwards": lambda number: f"s{9 - number // 3}",
+    "each its own": lambda number: f"spk{number // 3}-utt{number:03d}",  # what Kaldi has where speakers are not known
+}
+
+
+@pytest.mark.parametrize("order", SPEAKERS)
+def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path, order: str) -> None:
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    utt2spk = [f"{key} {SPEAKERS[order](i)}\n" for i, key in enumerate(keys)]
+    (data / "utt2spk").write_text("".join(utt2spk))
+    assert dump(data, "--cmvn=speaker,global", "--shard-utterances=5") == 0
+    speakers = tmp_path / "spk2utt"
+    lines: dict[str, list[str]] = {}
+    for line in utt2spk:
+        utterance, speaker = line.split()
+        lines.setdefault(speaker, []).append(utterance)
+    speakers.write_text("".join(f"{speaker} {' '.join(members)}\n" for speaker, members in sorted(lines.items())))
+    source = f"scp:{data}/feats.scp"
+    assert compute_cmvn_stats.main([f"--spk2utt=ark:{speakers}", source, f"ark:{tmp_path}/cmvn.ark"]) == 0
+    assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
+    with io_ark.SequentialReader("double-matrix", f"scp:{data}/cmvn.scp") as ours:
+        found = dict(ours)
+    with io_ark.SequentialReader("double-matrix", f"ark:{tmp_path}/cmvn.ark") as theirs:
+        expected = dict(theirs)
+    assert list(found) == list(expected)
+    for speaker, stats in expected.items():
+        np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
+    total = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
+    np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
+    assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
+    assert not list(data.glob("**/*unfinished*"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (None, "utt2spk is missing, and --cmvn=speaker needs it"),
+        (slice(1, None), r"utt2spk lacks 1 of the utterances in \S*wav.scp, the first one spk0-utt000,"),
+        (slice(0, 9), r"utt2spk lacks 3 of the utterances in \S*wav.scp, the first one spk3-utt009,"),
+        ("two words", "utt2spk: spk0-utt000 should have one speaker, not 'two words'"),
+    ],
+)
+def test_statistics_by_speaker_need_everyones_speaker(
+    data: Path, lines: slice | str | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """steps/compute_cmvn_stats.sh ends where there is no spk2utt, utils/validate_data_dir.sh where the lists differ."""
+    utt2spk = data / "utt2spk"
+    whole = utt2spk.read_text().splitlines(keepends=True)
+    if lines is None:
+        utt2spk.unlink()
+    elif isinstance(lines, slice):
+        utt2spk.write_text("".join(whole[lines]))
+    else:
+        utt2spk.write_text(f"{whole[0].split()[0]} {lines}\n" + "".join(whole[1:]))
+    assert dump(data, "--cmvn=speaker") == 255
+    said = capsys.readouterr().err
+    assert re.search(message, said) and len(said.splitlines()) == 1
+    assert not (data / "log").exists() and not (data / "cmvn.scp").exists()
+    if not isinstance(lines, str):
+        assert dump(data, "--cmvn=global") == 0
+
+
+def test_utterances_without_a_speaker_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (data / "utt2spk").read_text().splitlines(keepends=True)
+    (data / "utt2spk").write_text("".join(lines[:9]))
+    assert dump(data) == 0
+    assert "12 of 12 utterances have" in capsys.readouterr().err
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert dump(data) == 1
+    assert "11 of 12 utterances have" in capsys.readouterr().err
+
+
+def test_statistics_that_cannot_be_written_leave_the_old_ones(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dump(data, "--cmvn=speaker") == 0
+    paths = [data / "cmvn.scp", data / "data" / "cmvn_train.ark", data / "data" / "cmvn_train.scp"]
+    before = [path.read_bytes() for path in paths]
+
+    def full_disk(runs: object) -> Iterator[tuple[str, np.ndarray]]:
+        yield "one", np.zeros((2, 24))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(finish, "by_speaker", full_disk)
+    assert dump(data, "--cmvn=speaker", "--resume") == 255
+    assert "No space left" in capsys.readouterr().err
+    assert [path.read_bytes() for path in paths] == before
+    assert not list(data.glob("**/*unfinished*"))
+
+
+def test_cmvn_by_speaker_may_be_asked_for_when_going_on(data: Path, tmp_path: Path) -> None:
+    assert dump(data, f"--report={tmp_path}/page.html") == 0
+    assert dump(data, "--cmvn=speaker", "--resume") == 0
+    speakers = {line.split()[1] for line in (data / "utt2spk").read_text().splitlines()}
+    assert {line.split()[0] for line in (data / "cmvn.scp").read_text().splitlines()} == speakers
+
+
+def test_other_formats_are_read_by_name(data: Path, tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    samples = audio(16000, 5)[0]
+    lines = []
+    for name, kind in (("a.flac", "FLAC"), ("b.wav", "WAV"), ("c.sph", "NIST")):
+        soundfile.write(data / "wav" / name, samples, dump_data.RATE, format=kind, subtype="PCM_16")
+        lines.append(f"{name} {data}/wav/{name}\n")
+    soundfile.write(data / "wav" / "d.ogg", samples, dump_data.RATE, format="OGG", subtype="VORBIS")
+    lines.append(f"d.ogg {data}/wav/d.ogg\n")
+    (data / "wav.scp").write_text("".join(lines))
+    (data / "utt2spk").write_text("".join(f"{line.split()[0]} s\n" for line in lines))
+    assert dump(data) == 0
+    features = matrices(data / "feats.scp")
+    assert features["a.flac"].tobytes() == features["b.wav"].tobytes() == features["c.sph"].tobytes()
+    assert features["d.ogg"].shape == features["b.wav"].shape
+    assert np.abs(features["d.ogg"] - features["b.wav"]).mean() < 1.0  # lossy, but the same sound
+
+
+def test_no_pipes(data: Path) -> None:
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(re.sub(r" (\S+)$", r" touch ran; cat \1 |", text, count=1, flags=re.M))
+    assert dump(data, "--no-pipes") == 1
+    assert not Path("ran").exists()
+    assert "pipe" in (data / "log" / "dump_fbank_train.failures").read_text()
+
+
+def test_old_features_are_put_aside_and_old_archives_not_trusted(data: Path) -> None:
+    (data / "feats.scp").write_text("old\n")
+    assert dump(data) == 0
+    assert (data / ".backup" / "feats.scp").read_text() == "old\n"
+    before = archive_bytes(data)
+    (data / "data" / "raw_fbank_train.1.ark").write_bytes(b"damaged")
+    assert dump(data, "--resume") == 0
+    assert archive_bytes(data) == before
+
+
+def test_resume_refuses_what_would_not_fit(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, "--resume") == 255
+    assert "start without --resume" in capsys.readouterr().err
+    assert dump(data) == 0
+    (tmp_path / "conf" / "fbank.conf").write_text("--num-mel-bins=40\n")
+    assert dump(data, "--resume", "--seed=3") == 255
+    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace(
+        "fbank.conf, seed", "seed, fbank.conf"
+    )
+
+
+def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
+    assert dump(data) == 0
+    stamps = {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()}
+    (data / "feats.scp").unlink()
+    assert dump(data, "--resume") == 0
+    assert {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()} == stamps
+    assert (data / "feats.scp").is_file()
+
+
+def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir())[:4]:
+        path.unlink()
+    assert dump(data, "--max-failures=3", "--window-utterances=2", "--shard-utterances=3") == 255
+    assert "4 utterances failed" in capsys.readouterr().err
+    assert not (data / "feats.scp").exists()
+    assert (data / "data" / "raw_fbank_train.1.ark").exists()
+    assert dump(data, "--resume", "--max-failures=4") == 1
+    assert len(matrices(data / "feats.scp")) == 8
+
+
+def test_parts_of_a_plan_are_done_apart(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, nj=3, feature="mfcc") == 0
+    whole = archive_bytes(data)
+    for path in (data / "data").iterdir():
+        path.unlink()
+    (data / "log" / "dump_mfcc_train.plan.jsonl").unlink()
+    (data / "feats.scp").unlink()
+    for part in ("3/3", "1/3"):
+        assert dump(data, f"--shard={part}", feature="mfcc") == 0
+        assert not (data / "feats.scp").exists()
+    assert "1 archives are left" in capsys.readouterr().err
+    assert dump(data, "--shard=2/3", feature="mfcc") == 0
+    assert archive_bytes(data) == whole
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_how_to_start_over_is_said_as_it_was_begun(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*arguments: str) -> str:
+        assert dump(data, *arguments) == 255
+        return capsys.readouterr().err.strip().rpartition(": ")[2]
+
+    assert dump(data, "--shard=1/2") == 0
+    assert refused("--shard=2/2", "--seed=3") == "set it back, or delete it and start again"
+    both = "set it back, or delete it and start again without --resume"
+    assert refused("--shard=2/2", "--seed=3", "--resume") == both
+    assert refused("--seed=3", "--resume") == "set it back, or start again without --resume"
+    assert refused("--shard=2/2", "--cmvn=speaker") == "delete it and start again"
+    (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
+    assert dump(data, "--shard=2/2", "--seed=3") == 0
+
+
+def test_options_stand_anywhere(data: Path, tmp_path: Path) -> None:
+    log, archives = tmp_path / "log", tmp_path / "archives"
+    conf = data.parent.parent / "conf" / "fbank.conf"
+    arguments = ["dump", "--compress", "false", "fbank", "--conf", str(conf), str(data), "--nj", "1", str(log)]
+    assert command.main([*arguments, "--no-write-utt2dur", str(archives), "--seed=1"]) == 0
+    assert (log / "dump_fbank_train.plan.jsonl").is_file()
+    assert (archives / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
+    assert not (data / "utt2dur").exists()
+
+
+@pytest.mark.parametrize("value", ["1_0", "ten", "1.5", ""])
+def test_numbers_are_read_as_kaldis_programs_read_them(
+    data: Path, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        dump(data, f"--readers={value}")
+    assert ended.value.code == 2
+    assert f"--readers: expected an integer of 32 bits, not {value!r}" in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from kaldi_compat.dump.entry_point import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_is_quiet() -> None:
+    run = subprocess.run([sys.executable, "-c", INTERRUPTED, "dump"], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (130, "")
+
+
+def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
+    """No file may grow beyond a limit, which is what a full disk looks like to the writer; then the limit is lifted."""
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    write_wav(data / "wav" / "big.wav", audio(900000, 9))
+    (data / "wav.scp").write_text("".join(lines[:11]) + f"{lines[11].split()[0]} {data}/wav/big.wav\n")
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60000, resource.RLIM_INFINITY)); "
+        "from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    conf = f"--conf={data.parent.parent}/conf/fbank.conf"
+    arguments = ["dump", "fbank", str(data), conf, "--nj=1", "--shard-utterances=4"]
+    run = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 255
+    assert "File too large" in run.stderr and "Traceback" not in run.stderr
+    complete = archive_bytes(data)
+    assert sorted(complete) == [f"raw_fbank_train.{n}.{end}" for n in (1, 2) for end in ("ark", "scp")]
+    assert not list((data / "data").glob("*unfinished*"))
+    assert dump(data, "--resume", "--shard-utterances=4") == 0
+    after = archive_bytes(data)
+    assert {name: after[name] for name in complete} == complete
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_two_dumps_at_once_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / "log").mkdir()
+    held = lock_alone(data / "log" / "dump_fbank_train.lock")
+    try:
+        assert dump(data) == 255
+        assert "under way" in capsys.readouterr().err
+    finally:
+        os.close(held)
+    assert dump(data) == 0
+
+
+def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, "--shard=1/2") == 0
+    log = data / "log"
+    other_part = lock_with_others(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
+    try:
+        assert dump(data, "--resume") == 255  # a dump of the whole would be one too many
+        assert "under way" in capsys.readouterr().err
+        assert dump(data, "--shard=2/2") == 0
+    finally:
+        os.close(other_part)
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:
+    """Expected disks: what utils/create_data_link.pl chose."""
+    archives = tmp_path / "data"
+    for number in range(1, 5):
+        (archives / "storage" / str(number)).mkdir(parents=True)
+    for number, disk in STORAGE.items():
+        archive = archives / f"raw_fbank_train_960h.{number}.ark"
+        link_to_storage(archive, archives / "storage")
+        assert os.readlink(archive) == f"storage/{disk}/{archive.name}"
+
+
+# archive number: disk, of raw_fbank_train_960h.<number>.ark on four disks
+STORAGE = {1: 4, 2: 3, 3: 2, 4: 1, 10: 3, 37: 4}
+
+
+def test_archives_go_where_links_lead(data: Path) -> None:
+    (data / "data" / "storage" / "1").mkdir(parents=True)
+    assert dump(data) == 0
+    archive = data / "data" / "raw_fbank_train.1.ark"
+    assert archive.is_symlink()
+    assert (data / "data" / "storage" / "1" / archive.name).stat().st_size > 0
+    assert len(matrices(data / "feats.scp")) == 12
+
+
+def test_the_report_is_one_page_with_everything_in_it(data: Path, tmp_path: Path) -> None:
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert dump(data, f"--report={tmp_path}/page.html", nj=2) == 1
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert page.count("<svg") >= 3
+    assert "spk0-utt000" in page and "--num-mel-bins=23" in page
+    assert not re.search(r"""(src|href)=["']?https?:""", page)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--shard=0/3"], ["--cmvn=utterance"], ["--speeds=0.9"], ["--device=tpu"], ["--nj=0"], ["--compression-method=9"]],
+)
+def test_options_that_cannot_be_meant(data: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(data, *arguments) == 255
+    message = capsys.readouterr().err
+    assert message.startswith("kaldi-compat: ") and len(message.splitlines()) == 1
+    assert not (data / "feats.scp").exists()
+
+
+def test_missing_inputs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(tmp_path / "data" / "none") == 255
+    assert "wav.scp is missing" in capsys.readouterr().err
+
+
+def test_speed_perturbation(data: Path, tmp_path: Path) -> None:
+    assert dump(data, "--speeds=0.9,1.0,1.1", f"--speed-dir={tmp_path}/data/train_sp") == 0
+    target = tmp_path / "data" / "train_sp"
+    frames = {}
+    for line in (target / "utt2num_frames").read_text().splitlines():
+        frames[line.split()[0]] = int(line.split()[1])
+    assert len(frames) == 36
+    for key in [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]:
+        for factor in (0.9, 1.1):
+            assert abs(frames[f"sp{factor}-{key}"] - frames[key] / factor) <= 2 + abs(2 / factor - 2)
+    assert (target / "data" / "raw_fbank_train_sp.1.ark").is_file()
+    assert dump(data) == 0
+    plain, same = matrices(data / "feats.scp"), matrices(target / "feats.scp")
+    assert all(same[key].tobytes() == value.tobytes() for key, value in plain.items())
+
+
+def test_speed_perturbation_does_not_write_over_features(data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "data" / "train_sp"
+    target.mkdir()
+    (target / "feats.scp").write_text("mine\n")
+    assert dump(data, "--speeds=0.9", f"--speed-dir={target}") == 255
+    assert [path.name for path in target.iterdir()] == ["feats.scp"]
+
+
+@pytest.mark.parametrize("line", ["--output-format=htk", "--write-utt2dur=ark,t:durations", "--device=cuda"])
+def test_what_a_dump_would_not_heed_in_a_conf_is_refused(
+    data: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = data.parent.parent / "conf" / "fbank.conf"
+    conf.write_text(f"{line}\n")
+    assert dump(data) == 255
+    assert f"{conf}: {line} has no place" in capsys.readouterr().err
+    assert not (data / "log").exists()
+    conf.write_text("--output-format=kaldi\n--dither=0\n")
+    assert dump(data) == 0
+
+
+@pytest.mark.parametrize("nj", [1, 2])
+def test_a_conf_that_cannot_be_meant_touches_nothing(data: Path, capsys: pytest.CaptureFixture[str], nj: int) -> None:
+    (data / "feats.scp").write_text("old\n")
+    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bin=80\n")
+    assert dump(data, nj=nj) == 255
+    assert "did you mean --num-mel-bins?" in capsys.readouterr().err
+    assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
+
+
+def test_options_that_only_the_feature_can_refuse(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bins=80\n--high-freq=9000\n")
+    assert dump(data, nj=2) == 255
+    said = capsys.readouterr().err
+    assert "high" in said and "internal" not in said and "Traceback" not in said
+
+
+def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
+    noisy = [f"{key} cat {path}; echo from {key} >&2 |\n" for key, path in lines]
+    noisy[7] = f"{lines[7][0]} echo broken >&2; exit 7 |\n"
+    (data / "wav.scp").write_text("".join(noisy))
+    assert dump(data, "--shard-utterances=3", nj=2) == 1
+    assert "from " not in capfd.readouterr().err
+    said = "".join((data / "log" / f"dump_fbank_train.{shard}.log").read_text() for shard in range(1, 5))
+    assert sorted(re.findall("^from (.*)$", said, re.M)) == [key for key, _ in lines if key != lines[7][0]]
+    assert "broken" in said
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert reason.startswith(lines[7][0]) and "ended with exit status 7" in reason
+
+
+def test_a_quiet_archive_has_no_log(data: Path) -> None:
+    assert dump(data, "--shard-utterances=3", nj=2) == 0
+    assert not list((data / "log").glob("*.log"))
+
+
+def test_the_log_says_why_there_were_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir())[:2]:
+        path.unlink()
+    assert dump(data, "--max-failures=1") == 255
+    assert "2 utterances failed" in capsys.readouterr().err
+    assert (data / "log" / "dump_fbank_train.1.log").read_text().count("No such file") == 2
+    assert dump(data, "--max-failures=2", "--resume") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--compress", "false"], ["--compress=false"], ["--no-compress"]])
+def test_booleans_as_kaldis_scripts_take_them(data: Path, arguments: list[str]) -> None:
+    assert dump(data, *arguments, "--write-utt2dur", "true", "--resume=false", "--write-utt2num-frames=false") == 0
+    assert (data / "data" / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("spk2warp", "spk0 fast\n", "spk2warp:5: spk0"),
+        ("utt2warp", "u 1.0 2\n", "utt2warp"),
+        ("utt2spk", "", "utt2spk"),
+    ],
+)
+def test_bad_warps_touch_nothing(
+    data: Path, name: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data / "feats.scp").write_text("old\n")
+    if text:
+        (data / name).write_text(text)
+    else:  # what spk2warp cannot do without
+        (data / "spk2warp").write_text("spk0 1.0\n")
+        (data / name).unlink()
+    assert dump(data) == 255
+    said = capsys.readouterr().err
+    assert message in said and len(said.splitlines()) == 1
+    assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
+
+
+@pytest.mark.parametrize("name", ["log", "data"])
+def test_a_file_where_a_directory_is_wanted(data: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / name).write_text("")
+    assert dump(data) == 255
+    said = capsys.readouterr().err
+    assert f"{data / name} cannot be made a directory: File exists" in said and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("report", ["none/page.html", "."])
+def test_a_report_that_cannot_be_written_is_refused_first(
+    data: Path, report: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dump(data, f"--report={data / report}") == 255
+    said = capsys.readouterr().err
+    assert "cannot be written" in said and len(said.splitlines()) == 1
+    assert not (data / "log").exists()
+
+
+def test_what_cannot_be_written_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / "feats.scp").mkdir()
+    assert dump(data) == 255
+    assert f"cannot write {data / 'feats.scp'}: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(RuntimeError("boom"), "internal error, please report it with the .log files: RuntimeError: boom"),
+     (MemoryError(), "out of memory")],
+)  # fmt: skip
+def test_mistakes_of_ours_are_told_in_a_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SpectralComputer, "submit", broken)
+    assert dump(data) == 255
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert type(error).__name__ in (data / "log" / "dump_fbank_train.1.log").read_text()
+    assert not list((data / "data").iterdir())
+
+
+def test_closed_streams_harm_nothing(data: Path, tmp_path: Path) -> None:
+    """A file that is opened where standard error was closed would get what commands print there."""
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(re.sub(r" (\S+)$", r" echo noise >&2; cat \1 |", text, flags=re.M))
+    code = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main())"
+    conf = data.parent.parent / "conf" / "fbank.conf"
+    for nj in (1, 2):
+        command = f"{sys.executable} -c '{code}' dump fbank {data} --conf {conf} --nj {nj} <&- >&- 2>&-"
+        assert subprocess.run(["sh", "-c", command], timeout=120).returncode == 0
+        by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
+        expected = {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
+        assert {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()} == expected

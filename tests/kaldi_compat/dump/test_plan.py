@@ -1,0 +1,195 @@
+"""The plan of a dump: how utterances are divided, and what notices that it does not fit any more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.dump.errors import DumpError, PlanError
+from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
+from kaldi_compat.dump.finalize import frame_shift
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.plan import check_plan, lines_of, make_plan, read_plan, write_plan
+from kaldi_compat.errors import OptionError
+from tests.support.dump_data import make_data
+
+
+def job_of(data: Path, **options: object) -> Job:
+    conf = str(data.parent.parent / "conf" / "fbank.conf")
+    return Job(Layout.of(data, "fbank"), DumpOptions(conf=conf, **options))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("plan"), 10, samples=(800,))
+
+
+@pytest.mark.parametrize(
+    ("nj", "sizes"), [(1, [10]), (3, [4, 3, 3]), (4, [3, 3, 2, 2]), (10, [1] * 10), (99, [1] * 10)]
+)
+def test_utterances_are_divided_as_split_scp_divides(data: Path, nj: int, sizes: list[int]) -> None:
+    """Sizes: those of the files that utils/split_scp.pl made (which refuses more jobs than lines)."""
+    plan = make_plan(job_of(data, nj=nj))
+    assert [shard.count for shard in plan.shards] == sizes
+    lines = [line for shard in plan.shards for line in lines_of(plan, shard, data)]
+    assert lines == (data / "wav.scp").read_text().splitlines()
+
+
+def test_shards_of_a_chosen_size(data: Path) -> None:
+    plan = make_plan(job_of(data, shard_utterances=4))
+    assert [shard.count for shard in plan.shards] == [4, 3, 3]
+    assert plan.count == 10
+
+
+@given(parts=st.integers(1, 12))
+def test_parts_cover_the_plan_once(data: Path, parts: int) -> None:
+    plan = make_plan(job_of(data, nj=7))
+    numbers = [shard.number for k in range(1, parts + 1) for shard in plan.part(k, parts)]
+    assert sorted(numbers) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_plan_survives_the_disk(data: Path, tmp_path: Path) -> None:
+    job = job_of(data, nj=3, seed=5)
+    plan = make_plan(job)
+    write_plan(plan, tmp_path / "plan")
+    assert read_plan(tmp_path / "plan") == plan
+    check_plan(plan, job, tmp_path / "plan")
+    assert plan.seed == 5
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(cut=st.floats(0, 1), noise=st.binary(max_size=20))
+def test_a_damaged_plan_is_no_plan(data: Path, tmp_path: Path, cut: float, noise: bytes) -> None:
+    path = tmp_path / "plan"
+    write_plan(make_plan(job_of(data, nj=3)), path)
+    whole = path.read_bytes()
+    damaged = whole[: int(cut * (len(whole) - 2))] + noise
+    path.write_bytes(damaged)
+    with pytest.raises(PlanError, match=r"no (complete )?plan"):
+        read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"compress": False}, "compress"),
+        ({"pipes": False}, "pipes"),
+        ({"device": "cuda"}, "batching"),
+    ],
+)
+def test_decisive_options_may_not_change(data: Path, change: dict[str, object], named: str) -> None:
+    plan = make_plan(job_of(data))
+    with pytest.raises(PlanError, match=f"{named} changed"):
+        check_plan(plan, job_of(data, **change), Path("plan"))
+
+
+def test_other_options_may_change(data: Path) -> None:
+    changed = job_of(data, nj=9, resume=True, max_failures=4, readers=7)
+    assert check_plan(make_plan(job_of(data)), changed, Path("plan")) is None
+
+
+@pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "utt2warp"])
+def test_inputs_may_not_change(tmp_path: Path, name: str) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    plan = make_plan(job_of(data))
+    with open(data / name, "a") as file:
+        file.write("more 1.0\n")
+    with pytest.raises(PlanError, match=name):
+        check_plan(plan, job_of(data), Path("plan"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a x.wav\nb y.wav\na z.wav\n", "line 3: a is there a second time"),
+        ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
+        ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
+    ],
+)
+def test_lists_that_cannot_be_meant(tmp_path: Path, text: str, message: str) -> None:
+    data = make_data(tmp_path, 1, samples=(800,))
+    (data / "wav.scp").write_text(text)
+    with pytest.raises(DumpError, match=message):
+        make_plan(job_of(data))
+
+
+def test_an_unsorted_list_is_done_in_its_order(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(reversed(lines)))
+    plan = make_plan(job_of(data, nj=1))
+    assert lines_of(plan, plan.shards[0], data) == [line.strip() for line in reversed(lines)]
+
+
+def test_layout_is_that_of_kaldis_scripts() -> None:
+    layout = Layout.of("exp/data/train/", "mfcc_pitch")
+    assert layout.name == "train"
+    assert layout.archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
+    assert layout.log == Path("exp/data/train/log")
+    assert Layout.of("d", "fbank", "l", "a").script(1) == Path("a/raw_fbank_d.1.scp").absolute()
+
+
+def test_speeds_need_a_directory() -> None:
+    with pytest.raises(OptionError, match="go together"):
+        DumpOptions(speeds="0.9")
+    for wrong in ("0.9,-1", "0.9,1_0", "inf", "0", "nan"):
+        with pytest.raises(OptionError, match="positive"):
+            DumpOptions(speeds=wrong, speed_dir="x")
+    assert DumpOptions(speeds="0.9, 1.0", speed_dir="x").speed_factors == ("0.9", "1.0")
+
+
+def test_every_option_is_in_the_plan_or_harmless() -> None:
+    """An option that is new has to be thought of: does it decide bytes?"""
+    harmless = {
+        "conf", "pitch_conf", "pitch_postprocess_conf",  # whose contents are in the plan
+        "write_utt2num_frames", "write_utt2dur", "nj", "shard_utterances", "readers", "max_device_memory", "resume",
+        "max_failures", "cmvn", "speed_dir", "report", "engine", "address", "shard",
+        "device", "batch_seconds", "window_utterances", # see batching
+    }  # fmt: skip
+    from kaldi_compat.dump.plan import DECISIVE
+
+    fields = {field.name for field in dataclasses.fields(DumpOptions)}
+    assert fields - harmless == set(DECISIVE) - {"batching"}
+
+
+def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
+    assert frame_shift("--frame-shift=10 # ms\n") == "0.010"
+    assert frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
+    assert frame_shift("# --frame-shift=8\n") == "0.01"
+    assert frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="stop"), whole_file(path) as file:
+        file.write(b"half")
+        raise ValueError("stop")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with whole_file(path) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_only_what_is_unfinished_of_a_file_is_removed(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("a[1].ark", "a[1].ark.2", "a1.ark.unfinished-00")]
+    left = temporary_name(tmp_path / "a[1].ark")
+    for path in (*kept, left):
+        path.write_text("")
+    remove_unfinished(tmp_path / "a[1].ark")
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_plan_lines_are_json(data: Path, tmp_path: Path) -> None:
+    write_plan(make_plan(job_of(data, nj=2)), tmp_path / "plan")
+    header, *shards = map(json.loads, (tmp_path / "plan").read_text().splitlines())
+    assert header["listing"] == "wav.scp" and header["archives"] == 2 and header["options"]["seed"] == 0
+    assert [shard["count"] for shard in shards] == [5, 5]

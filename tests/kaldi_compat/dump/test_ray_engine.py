@@ -1,0 +1,53 @@
+"""A dump on a Ray cluster of several nodes, one of which dies in mid-job."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kaldi_compat.dump.test_kill import slow_data
+from tests.support.dump_data import archive_bytes, dump
+
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    made = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    yield made
+    made.shutdown()
+
+
+def test_a_node_that_dies_takes_nothing_along(tmp_path: Path, cluster: Any) -> None:
+    data = slow_data(tmp_path, 0.15, utterances=32)
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    dead = threading.Event()
+
+    def kill_a_node() -> None:
+        while len(list((data / "log").glob("*.json"))) < 3:
+            time.sleep(0.02)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+        dead.set()
+
+    threading.Thread(target=kill_a_node, daemon=True).start()
+    started = time.monotonic()
+    assert dump(data, "--shard-utterances=2", "--engine=ray", f"--address={cluster.address}") == 0
+    assert dead.is_set(), f"the job was over after {time.monotonic() - started:.1f} s, before a node died"
+    on_cluster = archive_bytes(data)
+    script = (data / "feats.scp").read_bytes()
+    assert dump(data, "--shard-utterances=2") == 0
+    assert archive_bytes(data) == on_cluster
+    assert (data / "feats.scp").read_bytes() == script
+
+
+def test_no_cluster_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = slow_data(tmp_path, 0, utterances=2)
+    assert dump(data, "--engine=ray", "--address=127.0.0.1:1") == 255
+    assert "no Ray cluster at --address=127.0.0.1:1" in capsys.readouterr().err

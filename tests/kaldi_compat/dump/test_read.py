@@ -1,0 +1,308 @@
+"""Reading for a dump: order, bounds, formats, and audio at other speeds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import io_ark
+from kaldi_compat.dump import read
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.read import Clock, Failure, Task, Utterance, read_ahead, read_audio, read_task
+from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed, with_speed
+from kaldi_compat.errors import AudioError
+from tests.support.dump_data import RATE, audio, make_data, write_wav
+
+
+def tasks(count: int) -> list[Task]:
+    return [Task(str(i), whole=(i, f"u{i}")) for i in range(count)]
+
+
+def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
+    started: list[int] = []
+
+    def one(task: Task) -> list[Utterance | Failure]:
+        assert task.whole
+        started.append(task.whole[0])
+        time.sleep(delays[task.whole[0]])
+        return [Utterance(*task.whole, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
+
+    return started, one
+
+
+@settings(max_examples=20, deadline=None)
+@given(delays=st.lists(st.sampled_from([0.0, 0.001, 0.004]), max_size=20), threads=st.integers(1, 4))
+def test_results_come_in_the_order_of_the_tasks(delays: list[float], threads: int) -> None:
+    _, one = reading(delays)
+    results = list(read_ahead(tasks(len(delays)), one, threads, 8, Clock()))  # type: ignore[arg-type]
+    assert [each.index for each in results] == list(range(len(delays)))
+
+
+def test_reading_ahead_is_bounded_in_tasks() -> None:
+    started, one = reading([0.0] * 100)
+    entries = read_ahead(tasks(100), one, 2, 8, Clock())  # type: ignore[arg-type]
+    next(entries)
+    time.sleep(0.2)
+    assert len(started) <= 9
+    entries.close()
+
+
+def test_reading_ahead_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "WAITING_BYTES", 4000)
+    started, one = reading([0.0] * 100, size=1000)  # 2000 bytes each: two may wait
+    entries = read_ahead(tasks(100), one, 1, 50, Clock())  # type: ignore[arg-type]
+    for _ in range(60):  # more than were submitted before a size was known
+        next(entries)
+    time.sleep(0.2)
+    assert len(started) <= 60 + 3
+    entries.close()
+
+
+def test_closing_stops_the_threads() -> None:
+    before = threading.active_count()
+    _, one = reading([0.01] * 50)
+    entries = read_ahead(tasks(50), one, 4, 50, Clock())  # type: ignore[arg-type]
+    next(entries)
+    entries.close()
+    assert threading.active_count() == before
+
+
+def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kaldi_compat.dump.options import DumpOptions, Job, Layout
+    from kaldi_compat.dump.plan import make_plan
+    from kaldi_compat.dump.shard import opened
+
+    data = make_data(tmp_path, 1)
+    write_wav(data / "wav" / "r.wav", audio(48000, 3))
+    (data / "wav.scp").write_text(f"r1 {data}/wav/r.wav\nr2 {data}/wav/r.wav\n")
+    (data / "segments").write_text("a r1 0 1\nb r1 1 2\nc r2 0 1\nd r1 2 2.5\n")
+    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
+    plan = make_plan(job)
+    found = list(read.tasks_of(job, plan, plan.shards[0], opened(job, "wav.scp")))
+    assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
+    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, pipes=True, native_speed=False)]
+    whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
+    np.testing.assert_array_equal(cut[1].wave.samples, whole[:, 16000:32000])
+    assert [each.index for each in cut] == [0, 1, 2, 3]
+
+
+def test_what_is_no_audio_is_said_to_be_none(tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    path = tmp_path / "notes.txt"
+    path.write_text("not audio")
+    with pytest.raises(AudioError, match=r"notes\.txt cannot be read as audio"):
+        read_audio(str(path))
+
+
+def test_a_length_that_cannot_be_true_takes_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    samples = audio(5000, 3)[0]
+    soundfile.write(tmp_path / "a.flac", samples, RATE, subtype="PCM_16")
+    content = bytearray((tmp_path / "a.flac").read_bytes())
+    content[21] |= 0x0F  # the upper bits of the number of samples, in the stream's first block
+    (tmp_path / "b.flac").write_bytes(content)
+    try:
+        found = read_audio(str(tmp_path / "b.flac")).samples[0]
+    except AudioError as error:
+        assert "b.flac" in str(error)
+    else:
+        np.testing.assert_array_equal(found, samples[: len(found)])
+        assert "only" in caplog.text
+
+
+def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    monkeypatch.setattr(read, "PIECE", 1000)
+    for length in (999, 1000, 1001, 3000):
+        samples = audio(length, 3, channels=2)
+        soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
+        np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
+
+
+def test_without_soundfile_its_name_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
+    path = tmp_path / "a.flac"
+    path.write_bytes(b"fLaC")
+    with pytest.raises(AudioError, match=r"pip install kaldi-compat\[audio\]"):
+        read_audio(str(path))
+
+
+@pytest.mark.parametrize(
+    ("plain", "changed"),
+    [
+        ("/d/a.wav", "sox -t wav /d/a.wav -t wav - speed 0.9 |"),
+        ("flac -dcs /d/a.flac |", "flac -dcs /d/a.flac | sox -t wav - -t wav - speed 0.9 |"),
+        ("flac -dcs /d/a.flac|", "flac -dcs /d/a.flac | sox -t wav - -t wav - speed 0.9 |"),
+        ("wavs.ark:17", "wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |"),
+    ],
+)
+def test_commands_are_those_of_perturb_data_dir_speed(plain: str, changed: str) -> None:
+    assert with_speed(plain, "0.9") == changed
+    assert split_speed(changed) == (plain.replace("flac|", "flac |"), "0.9")
+    assert split_speed(plain) == (plain, None)
+
+
+@pytest.mark.parametrize(("factor", "hertz"), [("0.9", 900.0), ("1.1", 1100.0), ("1.0", 1000.0), ("0.5", 500.0)])
+def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
+    tone = (8000 * np.sin(2 * np.pi * 1000 * np.arange(2 * RATE) / RATE)).astype(np.int16)
+    changed = at_speed(io_ark.Wave(float(RATE), tone[None]), factor)
+    assert changed.sample_frequency == RATE
+    assert abs(changed.samples.shape[1] - 2 * RATE / float(factor)) <= 1
+    middle = changed.samples[0, RATE // 4 : RATE // 4 + RATE].astype(float) * np.hanning(RATE)
+    assert abs(np.argmax(np.abs(np.fft.rfft(middle))) - hertz) <= 1
+    assert abs(np.abs(changed.samples[0, 1000:-1000]).max() - 8000) < 80
+
+
+# What utils/data/perturb_data_dir_speed_3way.sh left of SOURCE, file by file.
+SOURCE = {
+    "wav.scp": "rec1 /data/rec1.wav\nrec2 flac -dcs /data/rec2.flac |\nrec3 wavs.ark:17\n",
+    "segments": "spk1-u1 rec1 0.00 1.50\nspk1-u2 rec1 1.50 1.505\nspk2-u3 rec2 0.333 2.0\nspk3-u4 rec3 0.1 0.9\n",
+    "utt2spk": "spk1-u1 spk1\nspk1-u2 spk1\nspk2-u3 spk2\nspk3-u4 spk3\n",
+    "text": "spk1-u1 hello  world\nspk1-u2 b\nspk2-u3 c d\nspk3-u4 e\n",
+    "utt2dur": "spk1-u1 1.5\nspk1-u2 0.005\nspk2-u3 1.667\nspk3-u4 0.8\n",
+    "reco2dur": "rec1 3.3\nrec2 2.5\nrec3 1\n",
+    "spk2gender": "spk1 m\nspk2 f\nspk3 m\n",
+}
+PERTURBED_BY_KALDI = {
+    "reco2dur": (
+        "rec1 3.3\n"
+        "rec2 2.5\n"
+        "rec3 1\n"
+        "sp0.9-rec1 3.66667\n"
+        "sp0.9-rec2 2.77778\n"
+        "sp0.9-rec3 1.11111\n"
+        "sp1.1-rec1 3\n"
+        "sp1.1-rec2 2.27273\n"
+        "sp1.1-rec3 0.909091\n"
+    ),
+    "segments": (
+        "sp0.9-spk1-u1 sp0.9-rec1 0.00 1.67\n"
+        "sp0.9-spk2-u3 sp0.9-rec2 0.37 2.22\n"
+        "sp0.9-spk3-u4 sp0.9-rec3 0.11 1.00\n"
+        "sp1.1-spk1-u1 sp1.1-rec1 0.00 1.36\n"
+        "sp1.1-spk2-u3 sp1.1-rec2 0.30 1.82\n"
+        "sp1.1-spk3-u4 sp1.1-rec3 0.09 0.82\n"
+        "spk1-u1 rec1 0.00 1.50\n"
+        "spk1-u2 rec1 1.50 1.505\n"
+        "spk2-u3 rec2 0.333 2.0\n"
+        "spk3-u4 rec3 0.1 0.9\n"
+    ),
+    "spk2gender": (
+        "sp0.9-spk1 m\nsp0.9-spk2 f\nsp0.9-spk3 m\nsp1.1-spk1 m\nsp1.1-spk2 f\nsp1.1-spk3 m\nspk1 m\nspk2 f\nspk3 m\n"
+    ),
+    "spk2utt": (
+        "sp0.9-spk1 sp0.9-spk1-u1\n"
+        "sp0.9-spk2 sp0.9-spk2-u3\n"
+        "sp0.9-spk3 sp0.9-spk3-u4\n"
+        "sp1.1-spk1 sp1.1-spk1-u1\n"
+        "sp1.1-spk2 sp1.1-spk2-u3\n"
+        "sp1.1-spk3 sp1.1-spk3-u4\n"
+        "spk1 spk1-u1 spk1-u2\n"
+        "spk2 spk2-u3\n"
+        "spk3 spk3-u4\n"
+    ),
+    "text": (
+        "sp0.9-spk1-u1 hello world\n"
+        "sp0.9-spk2-u3 c d\n"
+        "sp0.9-spk3-u4 e\n"
+        "sp1.1-spk1-u1 hello world\n"
+        "sp1.1-spk2-u3 c d\n"
+        "sp1.1-spk3-u4 e\n"
+        "spk1-u1 hello  world\n"
+        "spk1-u2 b\n"
+        "spk2-u3 c d\n"
+        "spk3-u4 e\n"
+    ),
+    "utt2dur": (
+        "sp0.9-spk1-u1 1.66667\n"
+        "sp0.9-spk2-u3 1.85222\n"
+        "sp0.9-spk3-u4 0.888889\n"
+        "sp1.1-spk1-u1 1.36364\n"
+        "sp1.1-spk2-u3 1.51545\n"
+        "sp1.1-spk3-u4 0.727273\n"
+        "spk1-u1 1.5\n"
+        "spk1-u2 0.005\n"
+        "spk2-u3 1.667\n"
+        "spk3-u4 0.8\n"
+    ),
+    "utt2spk": (
+        "sp0.9-spk1-u1 sp0.9-spk1\n"
+        "sp0.9-spk2-u3 sp0.9-spk2\n"
+        "sp0.9-spk3-u4 sp0.9-spk3\n"
+        "sp1.1-spk1-u1 sp1.1-spk1\n"
+        "sp1.1-spk2-u3 sp1.1-spk2\n"
+        "sp1.1-spk3-u4 sp1.1-spk3\n"
+        "spk1-u1 spk1\n"
+        "spk1-u2 spk1\n"
+        "spk2-u3 spk2\n"
+        "spk3-u4 spk3\n"
+    ),
+    "utt2uniq": (
+        "sp0.9-spk1-u1 spk1-u1\n"
+        "sp0.9-spk2-u3 spk2-u3\n"
+        "sp0.9-spk3-u4 spk3-u4\n"
+        "sp1.1-spk1-u1 spk1-u1\n"
+        "sp1.1-spk2-u3 spk2-u3\n"
+        "sp1.1-spk3-u4 spk3-u4\n"
+        "spk1-u1 spk1-u1\n"
+        "spk1-u2 spk1-u2\n"
+        "spk2-u3 spk2-u3\n"
+        "spk3-u4 spk3-u4\n"
+    ),
+    "wav.scp": (
+        "rec1 /data/rec1.wav\n"
+        "rec2 flac -dcs /data/rec2.flac |\n"
+        "rec3 wavs.ark:17\n"
+        "sp0.9-rec1 sox -t wav /data/rec1.wav -t wav - speed 0.9 |\n"
+        "sp0.9-rec2 flac -dcs /data/rec2.flac | sox -t wav - -t wav - speed 0.9 |\n"
+        "sp0.9-rec3 wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |\n"
+        "sp1.1-rec1 sox -t wav /data/rec1.wav -t wav - speed 1.1 |\n"
+        "sp1.1-rec2 flac -dcs /data/rec2.flac | sox -t wav - -t wav - speed 1.1 |\n"
+        "sp1.1-rec3 wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 1.1 |\n"
+    ),
+}
+
+
+def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
+    source = tmp_path / "train"
+    source.mkdir()
+    for name, text in SOURCE.items():
+        (source / name).write_text(text)
+    make_speed_directory(source, tmp_path / "train_sp", ["0.9", "1.0", "1.1"])
+    made = {path.name: path.read_text() for path in (tmp_path / "train_sp").iterdir()}
+    assert made == PERTURBED_BY_KALDI
+    with pytest.raises(DumpError, match="another directory"):
+        make_speed_directory(source, source, ["0.9"])
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "says"),
+    [
+        ("segments", "utt9 rec1 0.5 1_0", "'1_0' is no time in seconds"),
+        ("segments", "utt9 rec1 0.5", "expected 4 words or more in a line, not 'utt9 rec1 0.5'"),
+        ("utt2dur", "utt9 long", "'long' is no time in seconds"),
+        ("wav.scp", "rec9", "expected 2 words or more in a line, not 'rec9'"),
+        ("utt2spk", "utt9", "expected 2 words or more in a line, not 'utt9'"),
+    ],
+)
+def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, line: str, says: str) -> None:
+    source = tmp_path / "train"
+    source.mkdir()
+    for each, text in SOURCE.items():
+        (source / each).write_text(text)
+    with open(source / name, "a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(DumpError) as caught:
+        make_speed_directory(source, tmp_path / "train_sp", ["0.9"])
+    assert str(caught.value) == f"{source / name}: {says}"
+
+
+@pytest.mark.parametrize("speed", ["50c", "0", "1_0"])
+def test_speeds_that_only_sox_knows_are_left_to_it(speed: str) -> None:
+    assert split_speed(f"sox -t wav a.wav -t wav - speed {speed} |")[1] is None

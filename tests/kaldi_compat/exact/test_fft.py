@@ -1,0 +1,22 @@
+"""Kaldi's FFT is an FFT; that its rounding is Kaldi's, the stored features show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kaldi_compat.exact.fft import packed_irfft, packed_rfft, real_fft
+
+
+@pytest.mark.parametrize("points", [2, 4, 6, 8, 16, 30, 64, 100, 256, 320, 400, 512, 882, 1024])
+def test_it_is_the_fft(points: int) -> None:
+    x = np.random.default_rng(points).normal(size=(3, points)).astype(np.float32)
+    exact = np.fft.rfft(x.astype(np.float64))
+    # its root of unity drifts, with the number of points
+    np.testing.assert_allclose(real_fft(x), exact, atol=3e-6 * points)
+
+
+@pytest.mark.parametrize("points", [4, 32, 512])
+def test_there_and_back(points: int) -> None:
+    x = np.random.default_rng(points).normal(size=(2, points)).astype(np.float32)
+    np.testing.assert_allclose(packed_irfft(*packed_rfft(x)) / points, x, atol=1e-5)

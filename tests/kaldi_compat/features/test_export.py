@@ -1,0 +1,170 @@
+"""Features inside compiled, exported and traced models: any length of audio, and the same numbers."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat import Deltas, SlidingCmvn
+from tests.support.cases import SPECTRAL, Case, cases
+
+LENGTHS = (4000, 16000, 5600)
+SHORT = (560, 400, 399, 100, 1)  # two frames, one, and none
+AUTO = torch.export.Dim.AUTO
+pytestmark = [
+    # torch.jit says of itself that it is deprecated, and exporters talk about what they would like to have installed.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+def assert_close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-3)
+
+
+def assert_same_for_any_length(other: Any, module: nn.Module, case: Case, lengths: tuple[int, ...] = LENGTHS) -> None:
+    for length in lengths:
+        x = case.input(length, 2, seed=length)
+        assert_close(other(x), module(x))
+
+
+@cases("torch.compile(fullgraph=True), time dynamic")
+def test_compile(case: Case) -> None:
+    torch._dynamo.reset()
+    module = case.make()
+    graphs = 0
+
+    def count(graph: torch.fx.GraphModule, _: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph
+
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=count)
+    assert_same_for_any_length(compiled, module, case)
+    assert graphs == 1  # not one for each length
+    x = case.input(LENGTHS[0], 2)
+    lengths = torch.tensor([x.shape[1], x.shape[1] // 2])
+    features, counts = compiled(x, lengths)
+    expected, expected_counts = module(x, lengths)
+    assert torch.equal(counts, expected_counts)
+    assert_close(features, expected)
+
+
+@cases("compiled and exported with dithering", of=SPECTRAL[:1])
+def test_dithering(case: Case) -> None:
+    torch._dynamo.reset()
+    module = type(case.make())(dither=100.0)
+    example = case.input(LENGTHS[0], 2)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
+    exported = torch.export.export(module, (example,), dynamic_shapes=({0: AUTO, 1: AUTO},)).module()
+    for dithered in (compiled, exported):
+        x = torch.zeros_like(case.input(LENGTHS[1], 2))
+        once, again = dithered(x), dithered(x)
+        assert once.shape == module(x).shape
+        assert not torch.equal(once, again)  # noise anew with each call
+        assert abs(float(once.mean() - module(x).mean())) < 0.1
+
+
+@cases("torch.compile by Inductor", of=SPECTRAL[:1])
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there was no C++ compiler")
+def test_inductor(case: Case) -> None:
+    torch._dynamo.reset()
+    module = case.make()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True)
+    assert_same_for_any_length(compiled, module, case)
+
+
+@cases("torch.export, batch and time dynamic")
+def test_export(case: Case) -> None:
+    module = case.make()
+    program = torch.export.export(module, (case.input(LENGTHS[0], 2),), dynamic_shapes=({0: AUTO, 1: AUTO},))
+    stored = io.BytesIO()
+    torch.export.save(program, stored)
+    stored.seek(0)
+    loaded = torch.export.load(stored).module()
+    assert_same_for_any_length(loaded, module, case)
+    if case in SPECTRAL:
+        assert_same_for_any_length(loaded, module, case, SHORT[:1])
+    x = case.input(LENGTHS[0], 5)
+    assert_close(loaded(x), module(x))
+
+
+@cases("TorchScript by torch.jit.trace, time dynamic")
+def test_trace(case: Case) -> None:
+    module = case.make()
+    traced = torch.jit.trace(module, (case.input(LENGTHS[0], 2),))
+    stored = io.BytesIO()
+    torch.jit.save(traced, stored)
+    stored.seek(0)
+    loaded = torch.jit.load(stored)
+    assert_same_for_any_length(loaded, module, case)
+    if case in SPECTRAL:
+        assert_same_for_any_length(loaded, module, case, SHORT)
+        assert loaded(torch.zeros(0, 4000)).shape == module(torch.zeros(0, 4000)).shape
+
+
+NO_SCRIPT = (
+    "torch.jit.script compiles no module that takes a tensor or a list, or holds a dataclass; torch has deprecated it. "
+    "Trace the module instead"
+)
+
+
+@cases("TorchScript by torch.jit.script", but={case.name: NO_SCRIPT for case in SPECTRAL}, of=SPECTRAL)
+def test_script(case: Case) -> None:
+    torch.jit.script(case.make())
+
+
+def in_onnxruntime(module: nn.Module, example: Tensor, tmp_path: Path) -> Callable[[Tensor], Tensor]:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    program = torch.onnx.export(module, (example,), dynamo=True, dynamic_shapes=({0: AUTO, 1: AUTO},), verbose=False)
+    assert program is not None
+    path = tmp_path / "feature.onnx"
+    program.save(path)
+    session = onnxruntime.InferenceSession(path)
+    [name] = [value.name for value in session.get_inputs()]
+    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+
+
+@cases("ONNX in onnxruntime, batch and time dynamic")
+def test_onnx(case: Case, tmp_path: Path) -> None:
+    module = case.make()
+    run = in_onnxruntime(module, case.input(LENGTHS[0], 2), tmp_path)
+    assert_same_for_any_length(run, module, case)
+    if case in SPECTRAL:
+        assert_same_for_any_length(run, module, case, SHORT)
+
+
+@cases("torch.export, traced and ONNX with snip_edges=False", of=SPECTRAL[:1])
+def test_centred_frames(case: Case, tmp_path: Path) -> None:
+    module = type(case.make())(dither=0.0, snip_edges=False)
+    example = case.input(LENGTHS[0], 2)
+    exported = torch.export.export(module, (example,), dynamic_shapes=({0: AUTO, 1: AUTO},)).module()
+    assert_same_for_any_length(exported, module, case, (*LENGTHS, 240))
+    for other in (torch.jit.trace(module, (example,)), in_onnxruntime(module, example, tmp_path)):
+        assert_same_for_any_length(other, module, case, (*LENGTHS, *SHORT))
+
+
+NO_SHORT = "torch.export takes a size of 0 or 1 for a constant, so that the audio must hold two frames; ONNX takes any"
+
+
+@cases("torch.export, less than two frames", but={SPECTRAL[0].name: NO_SHORT}, of=SPECTRAL[:1])
+def test_export_of_short_audio(case: Case) -> None:
+    module = case.make()
+    program = torch.export.export(module, (case.input(LENGTHS[0], 2),), dynamic_shapes=({0: AUTO, 1: AUTO},))
+    assert_same_for_any_length(program.module(), module, case, SHORT)
+
+
+def test_a_chain_in_onnx(tmp_path: Path) -> None:
+    case = SPECTRAL[0]
+    model = nn.Sequential(case.make(), SlidingCmvn(center=True, cmn_window=50), Deltas())
+    run = in_onnxruntime(model, case.input(LENGTHS[0], 2), tmp_path)
+    assert_same_for_any_length(run, model, case)

@@ -1,0 +1,200 @@
+"""Log-mel features against Kaldi's, and against kaldi-native-fbank's for options drawn at random."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import kaldi_native_fbank
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptions, OptionError
+from kaldi_compat.functional.frames import frames_of
+from kaldi_compat.options.spectral import WINDOW_TYPES
+from tests.support.reference import audio, cases_of, errors, expected, name_of
+from tests.support.spectral import check
+
+CASES = [case for case in cases_of("fbank", "fbank-dither") if "len_empty" not in case["cmd"]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_kaldis_numbers(case: dict[str, Any]) -> None:
+    check(Fbank, case, most=5e-4, usual=3e-4)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["id"] in ("001", "010", "027")], ids=name_of)
+def test_double_precision_is_near_too(case: dict[str, Any]) -> None:
+    check(Fbank, case, most=1e-4, usual=1e-4, dtype=torch.float64)
+
+
+def test_kaldis_order_of_operations_gives_the_last_bit() -> None:
+    """Even of the chirp, whose low bands are nothing but the rounding errors of Kaldi's FFT."""
+    case = next(case for case in CASES if case["id"] == "036")
+    fbank = Fbank(dither=0.0)
+    for key, _, samples in audio("main.scp"):
+        frames = frames_of(torch.from_numpy(samples[0].astype(np.float32)), 400, 160)
+        ours = fbank.features_of_frames(frames, kaldi_order=True).numpy()
+        assert errors(ours, expected(case)[key]).max() < 3e-7, key
+
+
+def test_frames_that_rounding_decides_are_the_same_in_a_batch() -> None:
+    sounds = {key: torch.from_numpy(samples[0].copy()) for key, _, samples in audio("main.scp")}
+    utterances = [sounds["speech16k"], sounds["chirp16k"]]
+    lengths, warps = torch.tensor([len(x) for x in utterances]), torch.tensor([1.1, 0.9])
+    fbank = Fbank(dither=0.0)
+    padded = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True)
+    features, counts = fbank(padded, lengths, vtln_warp=warps)
+    for utterance, warp, row, count in zip(utterances, warps.tolist(), features, counts, strict=True):
+        torch.testing.assert_close(row[:count], fbank(utterance, vtln_warp=warp), rtol=0, atol=5e-5)
+
+
+PRECISION = """
+import torch
+from kaldi_compat import Fbank
+x = torch.randn(8000, generator=torch.Generator().manual_seed(0)) * 1000
+fbank = Fbank(num_mel_bins=80, dither=0.0)
+before = fbank(x)
+{setting}
+assert (fbank(x) - before).abs().max() < 1e-5
+"""
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "torch.set_float32_matmul_precision('medium')",
+        pytest.param(
+            "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
+            marks=pytest.mark.skipif(not hasattr(torch.backends.mkldnn, "matmul"), reason="from torch 2.9 on"),
+        ),
+    ],
+)
+def test_reduced_precision_of_either_kind_changes_nothing(setting: str) -> None:
+    """In a process of its own: torch does not let one go back from the newer setting to the older."""
+    subprocess.run([sys.executable, "-c", PRECISION.format(setting=setting)], check=True)
+
+
+def native_fbank(samples: np.ndarray[Any, Any], options: FbankOptions) -> np.ndarray[Any, Any]:
+    """The same features by kaldi-native-fbank."""
+    theirs = kaldi_native_fbank.FbankOptions()
+    frame, mel = theirs.frame_opts, theirs.mel_opts
+    frame.samp_freq, frame.dither = options.sample_frequency, 0
+    frame.frame_length_ms, frame.frame_shift_ms = options.frame_length, options.frame_shift
+    frame.preemph_coeff, frame.remove_dc_offset = options.preemphasis_coefficient, options.remove_dc_offset
+    frame.window_type, frame.snip_edges = options.window_type, options.snip_edges
+    mel.num_bins, mel.low_freq, mel.high_freq = options.num_mel_bins, options.low_freq, options.high_freq
+    theirs.use_energy, theirs.raw_energy = options.use_energy, options.raw_energy
+    theirs.use_power, theirs.htk_compat = options.use_power, options.htk_compat
+    computer = kaldi_native_fbank.OnlineFbank(theirs)
+    computer.accept_waveform(options.sample_frequency, samples.tolist())
+    computer.input_finished()
+    rows = [computer.get_frame(i) for i in range(computer.num_frames_ready)]
+    return np.array(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    length=st.integers(1, 3000),
+    seed=st.integers(0, 2**31),
+    options=st.builds(
+        FbankOptions,
+        dither=st.just(0.0),
+        sample_frequency=st.sampled_from([8000.0, 16000.0]),
+        frame_length=st.sampled_from([20.0, 25.0, 32.0]),
+        frame_shift=st.sampled_from([5.0, 10.0, 12.5]),
+        preemphasis_coefficient=st.sampled_from([0.0, 0.5, 0.97, 1.0]),
+        remove_dc_offset=st.booleans(),
+        window_type=st.sampled_from([w for w in WINDOW_TYPES if w != "sine"]),
+        snip_edges=st.booleans(),
+        num_mel_bins=st.integers(3, 40),
+        low_freq=st.sampled_from([20.0, 60.0, 300.0]),
+        high_freq=st.sampled_from([0.0, -200.0, 3800.0]),
+        use_energy=st.booleans(),
+        raw_energy=st.booleans(),
+        htk_compat=st.booleans(),
+        use_power=st.booleans(),
+    ),
+)
+def test_random_options_against_kaldi_native_fbank(length: int, seed: int, options: FbankOptions) -> None:
+    samples = np.round(np.random.default_rng(seed).normal(0, 3000, length)).astype(np.float32)
+    theirs = native_fbank(samples, options)
+    ours = Fbank(options)(torch.from_numpy(samples)).numpy()
+    assert len(ours) == len(theirs)
+    if len(theirs):
+        assert errors(ours, theirs).max() < 2e-4
+
+
+def test_noise_of_a_torch_generator_repeats() -> None:
+    fbank, x = Fbank(), torch.zeros(4000)
+    first, second = (fbank(x, generator=torch.Generator().manual_seed(7)) for _ in range(2))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert not torch.equal(first, fbank(x, generator=torch.Generator().manual_seed(8)))
+
+
+def test_kaldis_noise_runs_on_through_rows_and_skips_what_is_padding() -> None:
+    fbank = Fbank()
+    x = torch.randn(3, 4000, generator=torch.Generator().manual_seed(0)) * 1000
+    lengths = torch.tensor([4000, 300, 2000])
+    features, counts = fbank(x, lengths, generator=KaldiRandom())
+    generator = KaldiRandom()
+    for row, length, padded, count in zip(x, lengths, features, counts, strict=True):
+        alone = fbank(row[:length], generator=generator)
+        torch.testing.assert_close(padded[:count], alone, rtol=0, atol=2e-5)
+        assert not padded[count:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_warns_once_of_audio_on_the_wrong_scale(dtype: torch.dtype) -> None:
+    fbank = Fbank(dither=0.0)
+    x = torch.linspace(-1, 1, 1000).to(dtype)
+    with pytest.warns(UserWarning, match="waveform_scale=32768"):
+        fbank(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fbank(x)
+        fbank((x * 32767).to(torch.int16))
+
+
+def test_waveform_scale_is_a_factor_on_the_samples() -> None:
+    x = torch.randn(2000, generator=torch.Generator().manual_seed(0)).clamp(-1, 1)
+    scaled = Fbank(dither=0.0, waveform_scale=32768.0)(x)
+    torch.testing.assert_close(scaled, Fbank(dither=0.0)(x * 32768), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("samples", "lengths"),
+    [
+        (torch.tensor(1.0), None),
+        (torch.ones(400, dtype=torch.complex64), None),
+        (torch.ones(400, dtype=torch.bool), None),
+        (torch.ones(400), torch.tensor([400])),
+        (torch.ones(2, 400), torch.tensor([400])),
+        (torch.ones(1, 400), torch.tensor([400.0])),
+        (torch.ones(1, 400), torch.tensor([401])),
+        (torch.ones(1, 400), torch.tensor([-1])),
+        ([torch.ones(1, 400)], None),
+    ],
+)
+def test_samples_that_are_no_audio(samples: Any, lengths: Any) -> None:
+    with pytest.raises(AudioError):
+        Fbank(dither=0.0)(samples, lengths)
+
+
+def test_options_of_another_feature() -> None:
+    with pytest.raises(OptionError, match="FbankOptions"):
+        Fbank(MfccOptions())
+
+
+@pytest.mark.parametrize(("ratio", "decided"), [(1e-9, True), (1e-7, False)])
+def test_rounding_decides_the_same_frames_of_magnitudes_as_of_powers(ratio: float, decided: bool) -> None:
+    powers = torch.ones(40)
+    powers[7] = ratio
+    for use_power, levels in ((True, powers), (False, powers.sqrt())):
+        fbank = Fbank(num_mel_bins=40, use_power=use_power, dither=0.0)
+        assert bool(fbank.is_delicate(levels / fbank.relative)) == decided

@@ -1,0 +1,63 @@
+"""Cepstral coefficients against Kaldi's, and against kaldi-native-fbank's for options drawn at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kaldi_native_fbank
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat import Mfcc, MfccOptions, OptionError
+from tests.support.reference import cases_of, errors, name_of
+from tests.support.spectral import check
+
+CASES = [case for case in cases_of("mfcc", "mfcc-dither") if "len_empty" not in case["cmd"]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_kaldis_numbers(case: dict[str, Any]) -> None:
+    check(Mfcc, case, most=3e-3, usual=9e-4)
+
+
+def native_mfcc(samples: np.ndarray[Any, Any], options: MfccOptions) -> np.ndarray[Any, Any]:
+    """The same features by kaldi-native-fbank."""
+    theirs = kaldi_native_fbank.MfccOptions()
+    theirs.frame_opts.dither, theirs.frame_opts.snip_edges = 0, options.snip_edges
+    theirs.mel_opts.num_bins = options.num_mel_bins
+    theirs.num_ceps, theirs.cepstral_lifter = options.num_ceps, options.cepstral_lifter
+    theirs.use_energy, theirs.raw_energy = options.use_energy, options.raw_energy
+    theirs.htk_compat = options.htk_compat
+    computer = kaldi_native_fbank.OnlineMfcc(theirs)
+    computer.accept_waveform(16000, samples.tolist())
+    computer.input_finished()
+    return np.array([computer.get_frame(i) for i in range(computer.num_frames_ready)])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    options=st.builds(
+        MfccOptions,
+        dither=st.just(0.0),
+        snip_edges=st.booleans(),
+        num_mel_bins=st.integers(23, 40),
+        num_ceps=st.integers(1, 23),
+        cepstral_lifter=st.sampled_from([0.0, 10.0, 22.0]),
+        use_energy=st.booleans(),
+        raw_energy=st.booleans(),
+        htk_compat=st.booleans(),
+    ),
+)
+def test_random_options_against_kaldi_native_fbank(seed: int, options: MfccOptions) -> None:
+    samples = np.round(np.random.default_rng(seed).normal(0, 3000, 2000)).astype(np.float32)
+    ours = Mfcc(options)(torch.from_numpy(samples)).numpy()
+    assert errors(ours, native_mfcc(samples, options)).max() < 2e-3
+
+
+def test_more_coefficients_than_mel_bins() -> None:
+    with pytest.raises(OptionError, match="num_ceps=24"):
+        Mfcc(num_ceps=24)

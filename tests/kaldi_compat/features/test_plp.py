@@ -1,0 +1,43 @@
+"""Perceptual linear prediction cepstra against Kaldi's, and its recursions against linear algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from kaldi_compat import OptionError, Plp
+from kaldi_compat.functional.cepstrum import levinson_durbin, lpc_to_cepstrum
+from tests.support.reference import cases_of, name_of
+from tests.support.spectral import check
+
+CASES = [case for case in cases_of("plp", "plp-dither") if "len_empty" not in case["cmd"]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_kaldis_numbers(case: dict[str, Any]) -> None:
+    check(Plp, case, most=3e-3, usual=1.5e-3)
+
+
+def test_linear_prediction_solves_the_normal_equations() -> None:
+    signal = np.random.default_rng(0).normal(size=200)
+    lags = np.array([signal[: 200 - k] @ signal[k:] for k in range(13)])
+    matrix = lags[np.abs(np.subtract.outer(np.arange(12), np.arange(12)))]
+    coefficients, error = levinson_durbin(torch.from_numpy(lags))
+    np.testing.assert_allclose(coefficients, -np.linalg.solve(matrix, lags[1:]), rtol=1e-9)
+    np.testing.assert_allclose(error, lags[0] + coefficients.numpy() @ lags[1:], rtol=1e-9)
+
+
+def test_cepstra_are_those_of_the_all_pole_model() -> None:
+    coefficients = torch.tensor([-0.9, 0.5, -0.2], dtype=torch.float64)
+    cepstra = lpc_to_cepstrum(coefficients)
+    response = 1 / np.fft.fft(np.concatenate(([1.0], coefficients.numpy())), 4096)
+    by_fft = np.fft.ifft(2 * np.log(np.abs(response))).real  # even part, doubled: c[n] for n > 0
+    np.testing.assert_allclose(cepstra, by_fft[1:4], atol=1e-9)
+
+
+def test_more_coefficients_than_the_order_gives() -> None:
+    with pytest.raises(OptionError, match="lpc_order"):
+        Plp(num_ceps=14)

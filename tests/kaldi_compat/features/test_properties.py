@@ -1,0 +1,385 @@
+"""What a PyTorch module is expected to be and to do, verified on every feature."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.features.mfcc import Mfcc
+from kaldi_compat.features.pitch import Pitch
+from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.streaming.features import (
+    DeltaStream,
+    FeatureStream,
+    ShiftedDeltaStream,
+    SlidingCmvnStream,
+    SpliceStream,
+)
+from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+from tests.support import supported
+from tests.support.cases import ALL, PITCH, POST, SPECTRAL, Case, cases
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
+LENGTH = 4000
+
+# Rounding of float32 where sums are taken in another order; a log of a small energy magnifies it.
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3}
+
+
+def assert_close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, **CLOSE)
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(before)
+
+
+@pytest.fixture
+def reduced_precision() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@cases("state_dict empty; pickle, deepcopy, repr")
+def test_module(case: Case) -> None:
+    module = case.make()
+    assert not module.state_dict() and not list(module.parameters())
+    assert case.name in repr(module)
+    x = case.input(LENGTH)
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(other(x), module(x))
+
+
+@cases("float32 and float64")
+def test_precision(case: Case) -> None:
+    module = case.make()
+    x = case.input(LENGTH)
+    single, double = module(x), module(x.double())
+    assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
+    assert_close(single, double.float())
+    assert torch.equal(module.double()(x.double()), double)
+
+
+@cases("kept in float32 in a model of half precision")
+def test_half_precision_model(case: Case) -> None:
+    x = case.input(LENGTH)
+    assert torch.equal(case.make().half()(x), case.make()(x))
+
+
+@cases("int16", of=[*SPECTRAL, PITCH[0]])
+def test_integers(case: Case) -> None:
+    module = case.make()
+    x = case.input(LENGTH).short()
+    assert torch.equal(module(x), module(x.float()))
+
+
+@cases("(B, T), lengths, lists")
+def test_batches(case: Case) -> None:
+    module = case.make()
+    lengths = [case.length(n) for n in (4000, 0, 399, 2750)]
+    batch = case.input(LENGTH, 4)
+    alone = [module(x[:length]) for x, length in zip(batch, lengths, strict=True)]
+    for i, length in enumerate(lengths):
+        batch[i, length:] = float("nan")
+    features, counts = module(batch, torch.tensor(lengths))
+    listed = module([x[:length] for x, length in zip(batch, lengths, strict=True)])
+    for row, count, item, expected in zip(features, counts.tolist(), listed, alone, strict=True):
+        assert count == len(expected)
+        assert_close(row[:count], expected)
+        assert not row[count:].any()
+        assert_close(item, expected)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_lengths_may_be_a_list(case: Case) -> None:
+    module, x = case.make(), case.input(LENGTH, 2)
+    lengths = [x.shape[1], x.shape[1] // 2]
+    features, counts = module(x, torch.tensor(lengths))
+    for kind in (lengths, np.array(lengths), torch.tensor(lengths, dtype=torch.int16)):
+        again, counts_again = module(x, kind)
+        assert torch.equal(again, features) and torch.equal(counts_again, counts)
+    short = module(case.input(32000, 1)[:, :200], torch.tensor([200], dtype=torch.uint8))[0]
+    assert_close(short, module(case.input(32000, 1)[:, :200]))
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["plain", "with gradients"])
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_lengths_that_do_not_fit_are_refused(case: Case, follow: bool) -> None:
+    module, x = case.make(), case.input(LENGTH, 2).requires_grad_(follow)
+    most = x.shape[1]
+    wrong: list[Any] = [
+        [most, most + 1], [most, -1], [most], [most] * 3, [[most, most]], [1.0, 2.0], [True, False], "ab", most,
+    ]  # fmt: skip
+    for lengths in [*wrong, *(torch.tensor(numbers) for numbers in wrong if numbers != "ab")]:
+        with pytest.raises((AudioError, FeatureError), match="lengths"):
+            module(x, lengths)
+    with pytest.raises((AudioError, FeatureError), match="lengths go with a padded batch"):
+        module(list(x), [most, most])
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_what_is_no_tensor_is_refused(case: Case) -> None:
+    x = case.input(LENGTH, 2).numpy()
+    for data in (x, [x[0]], x.tolist(), None, 5, "audio"):
+        with pytest.raises((AudioError, FeatureError), match=r"a tensor, or a list of tensors .*torch\.from_numpy"):
+            case.make()(data)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_a_batch_of_none(case: Case) -> None:
+    module, x = case.make(), case.input(LENGTH, 2)
+    expected = module(x).shape[1:]
+    assert module(x[:0]).shape == (0, *expected)
+    features, counts = module(x[:0], [])
+    assert features.shape == (0, *expected) and counts.shape == (0,)
+
+
+@cases("CUDA agrees with the CPU")
+@needs_cuda
+def test_cuda(case: Case) -> None:
+    module = case.make()
+    x = case.input(16000, 3)
+    lengths = torch.tensor([x.shape[1], 0, x.shape[1] // 2])
+    expected, counts = module(x, lengths)
+    features, cuda_counts = module.cuda()(x.cuda(), lengths.cuda())
+    assert torch.equal(cuda_counts.cpu(), counts)
+    assert_close(features.cpu(), expected)
+
+
+@cases("gradients (gradcheck in float64)")
+def test_gradients(case: Case) -> None:
+    tracks_pitch = case.name == "Pitch"
+    x = case.input(960 if tracks_pitch else 1600 if case.of_features else 64)
+    # By the fast mode, along random directions, where all directions would take minutes.
+    assert torch.autograd.gradcheck(case.small(), (x.double().requires_grad_(),), fast_mode=tracks_pitch)
+
+
+@cases("finite gradients at silence", of=[case for case in ALL if case.name != "ProcessPitch"])
+def test_gradients_at_silence(case: Case) -> None:
+    for value in (0.0, 3.0):
+        x = torch.full_like(case.input(LENGTH), value).requires_grad_()
+        case.small().float()(x).sum().backward() if case.name == "Pitch" else case.make()(x).sum().backward()
+        assert x.grad is not None and torch.isfinite(x.grad).all()
+
+
+@cases("gradients of a padded batch: each utterance's own, none in the padding")
+def test_gradients_of_a_padded_batch(case: Case) -> None:
+    module = (case.make() if case.name == "Pitch" else case.small()).double()
+    # more than a window of the normalized pitch from the longest to the next one
+    samples = (400, 200, 33, 0) if case in SPECTRAL else (40000, 16000, 500, 0)
+    lengths = [case.length(n) for n in samples]
+    batch = case.input(samples[0], len(lengths)).double()
+    weights = torch.rand(batch.shape[1] + 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def gradient(x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        x = x.clone().requires_grad_()
+        features = module(x) if lengths is None else module(x, lengths)[0]
+        if not features.requires_grad:  # there are no frames
+            return torch.zeros_like(x)
+        (features.sum(-1) * weights[: features.shape[-2]]).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    alone = [gradient(row[:length]) for row, length in zip(batch, lengths, strict=True)]
+    for padding in (0.0, float("nan")):
+        for row, length in zip(batch, lengths, strict=True):
+            row[length:] = padding
+        for found, expected in zip(gradient(batch, torch.tensor(lengths)), alone, strict=True):
+            torch.testing.assert_close(found[: len(expected)], expected)
+            assert not found[len(expected) :].any()
+
+
+@cases("torch.vmap")
+def test_vmap(case: Case) -> None:
+    module = case.make()
+    batch = case.input(LENGTH, 3)
+    assert_close(torch.vmap(module)(batch), module(batch))
+
+
+@cases("autocast leaves it alone")
+def test_autocast(case: Case) -> None:
+    module = case.make()
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    for device in devices:
+        x = case.input(LENGTH).to(device)
+        expected = module.to(device)(x)
+        with torch.autocast(device, dtype=torch.bfloat16):
+            features = module(x)
+        assert features.dtype == torch.float32
+        assert_close(features, expected)
+
+
+@cases("TF32 and bfloat16 switches leave it alone")
+@pytest.mark.usefixtures("reduced_precision")
+def test_reduced_matmul_precision(case: Case) -> None:
+    # The exact result shows what the reduced precision would do: both agree to float32's rounding.
+    module = case.make()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x = case.input(16000, 2).to(device)
+    assert_close(module.to(device)(x), module(x.double()).float())
+
+
+@cases("deterministic algorithms mode")
+@pytest.mark.usefixtures("deterministic")
+def test_deterministic(case: Case) -> None:
+    module = case.make()
+    x = case.input(LENGTH, 2)
+    once, again = (x.clone().requires_grad_() for _ in range(2))
+    for leaf in (once, again):
+        module(leaf).sum().backward()
+    assert torch.equal(once.grad, again.grad)  # type: ignore[arg-type]
+    lengths = torch.tensor([case.length(LENGTH), case.length(2000)])
+    assert torch.equal(module(x, lengths)[0], module(x, lengths)[0])
+
+
+@cases("CUDA graph of fixed shapes")
+@needs_cuda
+def test_cuda_graph(case: Case) -> None:
+    module = case.make().cuda()
+    x = case.input(LENGTH, 2).cuda()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            module(x)
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        features = module(x)
+    x.copy_(case.input(LENGTH, 2, seed=5))
+    graph.replay()
+    assert_close(features, module(x))
+
+
+@cases("audio or frames in pieces, the same numbers")
+def test_in_pieces(case: Case) -> None:
+    module: Any = case.make()
+    if case.name == "Cmvn":
+        pytest.xfail("an utterance's own mean is known at its end only; use SlidingCmvn, or Cmvn with given statistics")
+    if case.name == "Pitch":  # whose energy, by default, is known at the end only
+        module = Pitch(nccf_ballast_online=True)
+    streams: dict[str, Callable[[], Any]] = {
+        "Pitch": lambda: PitchStream(module.options),
+        "ProcessPitch": lambda: ProcessPitchStream(module.options),
+        "Deltas": lambda: DeltaStream(module.options),
+        "ShiftedDeltas": lambda: ShiftedDeltaStream(module.options),
+        "Splice": lambda: SpliceStream(module.options),
+        "SlidingCmvn": lambda: SlidingCmvnStream(module.options),
+    }
+    stream = FeatureStream(module) if case in SPECTRAL else streams[case.name]()
+    x = case.input(LENGTH)
+    pieces = x.split(max(1, len(x) // 7))
+    parts = [stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)]
+    assert_close(torch.cat(parts), module(x))
+
+
+@cases("dithering by torch.Generator, or Kaldi's own", of=SPECTRAL)
+def test_dithering(case: Case) -> None:
+    module = type(case.make())()
+    x = case.input(LENGTH)
+    seeded = [module(x, generator=torch.Generator().manual_seed(3)) for _ in range(2)]
+    assert torch.equal(*seeded)
+    assert not torch.equal(seeded[0], module(x, generator=torch.Generator().manual_seed(4)))
+    kaldis = [module(x, generator=KaldiRandom()) for _ in range(2)]
+    assert torch.equal(*kaldis) and not torch.equal(kaldis[0], seeded[0])
+
+
+@cases("VTLN factor of each utterance of a batch", of=SPECTRAL[:3])
+def test_vtln(case: Case) -> None:
+    module = case.make()
+    batch = case.input(LENGTH, 3)
+    warps = torch.tensor([0.9, 1.0, 1.15])
+    together = module(batch, vtln_warp=warps)
+    assert torch.equal(module(batch, vtln_warp=[0.9, 1.0, 1.15]), together)
+    assert module(batch[:0], vtln_warp=[]).shape == (0, *together.shape[1:])
+    for wrong in ("a", None, [[0.9] * 3], [0.9]):
+        with pytest.raises((AudioError, OptionError), match="vtln_warp"):
+            module(batch, vtln_warp=wrong)
+    for row, x, warp in zip(together, batch, warps.tolist(), strict=True):
+        assert_close(row, module(x, vtln_warp=warp))
+
+
+@given(
+    lengths=st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 5 * 8000)), min_size=1, max_size=4),
+    padding=st.integers(0, 700),
+    frame_length=st.sampled_from([25.0, 10.0, 32.5, 2.0]),
+    frame_shift=st.sampled_from([10.0, 12.5, 1.5, 40.0]),
+    snip_edges=st.booleans(),
+    round_to_power_of_two=st.booleans(),
+    kind=st.sampled_from([Fbank, Mfcc, Spectrogram]),
+)
+@settings(max_examples=30, deadline=None)
+def test_features_are_the_same_alone_and_in_any_batch(
+    lengths: list[int],
+    padding: int,
+    frame_length: float,
+    frame_shift: float,
+    snip_edges: bool,
+    round_to_power_of_two: bool,
+    kind: type[Fbank] | type[Mfcc] | type[Spectrogram],
+) -> None:
+    if kind is not Spectrogram and frame_length < 10:
+        frame_length = 10.0  # so that each mel bin holds one of the FFT's
+    feature = kind(
+        dither=0.0,
+        sample_frequency=8000.0,
+        frame_length=frame_length,
+        frame_shift=frame_shift,
+        snip_edges=snip_edges,
+        round_to_power_of_two=round_to_power_of_two,
+        **({} if kind is Spectrogram else {"num_mel_bins": 15}),
+    )
+    audio = [torch.randn(n, generator=torch.Generator().manual_seed(n)) * 1000 for n in lengths]
+    batch = torch.full((len(lengths), max(lengths) + padding), float("nan"))
+    for row, x in zip(batch, audio, strict=True):
+        row[: len(x)] = x
+    features, counts = feature(batch, torch.tensor(lengths))
+    for row, count, x in zip(features, counts.tolist(), audio, strict=True):
+        assert_close(row[:count], feature(x))
+        assert not row[count:].any()
+
+
+@given(
+    frames=st.lists(st.integers(0, 60), min_size=1, max_size=4), padding=st.integers(0, 9), case=st.sampled_from(POST)
+)
+@settings(max_examples=30, deadline=None)
+def test_what_follows_the_features_is_the_same_alone_and_in_any_batch(
+    frames: list[int], padding: int, case: Case
+) -> None:
+    module = case.make()
+    batch = torch.full((len(frames), max(frames) + padding, 3), float("nan"))
+    alone = [torch.randn(n, 3, generator=torch.Generator().manual_seed(n)) for n in frames]
+    for row, x in zip(batch, alone, strict=True):
+        row[: len(x)] = x
+    features, _ = module(batch, torch.tensor(frames))
+    for row, x in zip(features, alone, strict=True):
+        assert_close(row[: len(x)], module(x))
+        assert not row[len(x) :].any()
+
+
+def test_the_table_of_what_is_supported_is_what_these_tests_verify(request: pytest.FixtureRequest) -> None:
+    """Each cell of the committed table has its test, and each test its cell."""
+    folder = request.config.rootpath / "tests"
+    collected = {item.path.name for item in request.session.items}
+    if not {"test_properties.py", "test_export.py"} <= collected:
+        pytest.skip(f"needs all the tests of {folder} that write the table")
+    written = supported.cells_in_document()
+    assert {(name, feature) for name, feature, _ in written} == supported.cells_of(request.session.items)
+    assert {entry for *_, entry in written} <= {supported.YES, supported.NO, supported.UNTRIED}

@@ -1,0 +1,275 @@
+"""Mean and variance normalization: Kaldi's numbers, and what must hold of any statistics and any window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kaldiio
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.features.postprocessing import Cmvn
+from kaldi_compat.functional.cmvn import (
+    apply_cmvn,
+    cmvn_stats,
+    count_floored,
+    fake_stats,
+    mean_and_variance,
+    normalize_utterances,
+    sliding_cmvn,
+    sliding_windows,
+    two_channel_weights,
+)
+from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
+from tests.support.reference import ROOT
+
+INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
+STATS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "cmvn_utt.ark")))
+RANDOM = np.random.default_rng(0)
+VARS = CmvnOptions(norm_vars=True)
+
+
+def expected(case: str) -> dict[str, np.ndarray]:
+    return dict(kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")))
+
+
+def test_statistics_are_kaldis() -> None:
+    for key, kaldis in expected("007").items():
+        np.testing.assert_array_equal(cmvn_stats(INPUTS[key]), kaldis)
+        np.testing.assert_allclose(cmvn_stats(torch.tensor(INPUTS[key])).numpy(), kaldis, rtol=1e-14)
+
+
+def test_statistics_of_a_speaker_are_kaldis() -> None:
+    kaldis = expected("008")
+    for line in (ROOT / "inputs" / "spk2utt").read_text().splitlines():
+        speaker, *utterances = line.split()
+        stats = None
+        for key in utterances:
+            stats = cmvn_stats(INPUTS[key], onto=stats)
+        np.testing.assert_array_equal(stats, kaldis[speaker])
+
+
+@pytest.mark.parametrize(
+    ("case", "options", "skipped"),
+    [
+        ("011", CmvnOptions(), []),
+        ("012", VARS, []),
+        ("016", CmvnOptions(norm_vars=True, reverse=True), []),
+        ("017", CmvnOptions(), [0, 3]),
+    ],
+)
+def test_normalized_features_are_kaldis(case: str, options: CmvnOptions, skipped: list[int]) -> None:
+    for key, kaldis in expected(case).items():
+        stats = fake_stats(STATS[key], skipped)
+        np.testing.assert_array_equal(apply_cmvn(INPUTS[key], stats, options), kaldis)
+        np.testing.assert_array_equal(apply_cmvn(torch.tensor(INPUTS[key]), stats, options).numpy(), kaldis)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ("020", SlidingCmvnOptions()),
+        ("021", SlidingCmvnOptions(center=True)),
+        ("022", SlidingCmvnOptions(cmn_window=30, min_cmn_window=10)),
+        ("024", SlidingCmvnOptions(cmn_window=20, norm_vars=True)),
+    ],
+)
+def test_sliding_normalization_is_kaldis(case: str, options: SlidingCmvnOptions) -> None:
+    for key, kaldis in expected(case).items():
+        np.testing.assert_allclose(sliding_cmvn(INPUTS[key], options), kaldis, rtol=0, atol=3e-7)
+        np.testing.assert_allclose(sliding_cmvn(torch.tensor(INPUTS[key]), options).numpy(), kaldis, rtol=0, atol=3e-7)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
+def test_a_weight_counts_as_so_many_frames(weights: list[int]) -> None:
+    features = RANDOM.normal(size=(len(weights), 3))
+    weighted = cmvn_stats(features, weights=np.array(weights, float))
+    np.testing.assert_allclose(weighted, cmvn_stats(np.repeat(features, weights, axis=0)), atol=1e-12)
+
+
+def test_a_frame_of_weight_zero_is_not_looked_at() -> None:
+    features = np.array([[1.0, 2.0], [np.nan, np.inf]])
+    assert cmvn_stats(features, weights=[1.0, 0.0]).tolist() == [[1.0, 2.0, 1.0], [1.0, 4.0, 0.0]]
+
+
+def test_statistics_in_a_batch() -> None:
+    batch = RANDOM.normal(size=(3, 10, 2)).astype(np.float32)
+    lengths = [10, 0, 4]
+    for x in (batch, torch.tensor(batch)):
+        stats = np.asarray(cmvn_stats(x, lengths=lengths))
+        for row, of_row, length in zip(batch, stats, lengths, strict=True):
+            np.testing.assert_allclose(of_row, cmvn_stats(row[:length]), rtol=1e-14)
+
+
+@given(st.integers(2, 40), st.booleans())
+def test_normalized_by_its_own_statistics(frames: int, norm_vars: bool) -> None:
+    features = RANDOM.normal(3.0, 2.0, (frames, 4))
+    options = CmvnOptions(norm_vars=norm_vars)
+    normalized = apply_cmvn(features, cmvn_stats(features), options)
+    np.testing.assert_allclose(normalized.mean(axis=0), 0.0, atol=1e-12)
+    if norm_vars:
+        np.testing.assert_allclose(normalized.std(axis=0), 1.0, rtol=1e-9)
+    back = apply_cmvn(normalized, cmvn_stats(features), CmvnOptions(norm_vars=norm_vars, reverse=True))
+    np.testing.assert_allclose(back, features, atol=1e-9)
+
+
+def test_an_utterance_is_normalized_the_same_in_any_batch() -> None:
+    batch = torch.randn(3, 12, 2, dtype=torch.float64)
+    lengths = torch.tensor([12, 5, 0])
+    batch[1, 5:] = batch[2] = float("nan")
+    for function in (
+        lambda x, lengths: normalize_utterances(x, VARS, lengths=lengths),
+        lambda x, lengths: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=4, norm_vars=True), lengths=lengths),
+        lambda x, lengths: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=4, center=True), lengths=lengths),
+    ):
+        together = function(batch, lengths)
+        for row, out, length in zip(batch, together, lengths.tolist(), strict=True):
+            torch.testing.assert_close(out[:length], function(row[:length], None), atol=1e-9, rtol=0)
+            assert not out[length:].any()
+
+
+def test_skipped_dimensions_stay_and_others_do_not() -> None:
+    features = RANDOM.normal(5.0, 3.0, (20, 3))
+    normalized = apply_cmvn(features, fake_stats(cmvn_stats(features), [1]), VARS)
+    np.testing.assert_allclose(normalized[:, 1], features[:, 1], atol=1e-12)
+    np.testing.assert_allclose(normalized[:, [0, 2]].mean(axis=0), 0.0, atol=1e-12)
+    without_variances = fake_stats(cmvn_stats(features)[:1], [1])
+    np.testing.assert_allclose(apply_cmvn(features, without_variances)[:, 1], features[:, 1])
+
+
+def test_a_constant_dimension_is_floored_not_divided_by_zero() -> None:
+    features = np.ones((5, 2), np.float32)
+    stats = cmvn_stats(features)
+    assert count_floored(stats) == 2
+    assert np.isfinite(apply_cmvn(features, stats, VARS)).all()
+
+
+def test_mean_and_variance_of_the_statistics() -> None:
+    features = RANDOM.normal(size=(50, 3))
+    np.testing.assert_allclose(mean_and_variance(cmvn_stats(features)), [features.mean(axis=0), features.var(axis=0)])
+
+
+def test_the_louder_side_counts() -> None:
+    one, other = np.array([[3.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [2.0]])
+    weights = two_channel_weights(one, other, 0.25)
+    assert [w.tolist() for w in weights] == [[1.0, 0.25, 0.25], [0.25, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("stats", "options", "says"),
+    [
+        (np.zeros((2, 4)), CmvnOptions(), "count 0 frames"),
+        (np.full((2, 4), np.nan), CmvnOptions(), "count nan"),
+        (np.ones((2, 5)), CmvnOptions(), r"\(2, 5\) do not fit"),
+        (np.ones((3, 4)), CmvnOptions(), r"\(3, 4\) do not fit"),
+        (np.ones((1, 4)), VARS, "no variances"),
+        (np.array([[np.inf, 1, 1, 3], [1, 1, 1, 0]]), VARS, "infinite"),
+    ],
+)
+def test_statistics_that_cannot_be_applied(stats: np.ndarray, options: CmvnOptions, says: str) -> None:
+    with pytest.raises(FeatureError, match=says):
+        apply_cmvn(np.zeros((7, 3), np.float32), stats, options)
+
+
+def test_what_else_is_refused() -> None:
+    with pytest.raises(FeatureError, match="0 to 2"):
+        fake_stats(np.ones((2, 4)), [3])
+    with pytest.raises(FeatureError, match="weights"):
+        cmvn_stats(np.zeros((7, 3)), weights=np.zeros(6))
+    with pytest.raises(OptionError, match="norm_vars"):
+        CmvnOptions(norm_means=False, norm_vars=True)
+    with pytest.raises(OptionError, match="cmn_window"):
+        SlidingCmvnOptions(cmn_window=0)
+
+
+def window_by_the_book(t: int, frames: int, options: SlidingCmvnOptions) -> tuple[int, int]:
+    """The window as Kaldi's options describe it: at the ends it is shifted, and shortened only if it must be."""
+    if options.center:
+        start = t - options.cmn_window // 2
+        end = start + options.cmn_window
+        if start < 0:
+            start, end = 0, end - start
+    else:
+        start, end = max(t - options.cmn_window, 0), max(t + 1, options.min_cmn_window)
+    if end > frames:
+        start, end = max(start - (end - frames), 0), frames
+    return start, end
+
+
+SLIDING: Any = st.builds(
+    SlidingCmvnOptions,
+    cmn_window=st.integers(1, 12),
+    min_cmn_window=st.integers(1, 15),
+    norm_vars=st.booleans(),
+    center=st.booleans(),
+)
+
+
+@given(st.integers(1, 30), SLIDING, st.integers(0, 2**32))
+@settings(max_examples=200)
+def test_each_window_is_the_one_described(frames: int, options: SlidingCmvnOptions, seed: int) -> None:
+    # Whole numbers: a window's variance is then none at all, or not so small that it magnifies rounding.
+    features = np.random.default_rng(seed).integers(-9, 10, (frames, 2)).astype(np.float64)
+    start, end = sliding_windows(np.arange(frames), frames, options)
+    ours = sliding_cmvn(features, options)
+    for t in range(frames):
+        first, last = window_by_the_book(t, frames, options)
+        assert (start[t], end[t]) == (first, last)
+        window = features[first:last]
+        wanted = features[t] - window.mean(axis=0)
+        if options.norm_vars:
+            wanted = wanted / np.sqrt(np.maximum(window.var(axis=0), 1e-10)) if len(window) > 1 else np.zeros(2)
+        np.testing.assert_allclose(ours[t], wanted, atol=1e-7)
+
+
+def test_a_large_offset_costs_no_digits() -> None:
+    features = RANDOM.normal(size=(20000, 1))
+    options = SlidingCmvnOptions(cmn_window=300, norm_vars=True)
+    np.testing.assert_allclose(sliding_cmvn(features + 1e6, options), sliding_cmvn(features, options), atol=1e-8)
+
+
+def test_gradients() -> None:
+    x = torch.randn(8, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=3, norm_vars=True)), x)
+    assert torch.autograd.gradcheck(lambda x: normalize_utterances(x, VARS), x)
+
+
+def test_module_with_statistics_of_a_corpus() -> None:
+    features = torch.randn(30, 3) * 5 + 7
+    stats = cmvn_stats(features.numpy())
+    module = Cmvn(stats, norm_vars=True, skip_dims=[1])
+    wanted = apply_cmvn(features, fake_stats(stats, [1]), VARS)
+    assert torch.equal(module(features), wanted)
+    assert torch.equal(module.half()(features), wanted), "a model in half precision must not round the statistics"
+    batch, lengths = module(features[None], torch.tensor([20]))
+    assert lengths.tolist() == [20]
+    assert torch.equal(batch[0, :20], wanted[:20])
+    assert not batch[0, 20:].any()
+    assert [each.shape[0] for each in module([features, features[:4]])] == [30, 4]
+    back = Cmvn(stats, norm_vars=True, reverse=True)(Cmvn(stats, norm_vars=True)(features))
+    torch.testing.assert_close(back, features)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_features_are_summed_in_more(dtype: torch.dtype) -> None:
+    features = (torch.randn(3000, 2) * 50 + 300).to(dtype)
+    np.testing.assert_allclose(cmvn_stats(features), cmvn_stats(features.float()), rtol=1e-12)
+    for options in (CmvnOptions(), VARS):
+        ours = apply_cmvn(features, cmvn_stats(features), options)
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours.float().mean(0), torch.zeros(2), atol=1.0, rtol=0)
+
+
+def test_what_the_module_refuses() -> None:
+    with pytest.raises(FeatureError, match="count 0 frames"):
+        Cmvn(np.zeros((2, 4)))
+    with pytest.raises(FeatureError, match="statistics of dimension 3, features of 4"):
+        Cmvn(np.ones((2, 4)))(torch.zeros(5, 4))
+    with pytest.raises(OptionError, match="given statistics only"):
+        Cmvn(reverse=True)
+    with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
+        Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""Deltas and shifted deltas: Kaldi's numbers to the last digit, regression slopes, batches and chunks."""
+
+from __future__ import annotations
+
+import kaldiio
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.deltas import (
+    add_deltas,
+    add_shifted_deltas,
+    delta_context,
+    deltas_inside,
+    shifted_delta_context,
+    shifted_deltas_inside,
+)
+from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
+from tests.support.reference import ROOT
+
+INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
+FEATURES = hnp.arrays(
+    np.float32, st.tuples(st.integers(1, 30), st.integers(1, 4)), elements=st.floats(-50, 50, width=32)
+)
+DELTA_OPTIONS = st.builds(DeltaOptions, delta_order=st.integers(0, 3), delta_window=st.integers(1, 4))
+SHIFTED_OPTIONS = st.builds(
+    ShiftedDeltaOptions, delta_window=st.integers(1, 3), num_blocks=st.integers(0, 4), block_shift=st.integers(-2, 5)
+)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize(
+    ("case", "options", "columns"),
+    [
+        ("001", DeltaOptions(), 13),
+        ("002", DeltaOptions(delta_order=1), 13),
+        ("003", DeltaOptions(delta_order=3, delta_window=3), 13),
+        ("004", DeltaOptions(), 5),
+        ("005", ShiftedDeltaOptions(), 13),
+        ("006", ShiftedDeltaOptions(num_blocks=3, block_shift=2, delta_window=2), 13),
+    ],
+)
+def test_kaldis_very_numbers(case: str, options: DeltaOptions | ShiftedDeltaOptions, columns: int, kind: str) -> None:
+    for key, kaldis in kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")):
+        features = INPUTS[key][:, :columns]
+        x = features if kind == "numpy" else torch.tensor(features)
+        ours = add_deltas(x, options) if isinstance(options, DeltaOptions) else add_shifted_deltas(x, options)
+        np.testing.assert_array_equal(np.asarray(ours), kaldis)
+
+
+@given(FEATURES, st.integers(1, 5))
+def test_a_delta_is_the_slope_of_the_regression_line(features: np.ndarray, window: int) -> None:
+    frames, dim = features.shape
+    with_deltas = add_deltas(features.astype(np.float64), DeltaOptions(delta_order=1, delta_window=window))
+    padded = np.pad(features.astype(np.float64), ((window, window), (0, 0)), "edge")
+    slopes = [np.polyfit(np.arange(2 * window + 1), padded[t : t + 2 * window + 1], 1)[0] for t in range(frames)]
+    np.testing.assert_allclose(with_deltas[:, dim:], slopes, atol=1e-9)
+
+
+@given(FEATURES, DELTA_OPTIONS)
+def test_second_order_is_the_delta_of_the_delta(features: np.ndarray, options: DeltaOptions) -> None:
+    # Inside, where no edge frame is repeated.
+    frames, dim = features.shape
+    inside = slice(delta_context(options), frames - delta_context(options))
+    one = DeltaOptions(delta_order=1, delta_window=options.delta_window)
+    derivative = features.astype(np.float64)
+    ours = add_deltas(derivative, options)
+    for order in range(options.delta_order + 1):
+        np.testing.assert_allclose(ours[inside, order * dim : (order + 1) * dim], derivative[inside], atol=1e-9)
+        derivative = add_deltas(derivative, one)[:, dim:]
+
+
+@given(st.lists(st.integers(0, 25), min_size=1, max_size=4), DELTA_OPTIONS, SHIFTED_OPTIONS, st.integers(0, 9))
+@settings(max_examples=30)
+def test_an_utterance_is_the_same_in_any_batch(
+    lengths: list[int], deltas: DeltaOptions, shifted: ShiftedDeltaOptions, extra: int
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    padded = torch.full((len(lengths), max(lengths) + extra, 3), float("nan"))
+    for row, length in zip(padded, lengths, strict=True):
+        row[:length] = torch.randn(length, 3, generator=generator)
+    for kind in (padded, padded.numpy()):
+        for function, options in ((add_deltas, deltas), (add_shifted_deltas, shifted)):
+            batch = np.asarray(function(kind, options, lengths=lengths))  # type: ignore[operator]
+            for row, out, length in zip(padded, batch, lengths, strict=True):
+                alone = function(row[:length].numpy(), options)  # type: ignore[operator]
+                np.testing.assert_array_equal(out[:length], alone)
+                assert not out[length:].any()
+
+
+@given(FEATURES, DELTA_OPTIONS, SHIFTED_OPTIONS, st.integers(1, 7))
+def test_chunks_with_their_context_give_the_same(
+    features: np.ndarray, deltas: DeltaOptions, shifted: ShiftedDeltaOptions, chunk: int
+) -> None:
+    context = delta_context(deltas)
+    left, right = shifted_delta_context(shifted)
+    for whole, inside, before, after in (
+        (add_deltas(features, deltas), lambda x: deltas_inside(x, deltas), context, context),
+        (add_shifted_deltas(features, shifted), lambda x: shifted_deltas_inside(x, shifted), left, right),
+    ):
+        padded = np.pad(features, ((before, after), (0, 0)), "edge")
+        starts = range(0, len(features), chunk)
+        pieces = [inside(padded[t : min(t + chunk, len(features)) + before + after]) for t in starts]
+        np.testing.assert_array_equal(np.concatenate(pieces), whole)
+
+
+def test_no_frames() -> None:
+    assert add_deltas(np.zeros((0, 4), np.float32)).shape == (0, 12)
+    assert add_shifted_deltas(torch.zeros(2, 0, 4)).shape == (2, 0, 32)
+
+
+@pytest.mark.parametrize("wrong", [{"delta_order": -1}, {"delta_window": 0}, {"delta_window": 1000}])
+def test_options_that_cannot_be_meant(wrong: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        DeltaOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(3, np.float32), np.zeros((3, 2), np.int16), torch.zeros(3, 2).int(), [[1.0]]]
+)
+def test_what_is_no_matrix_of_real_numbers_is_refused(wrong: object) -> None:
+    with pytest.raises(FeatureError):
+        add_deltas(wrong)  # type: ignore[type-var]
+
+
+def test_gradients() -> None:
+    x = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(add_deltas, x)
+    assert torch.autograd.gradcheck(lambda x: add_shifted_deltas(x, ShiftedDeltaOptions(num_blocks=2)), x)

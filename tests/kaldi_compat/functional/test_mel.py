@@ -1,0 +1,68 @@
+"""The mel filter bank: its shape, its warp, and the options that make none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaldi_compat import Fbank, FbankOptions, OptionError
+from kaldi_compat.functional.mel import inverse_mel_scale, mel_banks, mel_scale
+
+
+def test_mel_scale_of_known_frequencies() -> None:
+    np.testing.assert_allclose(mel_scale(np.array([0.0, 700.0, 1000.0], np.float32)), [0, 781.177, 1000.0], atol=0.02)
+    f = np.linspace(0, 8000, 50, dtype=np.float32)
+    np.testing.assert_allclose(inverse_mel_scale(mel_scale(f)), f, rtol=1e-5, atol=1e-3)
+
+
+@given(st.integers(3, 80), st.floats(0, 300), st.floats(-1000, 0))
+def test_neighbouring_triangles_add_up_to_one(num_mel_bins: int, low: float, high: float) -> None:
+    options = FbankOptions(num_mel_bins=num_mel_bins, low_freq=low, high_freq=high)
+    try:
+        banks = mel_banks(options)
+    except OptionError as error:
+        assert "num_mel_bins" in str(error)
+        return
+    frequencies = np.arange(257) * 16000 / 512
+    inside = (frequencies >= banks.centers[0]) & (frequencies <= banks.centers[-1])
+    np.testing.assert_allclose(banks.weights[inside].sum(1), 1, atol=1e-4)
+    assert not banks.weights[-1].any()
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.9, 1.1, 1.25])
+def test_the_warp_divides_the_middle_and_keeps_the_ends(factor: float) -> None:
+    options = FbankOptions(num_mel_bins=40)
+    plain, warped = mel_banks(options).centers, mel_banks(options, factor).centers
+    middle = (plain > 200) & (plain < 5000)
+    np.testing.assert_allclose(warped[middle], plain[middle] / factor, rtol=1e-4)
+    assert (np.diff(warped) > 0).all()
+    assert warped.min() > 20
+    assert warped.max() < 8000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_mel_bins": 2}, "at least 3"),
+        ({"num_mel_bins": 128}, "holds no bin of the FFT"),
+        ({"low_freq": 8000.0}, "Nyquist"),
+        ({"high_freq": 8001.0}, "Nyquist"),
+        ({"low_freq": 3000.0, "high_freq": 2000.0}, "in this order"),
+        ({"frame_length": 25.0625, "round_to_power_of_two": False}, "must be even"),
+    ],
+)
+def test_options_that_make_no_filter_bank(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Fbank(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"vtln_low": 10.0}, {"vtln_high": 8000.0}, {"vtln_low": 7600.0}])
+def test_a_warp_out_of_range_fails_when_it_is_asked_for(changes: dict[str, float]) -> None:
+    options = FbankOptions(dither=0.0, **changes)
+    mel_banks(options)
+    with pytest.raises(OptionError, match="vtln_low"):
+        mel_banks(options, 1.1)
+    with pytest.raises(OptionError):
+        mel_banks(FbankOptions(), 0.0)

@@ -1,0 +1,82 @@
+"""Voice activity: Kaldi's decisions, and the vote as it is described."""
+
+from __future__ import annotations
+
+import kaldiio
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.vad import compute_vad, select_voiced
+from kaldi_compat.options.postprocessing import VadOptions
+from tests.support.reference import ROOT
+
+INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ("050", VadOptions()),
+        ("051", VadOptions(vad_energy_threshold=5.5, vad_frames_context=2, vad_proportion_threshold=0.12)),
+    ],
+)
+def test_decisions_are_kaldis(case: str, options: VadOptions) -> None:
+    for key, kaldis in kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")):
+        np.testing.assert_array_equal(compute_vad(INPUTS[key], options), kaldis)
+        np.testing.assert_array_equal(compute_vad(torch.tensor(INPUTS[key]), options).numpy(), kaldis)
+
+
+@given(
+    st.lists(st.integers(0, 20), min_size=0, max_size=25),
+    st.integers(0, 4),
+    st.integers(1, 9),
+    st.integers(0, 5),
+)
+def test_the_vote_of_the_neighbours(energies: list[int], context: int, tenths: int, padding: int) -> None:
+    options = VadOptions(
+        vad_energy_threshold=9.75,
+        vad_energy_mean_scale=0.0,
+        vad_frames_context=context,
+        vad_proportion_threshold=tenths / 10,
+    )
+    wanted = []
+    for t in range(len(energies)):
+        window = energies[max(0, t - context) : t + context + 1]
+        # Exactly, in integers: at least so many tenths of the window lie above the threshold.
+        wanted.append(10 * sum(energy > 9 for energy in window) >= tenths * len(window))
+    padded = np.full((1, len(energies) + padding, 2), np.nan)
+    padded[0, : len(energies), 0] = energies
+    ours = compute_vad(padded.astype(np.float32), options, lengths=[len(energies)])[0]
+    # In Kaldi's float arithmetic 0.7 * 10 is a little more than 7, so that a vote that just suffices may fail.
+    window_sizes = [len(energies[max(0, t - context) : t + context + 1]) for t in range(len(energies))]
+    clear = [(tenths * size) % 10 != 0 or tenths in (1, 2, 4, 5, 8) for size in window_sizes]
+    np.testing.assert_array_equal(ours[: len(energies)][clear], np.array(wanted, np.float32)[clear])
+    assert not ours[len(energies) :].any()
+
+
+def test_the_mean_is_the_utterances_own() -> None:
+    batch = torch.tensor([[10.0, 0.0, 99.0], [50.0, 40.0, 42.0]])[..., None]
+    voiced = compute_vad(batch, VadOptions(vad_energy_threshold=0.0, vad_energy_mean_scale=1.0), lengths=[2, 3])
+    assert voiced.tolist() == [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+
+
+def test_selected_frames() -> None:
+    features = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(select_voiced(features, np.array([1.0, 0.0, 1.0])), features[[0, 2]])
+    of_tensors = select_voiced(torch.from_numpy(features), torch.tensor([1.0, 0.0, 1.0]))
+    np.testing.assert_array_equal(of_tensors.numpy(), features[[0, 2]])
+    for wrong in (np.ones(2), np.array([0.5, 1.0, 1.0]), np.zeros(3)):
+        with pytest.raises(FeatureError):
+            select_voiced(features, wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"vad_proportion_threshold": 1.0}, {"vad_frames_context": -1}, {"vad_energy_mean_scale": -0.1}]
+)
+def test_options_that_cannot_be_meant(wrong: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        VadOptions(**wrong)  # type: ignore[arg-type]

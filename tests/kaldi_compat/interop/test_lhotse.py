@@ -1,0 +1,107 @@
+"""Our features behind lhotse's interface, held against lhotse's own layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+lhotse = pytest.importorskip("lhotse")
+
+from lhotse.features.base import FeatureExtractor  # noqa: E402
+from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
+from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  # noqa: E402
+
+from kaldi_compat.errors import AudioError  # noqa: E402
+from kaldi_compat.interop.lhotse import (  # noqa: E402
+    Extractor,
+    FbankConfig,
+    FbankExtractor,
+    MfccExtractor,
+    PlpExtractor,
+    SpectrogramExtractor,
+)
+
+EXTRACTORS = (FbankExtractor, MfccExtractor, PlpExtractor, SpectrogramExtractor)
+
+
+def audio(samples: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return (np.random.default_rng(seed).standard_normal(samples) * 0.1).astype(np.float32)
+
+
+def test_fbank_is_lhotses_but_for_the_scale() -> None:
+    theirs = LhotseFbank(LhotseFbankConfig(snip_edges=False)).extract(audio(16123), 16000)
+    ours = FbankExtractor(FbankConfig(high_freq=-400.0)).extract(audio(16123), 16000)
+    assert ours.shape == theirs.shape
+    # lhotse computes on audio in -1 to 1, whose energies are 2^-30 times Kaldi's
+    np.testing.assert_allclose(ours - 30 * np.log(2.0), theirs, atol=2e-3)
+    with pytest.warns(UserWarning, match="waveform_scale"):
+        same = FbankExtractor(FbankConfig(high_freq=-400.0, waveform_scale=1.0)).extract(audio(16123), 16000)
+    np.testing.assert_allclose(same, theirs, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", EXTRACTORS)
+def test_extract_and_extract_batch_agree(kind: type[Extractor]) -> None:
+    extractor = kind()
+    items = [audio(n, n) for n in (8000, 400, 5000)]
+    alone = [extractor.extract(x, 16000) for x in items]
+    assert all(isinstance(x, np.ndarray) and x.shape[1] == extractor.feature_dim(16000) for x in alone)
+    batch = extractor.extract_batch(items, 16000)
+    for one, other in zip(batch, alone, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+    padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(x) for x in items], batch_first=True)
+    for one, other in zip(extractor.extract_batch(padded, 16000, torch.tensor([8000, 400, 5000])), alone, strict=True):
+        np.testing.assert_allclose(one.numpy(), other, rtol=1e-4, atol=1e-3)
+
+
+def test_shapes_of_batches_are_lhotses() -> None:
+    ours, theirs = FbankExtractor(), LhotseFbank()
+    equal = np.stack([audio(1600, i) for i in range(3)])
+    for samples in (
+        audio(1600),
+        [audio(1600)],
+        equal,
+        torch.from_numpy(equal),
+        [audio(1600), audio(1600)],
+        [audio(800), audio(1600)],
+        [torch.from_numpy(audio(800)), torch.from_numpy(audio(1600))],
+    ):
+        one, other = (extractor.extract_batch(samples, sampling_rate=16000) for extractor in (ours, theirs))
+        assert type(one) is type(other)
+        assert [tuple(x.shape) for x in one] == [tuple(x.shape) for x in other]
+
+
+def test_cuts_are_extracted_stored_and_mixed(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    for i in range(2):
+        soundfile.write(tmp_path / f"{i}.wav", audio(16000 + 321 * i, i), 16000)
+    recordings = [lhotse.Recording.from_file(tmp_path / f"{i}.wav") for i in range(2)]
+    cuts = lhotse.CutSet.from_cuts(recording.to_cut() for recording in recordings)
+    stored = cuts.compute_and_store_features(
+        FbankExtractor(), tmp_path / "feats", storage_type=lhotse.NumpyFilesWriter, progress_bar=False
+    )
+    for cut, recording in zip(stored, recordings, strict=True):
+        features = cut.load_features()
+        assert cut.features.type == "kaldi-compat-fbank"
+        np.testing.assert_array_equal(features, FbankExtractor().extract(recording.load_audio(), 16000))
+    first, second = stored
+    mixed = first.mix(second, snr=10).load_features()
+    assert mixed.shape[1] == 80 and np.isfinite(mixed).all()
+
+
+def test_configurations_survive_yaml(tmp_path: Path) -> None:
+    extractor = FbankExtractor(FbankConfig(num_mel_bins=40, frame_shift=12.5))
+    extractor.to_yaml(tmp_path / "fbank.yml")
+    loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
+    assert isinstance(loaded, FbankExtractor) and loaded.config == extractor.config
+    assert loaded.frame_shift == 0.0125
+
+
+def test_another_rate_and_several_channels_are_refused() -> None:
+    with pytest.raises(AudioError, match="8000 samples a second"):
+        FbankExtractor().extract(audio(800), 8000)
+    with pytest.raises(AudioError, match="one channel"):
+        FbankExtractor().extract(np.zeros((2, 800), np.float32), 16000)

@@ -1,0 +1,186 @@
+"""torchaudio's function names over ours: the same arguments, shapes and, as far as floats go, numbers."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.features.plp import Plp
+from kaldi_compat.interop import torchaudio as compliance
+from kaldi_compat.options.spectral import PlpOptions
+
+NAMES = ("fbank", "mfcc", "spectrogram")
+OPTION_SETS = 200
+
+
+@pytest.fixture(scope="module")
+def torchaudio_kaldi() -> Any:
+    return pytest.importorskip("torchaudio.compliance.kaldi", exc_type=(ImportError, OSError))  # type: ignore[arg-type]
+
+
+def random_options(name: str, rng: random.Random) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "frame_length": rng.choice([25.0, 20.0, 32.0, 10.0]),
+        "frame_shift": rng.choice([10.0, 5.0, 12.5]),
+        "preemphasis_coefficient": rng.choice([0.97, 0.0, 0.5]),
+        "raw_energy": rng.random() < 0.5,
+        "remove_dc_offset": rng.random() < 0.7,
+        "round_to_power_of_two": rng.random() < 0.8,
+        "sample_frequency": rng.choice([8000.0, 16000.0]),
+        "snip_edges": rng.random() < 0.5,
+        "subtract_mean": rng.random() < 0.3,
+        "window_type": rng.choice(["povey", "hamming", "hanning", "rectangular", "blackman"]),
+        "energy_floor": rng.choice([0.0, 1.0, 0.1]),
+        "blackman_coeff": rng.choice([0.42, 0.4]),
+        "channel": rng.choice([-1, 0, 1]),
+    }
+    if name != "spectrogram":
+        options |= {
+            "num_mel_bins": rng.choice([23, 20, 15]),
+            "low_freq": rng.choice([20.0, 0.0, 60.0]),
+            "high_freq": rng.choice([0.0, -200.0, 3800.0]),
+            "htk_compat": rng.random() < 0.4,
+            "use_energy": rng.random() < 0.5,
+            "vtln_low": rng.choice([100.0, 150.0]),
+            "vtln_high": rng.choice([-500.0, 3500.0]),
+            "vtln_warp": rng.choice([1.0, 1.0, 0.9, 1.12]),
+        }
+    if name == "fbank":
+        options |= {"use_log_fbank": rng.random() < 0.7, "use_power": rng.random() < 0.7}
+    if name == "mfcc":
+        options |= {"num_ceps": rng.choice([13, 10]), "cepstral_lifter": rng.choice([22.0, 0.0, 10.0])}
+    return options
+
+
+def kaldis_own(name: str, samples: torch.Tensor, options: dict[str, Any]) -> torch.Tensor | None:
+    """What Kaldi's C++ code gives, as kaldi-native-fbank packs it; None for options that it does not have."""
+    if name == "spectrogram" or options["vtln_warp"] != 1.0 or options["subtract_mean"]:
+        return None
+    knf = pytest.importorskip("kaldi_native_fbank")
+    native = knf.FbankOptions() if name == "fbank" else knf.MfccOptions()
+    frame_names = {
+        "frame_length": "frame_length_ms",
+        "frame_shift": "frame_shift_ms",
+        "sample_frequency": "samp_freq",
+        "preemphasis_coefficient": "preemph_coeff",
+    }
+    mel_names = {"num_mel_bins": "num_bins", "low_freq": "low_freq", "high_freq": "high_freq"}
+    native.frame_opts.dither = 0.0
+    for option, value in options.items():
+        if option in mel_names:
+            setattr(native.mel_opts, mel_names[option], value)
+        elif hasattr(native.frame_opts, frame_names.get(option, option)):
+            setattr(native.frame_opts, frame_names.get(option, option), value)
+        elif hasattr(native, option):
+            setattr(native, option, value)
+    online = knf.OnlineFbank(native) if name == "fbank" else knf.OnlineMfcc(native)
+    online.accept_waveform(options["sample_frequency"], samples[max(options["channel"], 0)].tolist())
+    online.input_finished()
+    return torch.from_numpy(np.stack([online.get_frame(i) for i in range(online.num_frames_ready)]))
+
+
+def distance(one: torch.Tensor, other: torch.Tensor, linear: bool) -> torch.Tensor:
+    """Differences relative to max(1, |value|); of energies that are no logs, to the largest of the column."""
+    scale = other.abs().amax(0, keepdim=True) if linear else other.abs()
+    return ((one - other).abs() / scale.clamp(min=1)).flatten()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments_and_defaults_are_torchaudios(torchaudio_kaldi: Any, name: str) -> None:
+    theirs, ours = (inspect.signature(getattr(module, name)).parameters for module in (torchaudio_kaldi, compliance))
+    assert [(p.name, p.default) for p in ours.values()] == [(p.name, p.default) for p in theirs.values()]
+
+
+def test_every_public_name_is_there(torchaudio_kaldi: Any) -> None:
+    assert all(callable(getattr(compliance, name)) for name in torchaudio_kaldi.__all__)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_option_sets_are_as_close_to_torchaudio_as_torchaudio_is_to_kaldi(torchaudio_kaldi: Any) -> None:
+    rng = random.Random(7)
+    torch.manual_seed(7)
+    to_torchaudio, torchaudio_to_kaldi = [], []
+    refused = 0
+    for number in range(OPTION_SETS):
+        name = NAMES[number % len(NAMES)]
+        options = random_options(name, rng)
+        samples = torch.randn(2, rng.randint(600, 6000)) * 1000
+        try:
+            theirs = getattr(torchaudio_kaldi, name)(samples, **options)
+        except AssertionError:
+            with pytest.raises(OptionError):
+                getattr(compliance, name)(samples, **options)
+            refused += 1
+            continue
+        ours = getattr(compliance, name)(samples, **options)
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        linear = not options.get("use_log_fbank", True)
+        to_torchaudio.append(distance(ours, theirs, linear))
+        kaldis = kaldis_own(name, samples, options)
+        if kaldis is not None:
+            torchaudio_to_kaldi.append(distance(theirs, kaldis, linear))
+    assert refused < OPTION_SETS / 5 and len(torchaudio_to_kaldi) > OPTION_SETS / 5
+    ours_off, theirs_off = torch.cat(to_torchaudio).numpy(), torch.cat(torchaudio_to_kaldi).numpy()
+    for share in (0.5, 0.99, 0.999):
+        assert np.quantile(ours_off, share) <= 1.1 * np.quantile(theirs_off, share)
+    assert ours_off.max() < 3e-2
+
+
+def test_a_batch_and_a_list_give_what_each_gives_alone() -> None:
+    torch.manual_seed(0)
+    batch = torch.randn(3, 2, 4000) * 1000
+    options: dict[str, Any] = {"channel": 1, "subtract_mean": True, "use_energy": True}
+    together = compliance.mfcc(batch, **options)
+    alone = [compliance.mfcc(one, **options) for one in batch]
+    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-5, atol=1e-4)
+    cut = [batch[0], batch[1, :, :2000]]
+    for one, features in zip(cut, compliance.fbank(cut), strict=True):
+        assert torch.equal(features, compliance.fbank(one))
+
+
+def test_shapes_of_short_audio(torchaudio_kaldi: Any) -> None:
+    short = torch.zeros(1, 100)
+    assert compliance.fbank(short).shape == (0, 23)
+    assert compliance.fbank(short, snip_edges=False).shape == (1, 23)
+    long = torch.zeros(1, 1600)
+    theirs, ours = (module.fbank(long, min_duration=1.0) for module in (torchaudio_kaldi, compliance))
+    assert theirs.shape == ours.shape == (0,)
+
+
+def test_plp_is_called_alike() -> None:
+    samples = torch.randn(1, 4000) * 1000
+    assert torch.equal(compliance.plp(samples, num_ceps=9), Plp(PlpOptions(num_ceps=9, dither=0.0))(samples[0]))
+
+
+def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
+    for arguments in [
+        (23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0),
+        (40, 256, 8000.0, 60.0, -200.0, 100.0, -500.0, 1.1),
+    ]:
+        for ours, theirs in zip(
+            compliance.get_mel_banks(*arguments), torchaudio_kaldi.get_mel_banks(*arguments), strict=True
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-4)
+    hertz = torch.linspace(0.0, 8000.0, 50)
+    torch.testing.assert_close(compliance.mel_scale(hertz), torchaudio_kaldi.mel_scale(hertz))
+    mel = torch.linspace(0.0, 2800.0, 50)
+    torch.testing.assert_close(compliance.inverse_mel_scale(mel), torchaudio_kaldi.inverse_mel_scale(mel))
+    warp = (100.0, 7500.0, 20.0, 8000.0, 0.9)
+    torch.testing.assert_close(
+        compliance.vtln_warp_mel_freq(*warp, mel), torchaudio_kaldi.vtln_warp_mel_freq(*warp, mel)
+    )
+    assert compliance.mel_scale_scalar(1000.0) == pytest.approx(torchaudio_kaldi.mel_scale_scalar(1000.0))
+    assert compliance.inverse_mel_scale_scalar(900.0) == pytest.approx(torchaudio_kaldi.inverse_mel_scale_scalar(900.0))
+
+
+def test_wrong_waveforms_are_refused() -> None:
+    with pytest.raises(AudioError, match="no channel 2"):
+        compliance.fbank(torch.zeros(2, 1600), channel=2)
+    with pytest.raises(AudioError, match=r"shape \(channels, T\)"):
+        compliance.fbank(torch.zeros(1600))

@@ -1,0 +1,301 @@
+"""The fused kernels give what the plain operations give: on a GPU, or in Triton's interpreter where there is none."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, reject, settings
+from hypothesis import strategies as st
+
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.spectral import SpectralFeature
+
+pytest.importorskip("triton", minversion="3.6")
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
+# The interpreter takes 0.1 s for two frames.
+EXAMPLES, FRAMES = (300, 400) if ON_GPU else (16, 5)
+
+FRAME_OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "sample_frequency": st.sampled_from([8000.0, 16000.0]),
+        "frame_length": st.sampled_from([10.0, 20.0, 25.0, 31.9375]),
+        "frame_shift": st.sampled_from([5.0, 10.0, 12.5]),
+        "snip_edges": st.booleans(),
+        "remove_dc_offset": st.booleans(),
+        "preemphasis_coefficient": st.sampled_from([0.0, 0.97, 1.0]),
+        "window_type": st.sampled_from(["povey", "hamming", "rectangular"]),
+        "waveform_scale": st.sampled_from([0.25, 3.7]),
+        "raw_energy": st.booleans(),
+        "energy_floor": st.sampled_from([0.0, 1.0]),
+    },
+)
+MEL_OPTIONS = {"num_mel_bins": st.sampled_from([20, 23, 31]), "low_freq": st.sampled_from([20.0, 60.0])}
+FLAGS = {"htk_compat": st.booleans(), "use_energy": st.booleans()}
+OPTIONS = {
+    Fbank: MEL_OPTIONS | FLAGS | {"use_power": st.booleans(), "use_log_fbank": st.booleans()},
+    Mfcc: MEL_OPTIONS | FLAGS,
+    Plp: MEL_OPTIONS | FLAGS,
+    Spectrogram: {},
+}
+
+
+LOOK = kernels._is_trusted
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The kernels serve the device that the tests have."""
+    monkeypatch.setattr(kernels, "DEVICE_TYPE", DEVICE.type)
+    monkeypatch.setattr(kernels, "_is_trusted", lambda module, samples: True)
+    monkeypatch.delenv(kernels.SWITCH, raising=False)
+    yield
+
+
+def audio(samples: int, rows: int, seed: int = 0) -> torch.Tensor:
+    """Noise of different levels with a silent stretch, 16-bit."""
+    rng = np.random.default_rng(seed)
+    made = rng.normal(0, 10.0 ** rng.uniform(0, 4, (rows, 1)), (rows, samples))
+    made[:, samples // 3 : 2 * samples // 3] *= rng.integers(0, 2, (rows, 1))
+    return torch.from_numpy(made.clip(-32768, 32767).astype(np.int16)).to(DEVICE)
+
+
+def plainly(module: SpectralFeature, samples: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.SWITCH, "0")
+        return module(samples, *rest, **kwargs)
+
+
+def level(features: torch.Tensor, module: SpectralFeature) -> torch.Tensor:
+    """Features on a scale on which rounding is seen: of a spectrogram's bins, the powers beside the frame's largest."""
+    if isinstance(module, Spectrogram):
+        powers = features[..., 1:].double().exp()
+        return powers / powers.amax(-1, keepdim=True).clamp(min=1e-3)
+    return features.double()
+
+
+@settings(max_examples=EXAMPLES, derandomize=not ON_GPU, phases=[Phase.generate])  # to shrink would take minutes
+@given(data=st.data(), kind=st.sampled_from(list(OPTIONS)), changes=FRAME_OPTIONS, seed=st.integers(0, 1000))
+def test_kernels_are_as_exact_as_the_plain_operations(
+    data: st.DataObject, kind: type[SpectralFeature], changes: dict[str, Any], seed: int
+) -> None:
+    more = data.draw(st.fixed_dictionaries({}, optional=OPTIONS[kind]))
+    warp = data.draw(st.sampled_from([1.0, 0.9]))
+    try:
+        module = kind(dither=0.0, **changes, **more).to(DEVICE)
+    except OptionError:  # more bands than a small FFT has bins for
+        reject()
+    x = audio(module.size + module.shift * FRAMES // 2, 2, seed)
+    x = x if data.draw(st.booleans()) else x.float()
+    lengths = torch.tensor([x.shape[1], x.shape[1] * 2 // 3], device=DEVICE) if data.draw(st.booleans()) else None
+    if lengths is not None and data.draw(st.booleans()):
+        lengths = lengths.int()
+    assert kernels.serves(module, x, lengths, warp)
+    found, plain, exact = (
+        result if lengths is None else result[0]
+        for result in (
+            module(x, lengths, vtln_warp=warp),
+            plainly(module, x, lengths, vtln_warp=warp),
+            plainly(module.double(), x.double(), lengths, vtln_warp=warp),
+        )
+    )
+    assert found.shape == plain.shape and found.dtype == torch.float32 and found.device.type == DEVICE.type
+    error, usual = ((level(each, module) - level(exact, module)).abs() for each in (found, plain))
+    if more.get("use_log_fbank", True):
+        assert error.max() <= 4 * usual.max() + 1e-4
+        assert error.mean() <= 2 * usual.mean() + 2e-6
+    else:
+        torch.testing.assert_close(found.double(), exact, rtol=2e-5, atol=1e-7 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize("frequency", [4000.0, 8000.0, 16000.0, 32000.0])
+def test_each_size_of_fft_gives_the_spectrum(frequency: float) -> None:
+    module = Spectrogram(dither=0.0, sample_frequency=frequency).to(DEVICE)
+    assert module.points in kernels.SHAPES
+    x = audio(module.size, 1)
+    x[:] = torch.randint(-9999, 9999, x.shape, generator=torch.Generator().manual_seed(1))
+    power, exact = (level(each, module) for each in (module(x), plainly(module.double(), x.double())))
+    assert (power - exact).abs().max() < 5e-6
+    error = (power.log() - exact.log()).abs()
+    assert error.median() < 1e-6
+
+
+def test_silence_and_constants_are_the_floor_itself() -> None:
+    module = Fbank(dither=0.0, use_energy=True).to(DEVICE)
+    for value in (0, 1234, -32768):
+        x = torch.full((1000,), value, dtype=torch.int16, device=DEVICE)
+        assert torch.equal(module(x), plainly(module, x))
+
+
+def same(kind: type[SpectralFeature], found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """The very same numbers; but the matrix product of Triton's interpreter is BLAS's, which rounds by the row."""
+    if ON_GPU or kind is Spectrogram:
+        return torch.equal(found, expected)
+    return torch.allclose(found, expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("kind", [Spectrogram, Fbank])  # MFCC ends with a product that is not ours
+def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature]) -> None:
+    module = kind(dither=0.0).to(DEVICE)
+    x = audio(400 + 160 * FRAMES, 3, seed=7)
+    whole = module(x)
+    assert same(kind, module(x[1]), whole[1])
+    assert same(kind, module(x[1, 320:]), whole[1, 2:])
+    assert same(kind, module(x.T.contiguous().T), whole)
+    assert same(kind, module(x.reshape(3, 1, -1))[:, 0], whole)
+
+
+@pytest.mark.parametrize("kind", [Spectrogram, Fbank])
+def test_many_frames_are_computed_in_parts(kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch) -> None:
+    from kaldi_compat.kernels import launch
+
+    module = kind(dither=0.0).to(DEVICE)
+    x = audio(400 + 160 * 7, 2)
+    whole = module(x)
+    monkeypatch.setattr(launch, "FRAMES_AT_ONCE", 3)
+    assert same(kind, module(x), whole)
+
+
+def test_audio_in_the_wrong_scale_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    with pytest.warns(UserWarning, match="waveform_scale"):
+        Fbank(dither=0.0).to(DEVICE)(torch.rand(1000, device=DEVICE))
+
+
+def test_what_is_refused_is_refused() -> None:
+    module = Fbank(dither=0.0).to(DEVICE)
+    with pytest.raises(OptionError):
+        module(audio(1000, 1), vtln_warp=0.01)
+
+
+UNSERVED = {
+    "dithering": lambda: (Fbank(), audio(1000, 1), None, 1.0),
+    "float64": lambda: (Fbank(dither=0.0), audio(1000, 1).double(), None, 1.0),
+    "gradient": lambda: (Fbank(dither=0.0), audio(1000, 1).float().requires_grad_(), None, 1.0),
+    "a factor each": lambda: (Fbank(dither=0.0), audio(1000, 2), None, torch.tensor([0.9, 1.1])),
+    "400 points": lambda: (Fbank(dither=0.0, round_to_power_of_two=False), audio(1000, 1), None, 1.0),
+    "2048 points": lambda: (Fbank(dither=0.0, frame_length=100.0), audio(2000, 1), None, 1.0),
+    "FFT": lambda: (Spectrogram(dither=0.0, return_raw_fft=True), audio(1000, 1), None, 1.0),
+    "no frame": lambda: (Fbank(dither=0.0), audio(399, 1), None, 1.0),
+    "nothing": lambda: (Fbank(dither=0.0), audio(0, 1), None, 1.0),
+}
+
+
+@pytest.mark.parametrize("case", UNSERVED)
+def test_the_rest_goes_the_plain_way(case: str) -> None:
+    module, x, lengths, warp = UNSERVED[case]()
+    module = module.to(DEVICE)
+    assert not kernels.serves(module, x, lengths, warp)
+    generators = [KaldiRandom(), KaldiRandom()] if module.options.dither else [None, None]
+    found = module(x, lengths, vtln_warp=warp, generator=generators[0])
+    assert torch.equal(found, plainly(module, x, lengths, vtln_warp=warp, generator=generators[1]))
+
+
+def test_compilers_and_vmap_see_plain_operations() -> None:
+    module = Fbank(dither=0.0).to(DEVICE)
+    x = audio(1000, 2).float()
+    torch.testing.assert_close(torch.vmap(module)(x), plainly(module, x), rtol=0, atol=1e-4)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x), plainly(module, x), rtol=0, atol=1e-4)
+    for graph in (torch.export.export(module, (x,)).graph, torch.jit.trace(module, (x,)).graph):
+        assert "rfft" in str(graph)
+
+
+def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
+    assert kernels.serves(module, x, None, 1.0)
+    monkeypatch.setenv(kernels.SWITCH, "0")
+    assert not kernels.serves(module, x, None, 1.0)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_kernels_are_looked_at_before_they_are_used(
+    kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
+    assert kernels.serves(module, x, None, 1.0), caplog.text
+    assert (x.device, x.dtype, kind, module.options) in kernels._trusted
+
+
+@pytest.mark.parametrize("fault", ["absent", "wrong", "nan"])
+def test_kernels_that_do_not_work_are_told_once_and_not_used(
+    fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from kaldi_compat.kernels import launch
+
+    right = launch.features_of
+
+    def broken(*args: Any) -> Any:
+        if fault == "absent":
+            raise RuntimeError("no C compiler")
+        return right(*args) + (0.01 if fault == "wrong" else float("nan"))
+
+    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    monkeypatch.setattr(kernels, "_trusted", {})
+    monkeypatch.setattr(launch, "features_of", broken)
+    module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
+    expected = plainly(module, x)
+    assert torch.equal(module(x), expected) and torch.equal(module(x), expected)
+    assert len(caplog.records) == 1 and "without fused kernels" in caplog.text
+
+
+def test_a_module_that_computes_something_else_does() -> None:
+    class Louder(Fbank):
+        def features_of_energies(self, energies: torch.Tensor, log_energy: torch.Tensor | None) -> torch.Tensor:
+            return super().features_of_energies(energies, log_energy) + 1
+
+    x = audio(1000, 1)
+    assert torch.equal(Louder(dither=0.0).to(DEVICE)(x), plainly(Fbank(dither=0.0).to(DEVICE), x) + 1)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
+    module = Fbank(dither=0.0, num_mel_bins=80).to(DEVICE)
+    x = audio(16000, 4)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        module(x)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        features = module(x)
+    x.copy_(audio(16000, 4, seed=5))
+    graph.replay()
+    assert torch.equal(features, module(x))
+
+
+def test_kernels_compile_without_spilling(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[2] / "support" / "kernel_resources.py"), "90"],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("STACK:0") == done.stdout.count("LOCAL:0") == done.stdout.count("\n") == 2, done.stdout
+
+
+def test_the_benchmark_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Path(__file__).parents[3] / "benchmarks" / "resident.py"
+    small = ["--device", DEVICE.type, "--seconds", "1", "--batch", "2", "--rounds", "1", "--copied", "1000000"]
+    monkeypatch.setattr(sys, "argv", [str(script), *small])
+    monkeypatch.setattr(torch, "compile", lambda module, **options: module)
+    monkeypatch.setattr(kernels, "DEVICE_TYPE", "cuda")  # not in the interpreter
+    runpy.run_path(str(script), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("times real time" in line for line in lines) >= 2

@@ -1,0 +1,397 @@
+"""The pitch tracker against what Kaldi wrote, against plain loops, and against what must not matter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import kaldiio
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
+from kaldi_compat.pitch import tracker
+from kaldi_compat.pitch.constants import Lags, PitchConstants
+from kaldi_compat.pitch.online import first_pass_pitch
+from kaldi_compat.pitch.paths import cheapest_paths
+from kaldi_compat.pitch.schedule import Schedule
+from kaldi_compat.pitch.tracker import Analysis, lattice_of, track_pitches
+from kaldi_compat.pitch.viterbi import PredecessorSearch, Search
+from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
+
+TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
+
+
+def kaldis(case: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    return dict(kaldiio.load_ark(str(ROOT / "expected" / "pitch" / case["id"] / "o.ark")))
+
+
+def speech(name: str = "speech16k_b") -> np.ndarray[Any, Any]:
+    return np.asarray(kaldiio.load_mat(str(ROOT / "inputs" / "wav" / f"{name}.wav"))[1]).astype(np.float32)
+
+
+def voice(pitch: float, samples: int, rate: int = 16000) -> np.ndarray[Any, Any]:
+    """Harmonics of one pitch, each weaker than the one below it."""
+    time = np.arange(samples) / rate
+    harmonics = [np.sin(2 * np.pi * k * pitch * time + k) / k for k in range(1, 5)]
+    return (3000 * np.sum(harmonics, 0)).astype(np.float32)
+
+
+@pytest.mark.parametrize("case", TRACKING, ids=name_of)
+def test_kaldis_pitch_to_the_last_frame(case: dict[str, Any]) -> None:
+    flags, arguments = flags_of(case)
+    options = options_of(PitchOptions, flags)
+    expected = kaldis(case)
+    for key, _, samples in audio(arguments[0]):
+        track = (
+            first_pass_pitch(Analysis.of(samples[0], options), options)
+            if options.frames_per_chunk and (options.simulate_first_pass_online)
+            else track_pitch(samples[0], options)
+        )
+        assert len(track) == len(expected[key])
+        if len(track):
+            np.testing.assert_array_equal(track[:, 1], expected[key][:, 1])
+            np.testing.assert_allclose(track[:, 0], expected[key][:, 0], atol=3e-6)
+
+
+@pytest.mark.parametrize("case", [case for case in TRACKING if "first-pass" not in case["cmd"]], ids=name_of)
+def test_kaldis_pitch_in_torch_alone(case: dict[str, Any]) -> None:
+    flags, arguments = flags_of(case)
+    expected = kaldis(case)
+    keys, _, samples = zip(*audio(arguments[0]), strict=True)
+    batch = torch.nn.utils.rnn.pad_sequence(
+        [torch.from_numpy(each[0].copy()) for each in samples], batch_first=True
+    ).float()
+    lengths = torch.tensor([each.shape[1] for each in samples])
+    features, frames = Pitch(options_of(PitchOptions, flags))(batch.requires_grad_(), lengths)
+    for key, track, count in zip(keys, features.detach().numpy(), frames.tolist(), strict=True):
+        assert count == len(expected[key])
+        assert not track[count:].any()
+        if count:
+            np.testing.assert_array_equal(track[:count, 1], expected[key][:, 1])
+            np.testing.assert_allclose(track[:count, 0], expected[key][:, 0], atol=3e-6)
+
+
+# Every ninth frame of speech16k_b with options that the stored set lacks, written by Kaldi 5.5 (the pitch, the NCCF).
+ONLINE = {
+    "--frames-per-chunk=3 --recompute-frame=40": (
+        [250.294, 240.504, 226.532, 242.915, 229.947, 227.664, 227.664, 213.371, 215.51, 208.116, 213.371, 202.99],
+        [0.97124, 0.46569, 0.8692, 0.9671, 0.96401, 0.23928, 0.9589, 0.96072, 0.53441, 0.51772, 0.96683, 0.99952],
+    ),
+    "--frames-per-chunk=10 --simulate-first-pass-online=true --max-frames-latency=30": (
+        [250.294, 240.504, 226.532, 242.915, 229.947, 227.664, 227.664, 213.371, 216.588, 208.116, 213.371, 202.99],
+        [0.97124, 0.46569, 0.8692, 0.9671, 0.96401, 0.23928, 0.9589, 0.96072, 0.54445, 0.51772, 0.96683, 0.99952],
+    ),
+    "--frames-per-chunk=5 --simulate-first-pass-online=true --max-frames-latency=300 --recompute-frame=60": (
+        [250.294, 240.504, 226.532, 242.915, 229.947, 227.664, 227.664, 213.371, 215.51, 208.116, 213.371, 202.99],
+        [0.97124, 0.46569, 0.8692, 0.9671, 0.96401, 0.23928, 0.9589, 0.96072, 0.53441, 0.51772, 0.96683, 0.99952],
+    ),
+    "--frames-per-chunk=4 --nccf-ballast-online=true --simulate-first-pass-online=true --max-frames-latency=10": (
+        [250.294, 240.504, 226.532, 242.915, 229.947, 227.664, 227.664, 213.371, 217.671, 208.116, 213.371, 202.99],
+        [0.97124, 0.46569, 0.8692, 0.9671, 0.96401, 0.23928, 0.9589, 0.96072, 0.54734, 0.51772, 0.96683, 0.99952],
+    ),
+    "--preemphasis-coefficient=0.97 --snip-edges=false": (
+        [254.067, 240.504, 229.947, 244.129, 233.413, 227.664, 231.096, 214.438, 218.759, 213.371, 215.51, 206.051],
+        [0.77312, 0.89628, 0.64365, 0.96136, 0.92035, 0.81564, 0.92739, 0.9654, 0.634, -0.05666, 0.93374, 0.89033],
+    ),
+    "--frames-per-chunk=1 --preemphasis-coefficient=0.5": (
+        [250.294, 240.504, 226.532, 242.915, 229.947, 228.803, 227.664, 213.371, 216.588, 212.31, 213.371, 202.99],
+        [0.97072, 0.38861, 0.85082, 0.95747, 0.95786, 0.35421, 0.95387, 0.95578, 0.669, 0.3587, 0.95684, 0.99867],
+    ),
+}
+
+
+@pytest.mark.parametrize("flags", ONLINE)
+def test_kaldis_pitch_with_other_options(flags: str) -> None:
+    options = options_of(PitchOptions, flags_of({"cmd": f"compute-kaldi-pitch-feats {flags}"})[0])
+    track = Pitch(options)(torch.from_numpy(speech())).numpy()
+    pitch, correlation = ONLINE[flags]
+    np.testing.assert_allclose(track[: 9 * len(pitch) : 9, 1], pitch, atol=6e-4)
+    np.testing.assert_allclose(track[: 9 * len(pitch) : 9, 0], correlation, atol=2e-5)
+
+
+@pytest.mark.parametrize("pitch", [60.0, 97.0, 150.0, 233.0, 390.0])
+def test_a_voices_pitch_is_found(pitch: float) -> None:
+    track = track_pitch(voice(pitch, 16000))
+    inside = track[10:-10]
+    np.testing.assert_allclose(inside[:, 1], pitch, rtol=0.0075)
+    assert (inside[:, 0] > 0.9).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    costs=arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(2, 90)), elements=st.integers(0, 60).map(float)),
+    factor=st.sampled_from([2.0**-12, 0.0625, 0.25, 1.0, 16.0]),
+)
+def test_the_best_predecessor_is_the_first_of_the_cheapest(costs: np.ndarray[Any, Any], factor: float) -> None:
+    # Whole numbers and powers of two: all sums are exact, and many are equal.
+    costs = np.minimum(costs * np.float32(factor / 4), 16).astype(np.float32)
+    states = costs.shape[1]
+    place = np.arange(states)
+    every = costs[:, None, :] + factor * (place[:, None] - place) ** 2.0
+    expected = every.argmin(-1) + np.arange(0, costs.size, states)[:, None]
+    found = PredecessorSearch(states, factor, len(costs) + 1)(costs)
+    np.testing.assert_array_equal(found.reshape(costs.shape), expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1e-6, 0.01, 0.3, 2.0]), smooth=st.integers(1, 30))
+def test_no_predecessor_is_better(seed: int, scale: float, smooth: int) -> None:
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(3, 417 + smooth - 1))
+    costs = np.stack([np.convolve(row, np.ones(smooth) / smooth, "valid") for row in noise]).astype(np.float32)
+    costs = np.float32(scale) * (costs - costs.min())
+    factor = 2.487557e-06
+    place = np.arange(417)
+    every = costs[:, None, :].astype(np.float64) + factor * (place[:, None] - place) ** 2.0
+    found = PredecessorSearch(417, factor, 3)(costs).reshape(3, 417) - np.arange(0, 3 * 417, 417)[:, None]
+    chosen = np.take_along_axis(every, found[..., None], -1)[..., 0]
+    np.testing.assert_allclose(chosen, every.min(-1), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.0, 2.487557e-06, 1e-3])
+def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
+    rng = np.random.default_rng(5)
+    local = rng.uniform(0, 0.05, size=(4, 30, 100)).astype(np.float32)
+    search = Search(100, factor, 4)
+    costs, before, best = np.zeros((4, 100), np.float32), [], []
+    for frame in range(30):
+        costs, predecessors, cheapest = search.step(costs, local[:, frame])
+        before.append(predecessors)
+        best.append(cheapest)
+    expected = cheapest_paths(torch.from_numpy(local), factor).numpy()
+    for row in range(4):
+        state = int(best[-1][row])
+        for frame in range(29, -1, -1):
+            assert state == expected[row, frame]
+            state = int(before[frame][row, state])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(0, 24000), min_size=1, max_size=8), st.integers(0, 2**16))
+def test_an_utterance_is_the_same_in_any_company(lengths: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    long = np.concatenate([speech(), speech("speech16k"), speech("silence16k")])
+    starts = [int(rng.integers(0, len(long) - length)) for length in lengths]
+    utterances = [long[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    together = dict(track_pitches(enumerate(utterances), PitchOptions()))
+    assert list(together) == list(range(len(lengths)))
+    for index, samples in enumerate(utterances):
+        alone = track_pitch(samples)
+        assert together[index].shape == alone.shape
+        np.testing.assert_array_equal(together[index][:, 1:], alone[:, 1:])
+        np.testing.assert_allclose(together[index][:, :1], alone[:, :1], atol=1e-6)
+
+
+@pytest.mark.parametrize(("part", "lead"), [(50, 0), (40, 3), (50, 10), (60, 50)])
+def test_a_long_recording_in_parts_is_searched_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, part: int, lead: int
+) -> None:
+    """Whether a part's search has forgotten where it started, or has to be done again."""
+    rng = np.random.default_rng(0)
+    tone = 3000 * np.sin(2 * np.pi * np.cumsum(np.linspace(90, 300, 16000)) / 16000)
+    silence, noise = np.zeros(12000), rng.normal(size=16000)
+    audio = np.concatenate((tone, silence, 500 * noise, tone[::-1] + 100 * noise, silence)).astype(np.float32)
+    options = PitchOptions()
+    analysis = Analysis.of(audio, options)
+    whole = analysis.features(lattice_of(analysis.searched, options).path(), options)
+    monkeypatch.setattr(tracker, "_PART", part)
+    monkeypatch.setattr(tracker, "_LEAD", lead)
+    utterances = [("long", audio), ("short", audio[:5000]), ("none", audio[:10]), ("long too", audio[7000:])]
+    tracks = dict(track_pitches(utterances, options))
+    assert list(tracks) == [key for key, _ in utterances]
+    np.testing.assert_array_equal(tracks["long"], whole)
+
+
+def test_more_utterances_than_are_searched_at_once_come_in_order() -> None:
+    rng = np.random.default_rng(0)
+    lengths = [40000, *rng.integers(0, 3000, 150).tolist(), 20000]
+    utterances = [rng.normal(0, 1000, length).astype(np.float32) for length in lengths]
+    tracks = list(track_pitches(enumerate(utterances), PitchOptions()))
+    assert [key for key, _ in tracks] == list(range(len(lengths)))
+    constants = PitchConstants.of(PitchOptions())
+    assert [len(track) for _, track in tracks] == [Schedule.of(length, constants).frames for length in lengths]
+
+
+def test_what_was_read_before_an_error_comes_out() -> None:
+    def utterances() -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+        yield "a", speech()
+        yield "b", speech("speech16k")
+        raise OSError("the disk is gone")
+
+    tracks = track_pitches(utterances(), PitchOptions())
+    assert [next(tracks)[0], next(tracks)[0]] == ["a", "b"]
+    with pytest.raises(OSError, match="gone"):
+        next(tracks)
+
+
+def test_a_factor_on_the_audio_does_not_matter() -> None:
+    np.testing.assert_array_equal(track_pitch(speech()), track_pitch(speech() / 32768))
+
+
+def test_one_chunk_is_no_chunks() -> None:
+    whole = track_pitch(speech())
+    np.testing.assert_array_equal(track_pitch(speech(), PitchOptions(frames_per_chunk=1000)), whole)
+    first_pass = PitchOptions(frames_per_chunk=1000, simulate_first_pass_online=True)
+    np.testing.assert_array_equal(first_pass_pitch(Analysis.of(speech(), first_pass), first_pass), whole)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    samples=st.integers(0, 20000),
+    chunk=st.integers(0, 30),
+    snip_edges=st.booleans(),
+    online=st.booleans(),
+    recompute=st.integers(0, 60),
+)
+def test_a_schedule_takes_each_frame_once(
+    samples: int, chunk: int, snip_edges: bool, online: bool, recompute: int
+) -> None:
+    options = PitchOptions(
+        frames_per_chunk=chunk, snip_edges=snip_edges, nccf_ballast_online=online, recompute_frame=recompute
+    )
+    schedule = Schedule.of(samples, PitchConstants.of(options))
+    assert len(schedule.samples) == schedule.frames
+    assert (np.diff(schedule.frames_ready) >= 0).all()
+    assert (np.diff(schedule.samples) >= 0).all()
+    resampled = -(-samples // 4)
+    assert (schedule.samples <= resampled).all()
+    whole = Schedule.of(samples, PitchConstants.of(PitchOptions(snip_edges=snip_edges)))
+    assert schedule.frames == whole.frames
+    if snip_edges:
+        assert schedule.frames == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 79, 160])
+def test_audio_too_short_for_a_frame_has_none(samples: int) -> None:
+    assert track_pitch(np.ones(samples, np.float32)).shape == (0, 2)
+    assert Pitch()(torch.ones(3, samples)).shape == (3, 0, 2)
+    assert Pitch()(torch.ones(samples)).shape == (0, 2)
+
+
+def test_batches_lists_and_single_utterances_agree() -> None:
+    utterances = [torch.from_numpy(speech(name)) for name in ("speech16k_b", "speech16k", "len400", "len80")]
+    module = Pitch()
+    single = [module(each) for each in utterances]
+    for one, another in zip(single, module(utterances), strict=True):
+        torch.testing.assert_close(one, another, rtol=0, atol=1e-6)
+    batch = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True, padding_value=1e9)
+    features, frames = module(batch, torch.tensor([len(each) for each in utterances]))
+    assert frames.tolist() == [len(each) for each in single]
+    for row, one in zip(features, single, strict=True):
+        torch.testing.assert_close(row[: len(one)], one, rtol=0, atol=1e-6)
+        assert not row[len(one) :].any()
+
+
+def test_types_of_samples() -> None:
+    integers = torch.from_numpy(speech()).to(torch.int16)
+    expected = Pitch()(integers.float())
+    assert torch.equal(Pitch()(integers), expected)
+    double = Pitch()(integers.double())
+    assert double.dtype == torch.float64
+    # Where two states cost nearly the same, rounding decides on one or the other.
+    torch.testing.assert_close(double.float(), expected, rtol=0.006, atol=0.02)
+
+
+def test_the_correlation_has_a_gradient_even_in_silence() -> None:
+    samples = torch.from_numpy(np.concatenate([speech()[:4000], np.zeros(4000, np.float32)])).requires_grad_()
+    Pitch()(samples)[:, 0].sum().backward()
+    assert samples.grad is not None
+    assert torch.isfinite(samples.grad).all()
+    assert samples.grad[:3000].abs().sum() > 0
+
+
+def test_the_gradient_is_right() -> None:
+    generator = torch.Generator().manual_seed(1)
+    samples = torch.from_numpy(voice(140.0, 900)).double() + 100 * torch.randn(900, generator=generator)
+    samples = (samples / 1000).requires_grad_()
+    torch.autograd.gradcheck(lambda x: Pitch()(x)[:, 0], samples, fast_mode=True, eps=1e-7, atol=1e-5)
+
+
+def test_a_module_has_options_and_no_state() -> None:
+    module = Pitch(PitchOptions(min_f0=60), max_f0=300)
+    assert module.options == PitchOptions(min_f0=60, max_f0=300)
+    assert not module.state_dict()
+    assert repr(module) == "Pitch(min_f0=60.0, max_f0=300.0)"
+    with pytest.raises(OptionError, match="takes PitchOptions"):
+        Pitch(object())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lowpass_cutoff": 3000.0},
+        {"min_f0": 400.0},
+        {"frame_shift": 0.1},
+        {"delta_pitch": 0.0},
+        {"simulate_first_pass_online": True},
+        {"frames_per_chunk": -1},
+        {"upsample_filter_width": 0},
+        {"max_f0": 2700.0},
+        {"delta_pitch": 1e-5},
+    ],
+)
+def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(changes))):
+        PitchOptions(**changes)
+
+
+@pytest.mark.parametrize("samples", [torch.zeros(2, 2, 2), torch.zeros(9, dtype=torch.bool), [torch.zeros(2, 9)]])
+def test_samples_of_a_wrong_shape_or_type(samples: Any) -> None:
+    with pytest.raises(AudioError):
+        Pitch()(samples)
+
+
+def test_samples_must_be_numbers() -> None:
+    with pytest.raises(AudioError, match="infinity"):
+        track_pitch(np.full(4000, np.nan, np.float32))
+
+
+def test_a_single_candidate_needs_no_search() -> None:
+    track = track_pitch(speech(), PitchOptions(min_f0=200, max_f0=200.5))
+    assert len(track) == 118
+    np.testing.assert_allclose(track[:, 1], 200.5)
+
+
+def test_a_tensor_gives_a_tensor() -> None:
+    for dtype in (torch.float32, torch.float64, torch.int16):
+        audio = torch.from_numpy(speech().copy()).to(dtype)
+        track = track_pitch(audio.requires_grad_(dtype.is_floating_point))
+        assert isinstance(track, torch.Tensor)
+        np.testing.assert_array_equal(track.numpy(), track_pitch(audio.detach().numpy()))
+    with pytest.raises(FeatureError, match="tensor"):
+        track_pitch([1.0, 2.0])  # type: ignore[type-var]
+
+
+def test_lengths_must_fit() -> None:
+    with pytest.raises(AudioError, match="lengths"):
+        Pitch()(torch.zeros(2, 9), torch.zeros(2))
+    with pytest.raises(AudioError, match="one axis"):
+        track_pitch(np.zeros((2, 9)))
+
+
+def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
+    lags = Lags.of(PitchOptions())
+    np.testing.assert_allclose(lags.seconds[1:] / lags.seconds[:-1], 1.005, rtol=1e-6)
+    assert lags.seconds[0] == np.float32(1 / 400)
+    assert lags.seconds[-1] <= np.float32(1 / 50) < lags.seconds[-1] * 1.005
+    tone = np.cos(2 * np.pi * 500 * np.arange(lags.first, lags.last + 1) / 4000)
+    np.testing.assert_allclose(tone @ lags.weights, np.cos(2 * np.pi * 500 * lags.seconds), atol=0.02)
+
+
+def test_tracking_does_not_need_torch() -> None:
+    code = "import kaldi_compat, sys; kaldi_compat.track_pitch; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_finds_the_same_pitch() -> None:
+    samples = torch.from_numpy(speech("speech16k"))
+    here, there = Pitch()(samples), Pitch().cuda()(samples.cuda()).cpu()
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-5)

@@ -1,0 +1,253 @@
+"""Features of audio in pieces equal those of the whole: any cut, any number of slots, any framing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.features.mfcc import Mfcc
+from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
+from kaldi_compat.functional.splice import splice
+from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
+from kaldi_compat.streaming.features import (
+    DeltaStream,
+    FeatureStream,
+    ShiftedDeltaStream,
+    SlidingCmvnStream,
+    SpliceStream,
+    Stream,
+    StreamChain,
+)
+
+FEATURES = (Fbank, Mfcc, Plp, Spectrogram)
+
+
+def noise(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(length, generator=torch.Generator().manual_seed(seed)) * 1000
+
+
+def cut(length: int, sizes: list[int]) -> list[int]:
+    """Piece lengths that add up to ``length``, taken from ``sizes`` over and over; at least one piece."""
+    pieces, left, i = [], length, 0
+    while left > 0:
+        size = min(sizes[i % len(sizes)], left)
+        pieces.append(size)
+        left, i = left - size, i + 1
+    return pieces or [0]
+
+
+def stream_all(stream: Stream | StreamChain, items: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+    pieces = cut(len(items), sizes)
+    outputs = [
+        stream(piece, final=i == len(pieces) - 1)
+        for i, piece in enumerate(torch.split(items, pieces) if len(items) else [items])
+    ]
+    return torch.cat(outputs)
+
+
+def assert_same(streamed: torch.Tensor, whole: torch.Tensor) -> None:
+    assert streamed.shape == whole.shape
+    torch.testing.assert_close(streamed, whole, rtol=2e-5, atol=2e-4)
+
+
+@st.composite
+def framings(draw: st.DrawFn) -> dict[str, object]:
+    return {
+        "frame_length": draw(st.sampled_from([25.0, 10.0, 32.0, 7.3, 2.0])),
+        "frame_shift": draw(st.sampled_from([10.0, 12.5, 5.0, 1.1, 40.0, 33.3])),
+        "snip_edges": draw(st.booleans()),
+        "round_to_power_of_two": draw(st.booleans()),
+        "sample_frequency": draw(st.sampled_from([8000.0, 16000.0, 11025.0])),
+        "dither": 0.0,
+    }
+
+
+@given(
+    length=st.one_of(st.integers(0, 1200), st.integers(0, 5 * 16000)),
+    sizes=st.lists(st.one_of(st.integers(1, 500), st.integers(1, 20000)), min_size=1, max_size=8),
+    framing=framings(),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_cut_and_framing_gives_the_whole_utterances_frames(
+    length: int, sizes: list[int], framing: dict[str, object]
+) -> None:
+    if sum(sizes) * 400 < length * len(sizes):  # at most some 400 calls: smaller pieces have a test of their own
+        sizes = [max(1, length // 400), *sizes]
+    options = Spectrogram.Options(**framing)  # type: ignore[arg-type]
+    if options.padded_window_size % 2:
+        framing["round_to_power_of_two"] = True
+    feature = Spectrogram(**framing)
+    samples = noise(length)
+    assert_same(stream_all(FeatureStream(feature), samples, sizes), feature(samples))
+
+
+@pytest.mark.parametrize("snip_edges", [True, False])
+@pytest.mark.parametrize("kind", FEATURES)
+def test_one_sample_at_a_time(kind: type[Fbank], snip_edges: bool) -> None:
+    feature = kind(snip_edges=snip_edges, dither=0.0)
+    samples = noise(1000)
+    assert_same(stream_all(FeatureStream(feature), samples, [1]), feature(samples))
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3000), min_size=2, max_size=4),
+    step=st.integers(60, 1500),
+    snip_edges=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None)
+def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_edges: bool, seed: int) -> None:
+    """Slots get pieces of different sizes, some none; each ends where its audio does, and then takes another."""
+    feature = Mfcc(snip_edges=snip_edges, dither=0.0)
+    stream = FeatureStream(feature, slots=len(lengths))
+    rng = np.random.default_rng(seed)
+    audio = [noise(n, i) for i, n in enumerate(lengths)]
+    for _ in range(2):  # the second time with slots that have ended before
+        outputs: list[list[torch.Tensor]] = [[] for _ in lengths]
+        position, over = np.zeros(len(lengths), int), np.zeros(len(lengths), bool)
+        while not over.all():
+            left = np.array(lengths) - position
+            sizes = np.minimum(left, rng.integers(0, step + 1, len(lengths)))
+            if (left > 0).any() and not sizes.any():
+                sizes = np.minimum(left, step)
+            ended = ~over & (position + sizes == lengths)
+            piece = torch.full((len(lengths), int(sizes.max(initial=0)) + 3), float("nan"))  # what lies past a length
+            for i, size in enumerate(sizes):
+                piece[i, :size] = audio[i][position[i] : position[i] + size]
+            frames, counts = stream(piece, sizes.tolist(), final=ended.tolist())
+            for i, count in enumerate(counts.tolist()):
+                if not over[i]:
+                    outputs[i].append(frames[i, :count])
+                else:
+                    assert count == 0
+            position, over = position + sizes, over | ended
+        for parts, samples in zip(outputs, audio, strict=True):
+            assert_same(torch.cat(parts), feature(samples))
+
+
+@given(
+    frames=st.integers(0, 80),
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    center=st.booleans(),
+    norm_vars=st.booleans(),
+    cmn_window=st.integers(1, 40),
+    min_cmn_window=st.integers(0, 50),
+)
+@settings(max_examples=150, deadline=None)
+def test_sliding_cmvn(
+    frames: int, sizes: list[int], center: bool, norm_vars: bool, cmn_window: int, min_cmn_window: int
+) -> None:
+    options = SlidingCmvnOptions(
+        center=center, norm_vars=norm_vars, cmn_window=cmn_window, min_cmn_window=min_cmn_window
+    )
+    features = noise(frames * 3).reshape(frames, 3)
+    assert_same(stream_all(SlidingCmvnStream(options), features, sizes), sliding_cmvn(features, options))
+
+
+@given(
+    frames=st.integers(0, 60),
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    order=st.integers(0, 3),
+    window=st.integers(1, 4),
+    left=st.integers(0, 6),
+    right=st.integers(0, 6),
+    block_shift=st.integers(-3, 4),
+)
+@settings(max_examples=100, deadline=None)
+def test_deltas_shifted_deltas_and_splicing(
+    frames: int, sizes: list[int], order: int, window: int, left: int, right: int, block_shift: int
+) -> None:
+    features = noise(frames * 2).reshape(frames, 2)
+    deltas = DeltaOptions(delta_order=order, delta_window=window)
+    shifted = ShiftedDeltaOptions(delta_window=window, num_blocks=order, block_shift=block_shift)
+    splicing = SpliceOptions(left_context=left, right_context=right)
+    assert_same(stream_all(DeltaStream(deltas), features, sizes), add_deltas(features, deltas))
+    assert_same(stream_all(ShiftedDeltaStream(shifted), features, sizes), add_shifted_deltas(features, shifted))
+    assert_same(stream_all(SpliceStream(splicing), features, sizes), splice(features, splicing))
+
+
+def test_a_chain_of_streams_on_a_batch() -> None:
+    feature = Mfcc(dither=0.0, snip_edges=False)
+    cmvn = SlidingCmvnOptions(center=True, cmn_window=50)
+    chain = StreamChain(FeatureStream(feature, 2), SlidingCmvnStream(cmvn, 2), DeltaStream(slots=2))
+    audio = [noise(16000, 1), noise(9000, 2)]
+    outputs: list[list[torch.Tensor]] = [[], []]
+    for start in range(0, 16000, 1600):
+        pieces = [samples[start : start + 1600] for samples in audio]
+        batch = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+        final = [start <= len(samples) - 1 < start + 1600 for samples in audio]
+        frames, counts = chain(batch, [len(piece) for piece in pieces], final=final)
+        for parts, part, count in zip(outputs, frames, counts.tolist(), strict=True):
+            parts.append(part[:count])
+    for parts, samples in zip(outputs, audio, strict=True):
+        assert_same(torch.cat(parts), add_deltas(sliding_cmvn(feature(samples), cmvn)))
+
+
+def test_vtln_factors_go_with_each_piece() -> None:
+    feature = Fbank(dither=0.0)
+    samples = noise(8000)
+    stream = FeatureStream(feature, slots=2)
+    warps = torch.tensor([0.9, 1.1])
+    parts = [stream(samples[i : i + 2000].expand(2, -1), vtln_warp=warps)[0] for i in range(0, 8000, 2000)]
+    assert_same(torch.cat(parts, 1)[1], feature(samples, vtln_warp=1.1))
+
+
+def test_dithering_with_kaldis_numbers_is_that_of_the_whole() -> None:
+    feature = Fbank()
+    samples = noise(8000)
+    stream, random = FeatureStream(feature), KaldiRandom()
+    parts = [stream(samples[i : i + 700], generator=random) for i in range(0, 8000, 700)]
+    assert_same(torch.cat(parts), feature(samples, generator=KaldiRandom()))
+
+
+def test_integer_and_double_samples() -> None:
+    feature = Mfcc(dither=0.0, snip_edges=False)
+    samples = noise(3000)
+    assert_same(stream_all(FeatureStream(feature), samples.short(), [700]), feature(samples.short()))
+    streamed = stream_all(FeatureStream(feature), samples.double(), [700])
+    assert streamed.dtype == torch.float64
+    torch.testing.assert_close(streamed, feature(samples.double()), rtol=1e-10, atol=1e-9)
+
+
+def test_memory_is_bounded_by_the_window_and_the_piece() -> None:
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    for _ in range(200):
+        stream(noise(800))
+        assert stream._past._items is not None and stream._past._items.shape[1] <= 2 * 400 + 800
+
+
+@pytest.mark.parametrize("piece", [np.zeros(500, np.float32), [0.0, 0.0], None])
+def test_a_piece_is_a_tensor(piece: object) -> None:
+    with pytest.raises(AudioError, match="a piece is a tensor"):
+        FeatureStream(Fbank(dither=0.0))(piece)  # type: ignore[arg-type]
+
+
+def test_wrong_shapes_are_refused() -> None:
+    stream = FeatureStream(Fbank(dither=0.0), slots=2)
+    with pytest.raises(AudioError, match=r"2 slots has the shape \(2, T\)"):
+        stream(torch.zeros(3, 100))
+    with pytest.raises(AudioError, match="lengths must be 2 numbers from 0 to 100"):
+        stream(torch.zeros(2, 100), [50, 101])
+    with pytest.raises(AudioError, match="same number of slots"):
+        StreamChain(stream, DeltaStream())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
+def test_streams_on_a_gpu() -> None:
+    feature = Mfcc(dither=0.0, snip_edges=False)
+    samples = noise(9000)
+    whole = add_deltas(sliding_cmvn(feature(samples)))
+    chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvnStream(slots=3), DeltaStream(slots=3))
+    pieces = samples.cuda().expand(3, -1).split(1000, 1)
+    parts = [chain(piece, final=i == len(pieces) - 1)[0] for i, piece in enumerate(pieces)]
+    for row in torch.cat(parts, 1):
+        assert_same(row.cpu(), whole)

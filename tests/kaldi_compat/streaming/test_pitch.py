@@ -1,0 +1,137 @@
+"""Pitch of audio in pieces equals that of the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.streaming.features import Stream, StreamChain
+from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+
+
+def speech(length: int, seed: int = 0) -> torch.Tensor:
+    """Voiced stretches of moving pitch between noise and silence."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(length) / 16000
+    phase = 2 * np.pi * np.cumsum(150 + 50 * np.sin(2 * np.pi * 1.3 * time)) / 16000
+    voiced = sum(np.sin(k * phase) / k for k in range(1, 6)) * (np.sin(2 * np.pi * 2.1 * time) > -0.3)
+    return torch.from_numpy((3000 * voiced + 100 * rng.standard_normal(length)).astype(np.float32))
+
+
+def stream_all(stream: Stream | StreamChain, samples: torch.Tensor, size: int) -> torch.Tensor:
+    pieces = samples.split(size)
+    return torch.cat([stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)])
+
+
+@given(
+    length=st.integers(0, 24000),
+    size=st.integers(50, 9000),
+    snip_edges=st.booleans(),
+    preemphasis=st.sampled_from([0.0, 0.9]),
+    rate=st.sampled_from([16000.0, 8000.0, 11025.0]),
+)
+@settings(max_examples=40, deadline=None)
+def test_any_cut_gives_the_whole_utterances_track(
+    length: int, size: int, snip_edges: bool, preemphasis: float, rate: float
+) -> None:
+    options = PitchOptions(
+        nccf_ballast_online=True,
+        snip_edges=snip_edges,
+        preemphasis_coefficient=preemphasis,
+        sample_frequency=rate,
+    )
+    samples = speech(length)
+    whole = Pitch(options)(samples)
+    streamed = stream_all(PitchStream(options), samples, size)
+    assert streamed.shape == whole.shape
+    torch.testing.assert_close(streamed, whole, rtol=1e-5, atol=1e-4)
+
+
+@given(
+    frames=st.integers(1, 120),
+    size=st.integers(1, 50),
+    left=st.integers(0, 40),
+    right=st.integers(0, 40),
+    delay=st.integers(0, 7),
+    add_raw_log_pitch=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_processed_pitch_is_that_of_the_whole_track(
+    frames: int, size: int, left: int, right: int, delay: int, add_raw_log_pitch: bool
+) -> None:
+    options = ProcessPitchOptions(
+        normalization_left_context=left,
+        normalization_right_context=right,
+        delay=delay,
+        add_raw_log_pitch=add_raw_log_pitch,
+        delta_pitch_noise_stddev=0.0,
+    )
+    rng = np.random.default_rng(frames)
+    track = torch.from_numpy(np.stack((rng.uniform(-0.1, 1, frames), rng.uniform(60, 400, frames)), 1)).float()
+    streamed = stream_all(ProcessPitchStream(options), track, size)
+    whole = ProcessPitch(options)(track)
+    assert streamed.shape == whole.shape
+    torch.testing.assert_close(streamed, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_a_chain_from_audio_to_processed_pitch() -> None:
+    options = ProcessPitchOptions(delta_pitch_noise_stddev=0.0)
+    pitch = PitchOptions(nccf_ballast_online=True)
+    chain = StreamChain(PitchStream(pitch), ProcessPitchStream(options))
+    samples = speech(30000)
+    # Processed is the streamed track, which a test above holds against the whole one's: near a correlation of 1, the
+    # feature made of it shows the last digits of a matrix product a hundred times as large.
+    track = stream_all(PitchStream(pitch), samples, 1700)
+    torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
+
+
+def test_frames_come_before_the_end_and_little_is_held() -> None:
+    stream = PitchStream(PitchOptions(nccf_ballast_online=True))
+    samples = speech(10 * 16000)
+    given_before_the_end = sum(len(stream(piece)) for piece in samples.split(1600))
+    assert given_before_the_end > 900
+    [tracker] = stream._trackers
+    assert len(tracker._predecessors) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
+
+
+def test_what_is_held_is_bounded_in_silence_too() -> None:
+    stream = PitchStream(PitchOptions(nccf_ballast_online=True), max_latency=50)
+    frames = torch.cat([stream(torch.zeros(1600)) for _ in range(30)])
+    assert len(frames) > 200 and torch.isfinite(frames).all()
+    assert len(stream._trackers[0]._predecessors) <= 50
+
+
+def test_slots_end_each_on_its_own_and_start_anew() -> None:
+    options = PitchOptions(nccf_ballast_online=True)
+    stream = PitchStream(options, slots=2)
+    audio = [speech(8000, 1), speech(5000, 2)]
+    for _ in range(2):
+        parts: list[list[torch.Tensor]] = [[], []]
+        for start in range(0, 8000, 1000):
+            pieces = [samples[start : start + 1000] for samples in audio]
+            batch = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+            ended = [start < len(samples) <= start + 1000 for samples in audio]
+            features, counts = stream(batch, [len(piece) for piece in pieces], final=ended)
+            for slot, count in enumerate(counts.tolist()):
+                parts[slot].append(features[slot, :count])
+        for part, samples in zip(parts, audio, strict=True):
+            torch.testing.assert_close(torch.cat(part), Pitch(options)(samples), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"nccf_ballast_online": True, "frames_per_chunk": 10}])
+def test_options_that_no_stream_can_follow_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="stream"):
+        PitchStream(PitchOptions(**changes))
+
+
+def test_audio_that_is_no_number_is_refused() -> None:
+    with pytest.raises(AudioError, match="not a number"):
+        PitchStream(PitchOptions(nccf_ballast_online=True))(torch.tensor([float("nan")] * 100))

@@ -1,0 +1,125 @@
+"""The features that each property is verified on, and inputs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import kaldi_compat.features.postprocessing as post
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.features.mfcc import Mfcc
+from kaldi_compat.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.spectrogram import Spectrogram
+
+DIM = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A feature.
+
+    Attributes:
+        name: the class's.
+        make: makes a module.
+        small: makes a module that computes little, for gradients by differences.
+        of_features: whether it takes features (frames, dim) instead of audio.
+        shaped: makes what the feature is meant for of normal noise.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    small: Callable[[], nn.Module]
+    of_features: bool = False
+    shaped: Callable[[Tensor], Tensor] = lambda noise: 1000 * noise
+
+    def input(self, length: int, batch: int | None = None, seed: int = 0) -> Tensor:
+        """Audio of so many samples, or features of that audio's number of frames."""
+        shape = (length // 160, DIM) if self.of_features else (length,)
+        random = torch.Generator().manual_seed(seed)
+        return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
+
+    def length(self, samples: int) -> int:
+        """How long the input of so many samples is along its time axis."""
+        return samples // 160 if self.of_features else samples
+
+
+_TINY: dict[str, Any] = {"sample_frequency": 8000.0, "frame_length": 4.0, "frame_shift": 2.0, "dither": 0.0}
+_TINY_MEL: dict[str, Any] = {**_TINY, "low_freq": 100.0, "num_mel_bins": 4}
+
+SPECTRAL = [
+    Case("Fbank", lambda: Fbank(dither=0.0, use_energy=True), lambda: Fbank(**_TINY_MEL)),
+    Case("Mfcc", lambda: Mfcc(dither=0.0), lambda: Mfcc(**_TINY_MEL, num_ceps=4)),
+    Case("Plp", lambda: Plp(dither=0.0, lpc_order=8, num_ceps=9), lambda: Plp(**_TINY_MEL, num_ceps=3, lpc_order=3)),
+    Case("Spectrogram", lambda: Spectrogram(dither=0.0), lambda: Spectrogram(**_TINY)),
+]
+
+
+def _post(kind: Callable[..., nn.Module], **options: Any) -> Case:
+    def make() -> nn.Module:
+        return kind(**options)
+
+    return Case(kind.__name__, make, make, of_features=True)  # type: ignore[attr-defined]
+
+
+POST = [
+    _post(post.Deltas),
+    _post(post.ShiftedDeltas),
+    _post(post.Splice),
+    _post(post.Cmvn, norm_vars=True),
+    _post(post.SlidingCmvn, cmn_window=20, center=True, norm_vars=True),
+]
+
+
+def _voiced(noise: Tensor) -> Tensor:
+    """Audio of a pitch that is not in doubt."""
+    return 5000 * torch.sin(torch.arange(noise.shape[-1]) * (2 * torch.pi * 180 / 16000)) + 100 * noise
+
+
+def _track(noise: Tensor) -> Tensor:
+    """Correlations and pitches."""
+    return torch.stack((0.9 * noise[..., 0].sigmoid(), 100 + 50 * noise[..., 1].sigmoid()), -1)
+
+
+class Correlation(Pitch):
+    """The part of the pitch tracker's result that is differentiable."""
+
+    def forward(self, samples: Any, lengths: Any = None) -> Any:
+        """The first column."""
+        return super().forward(samples, lengths)[..., :1]
+
+
+def _process() -> ProcessPitch:
+    return ProcessPitch(delta_pitch_noise_stddev=0.0)
+
+
+PITCH = [
+    Case("Pitch", Pitch, Correlation, shaped=_voiced),
+    Case("ProcessPitch", _process, _process, of_features=True, shaped=_track),
+]
+ALL = SPECTRAL + PITCH + POST
+
+
+def cases(
+    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None
+) -> Callable[[Any], Any]:
+    """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why."""
+    but = but or {}
+    parameters = [
+        pytest.param(
+            case,
+            id=case.name,
+            marks=[pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else [],
+        )
+        for case in (ALL if of is None else of)
+    ]
+
+    def decorate(test: Any) -> Any:
+        return pytest.mark.supported(property_name)(pytest.mark.parametrize("case", parameters)(test))
+
+    return decorate
