@@ -46,6 +46,7 @@ class MatrixCodec(ArrayCodec):
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
         self._stored = self.dtype.newbyteorder("<")
+        self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
         # The common case by the shortest way: reading many small matrices is a matter of calls.

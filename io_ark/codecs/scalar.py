@@ -40,6 +40,8 @@ def _start_text(source: Source) -> None:
 class IntCodec(Codec[int]):
     """A 32-bit integer."""
 
+    scan_kind = "int"
+
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
             return base.read_int32(source, True)
@@ -60,6 +62,7 @@ class FloatCodec(Codec[float]):
 
     def __init__(self, double: bool = False) -> None:
         self.double = double
+        self.scan_kind = "double" if double else "float"
         self._packed = struct.Struct("<bd" if double else "<bf")
 
     def read_body(self, source: Source, binary: bool) -> float:
@@ -82,6 +85,8 @@ class FloatCodec(Codec[float]):
 
 class BoolCodec(Codec[bool]):
     """A truth value."""
+
+    scan_kind = "bool"
 
     def read_body(self, source: Source, binary: bool) -> bool:
         if binary:

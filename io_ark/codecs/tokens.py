@@ -39,6 +39,7 @@ class TokenCodec(Codec[str]):
     """One token, on a line of its own."""
 
     marker = b""
+    scan_kind = "token"
 
     def read(self, source: Source) -> str:
         if usual := source.match(_LINE):
@@ -58,6 +59,7 @@ class TokenVectorCodec(Codec[list[str]]):
     """Tokens, up to the end of a line."""
 
     marker = b""
+    scan_kind = "token-vector"
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")

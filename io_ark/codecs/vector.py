@@ -36,6 +36,7 @@ class VectorCodec(ArrayCodec):
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
         self._stored = self.dtype.newbyteorder("<")
+        self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
 
     def read(self, source: Source) -> Array:
         # The common case by the shortest way, as for matrices.

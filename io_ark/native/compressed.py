@@ -13,6 +13,7 @@ from io_ark.native import library
 __all__ = ["Compressed", "compressed"]
 
 Array = npt.NDArray[Any]
+Number = float | np.float32
 
 _POINTER, _SIZE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -36,22 +37,22 @@ class Compressed:
         )
         self._to_percentiles = function("ark_to_percentiles", _POINTER, *shape_and_range, _POINTER, _POINTER)
 
-    def from_integers(self, codes: Array, step: float, minimum: float) -> Array:
+    def from_integers(self, codes: Array, step: Number, minimum: Number) -> Array:
         """Return ``codes * step + minimum`` as float32, of uint8 or uint16."""
-        codes = np.require(codes, requirements=_PLAIN)
+        codes = np.require(codes, requirements=["C_CONTIGUOUS", "ALIGNED"])
         values = np.empty(codes.shape, np.float32)
         self._from[codes.itemsize](address(codes), codes.size, step, minimum, address(values))
         return values
 
-    def to_integers(self, values: Array, minimum: float, span: float, dtype: npt.DTypeLike) -> Array:
+    def to_integers(self, values: Array, minimum: Number, span: Number, dtype: npt.DTypeLike) -> Array:
         """Return values of the range from ``minimum`` on as uint8 or uint16; those outside are clipped."""
         values = np.ascontiguousarray(values)
         codes = np.empty(values.shape, dtype)
         self._to[codes.itemsize](address(values), values.size, minimum, span, address(codes))
         return codes
 
-    def from_percentiles(self, codes: Array, percentiles: Array, minimum: float, span: float) -> Array:
-        """Return a matrix of the format CM, of which these are the codes (columns, rows) and percentiles (columns, 4)."""
+    def from_percentiles(self, codes: Array, percentiles: Array, minimum: Number, span: Number) -> Array:
+        """Return a matrix of the format CM, from its codes (columns, rows) and percentiles (columns, 4)."""
         columns, rows = codes.shape
         codes, percentiles = np.ascontiguousarray(codes), np.ascontiguousarray(percentiles)
         if percentiles.nbytes != 8 * columns:
@@ -62,7 +63,7 @@ class Compressed:
         )  # fmt: skip
         return values
 
-    def to_percentiles(self, values: Array, minimum: float, span: float) -> tuple[Array, Array]:
+    def to_percentiles(self, values: Array, minimum: Number, span: Number) -> tuple[Array, Array]:
         """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
         values = np.ascontiguousarray(values)
         rows, columns = values.shape
@@ -74,7 +75,6 @@ class Compressed:
         return codes, percentiles
 
 
-_PLAIN = ["C_CONTIGUOUS", "ALIGNED"]
 _NAMES = {1: "bytes", 2: "words"}
 
 

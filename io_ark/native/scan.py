@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from io_ark.native import library
 
-__all__ = ["BLOCK", "Block", "Scanner", "scanner"]
+__all__ = ["BLOCK", "LARGEST_OBJECT", "Block", "Scanner", "scanner"]
 
 BLOCK = 1 << 16
 """Bytes scanned at a time. An array handed out is a view of the numbers of its block, so it holds at most these."""
 
-# A larger object is read directly into its array, without a copy.
-_LARGEST_OBJECT = 1 << 14
+LARGEST_OBJECT = 1 << 14
+"""Bytes of a small object at most; a larger one is read directly into its array, without a copy."""
+
 _MOST_ENTRIES = 1 << 12
 
 # The order of `enum kind` in scan.c, by the names in io_ark.codecs.
@@ -103,7 +104,7 @@ class Scanner:
         self._lists = np.empty(BLOCK // 2, np.int64)
         self._table = _Table(
             most=_MOST_ENTRIES,
-            largest=_LARGEST_OBJECT,
+            largest=LARGEST_OBJECT,
             values_room=self._values.nbytes,
             lists_room=len(self._lists),
             keys=self._keys.ctypes.data,

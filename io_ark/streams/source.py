@@ -80,6 +80,21 @@ class Source:
         """Those of the next ``limit`` bytes that are in memory already; they stay unread."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
+    def buffered(self, wanted: int) -> tuple[Any, int, int]:
+        """Return the window, and where its unread bytes begin and end: at least one unless the source has ended.
+
+        Of a regular file, so many bytes are read ahead as are ``wanted``; of a stream, only what is there already.
+        """
+        if self._at == self._end:
+            self._fill(1)
+        return self._window, self._at, self._end
+
+    def unread(self, count: int) -> None:
+        """Go back by so many bytes, which have to be within the window."""
+        if not 0 <= count <= self._at:
+            raise ValueError(f"{count} bytes are no longer in memory")
+        self._at -= count
+
     def read(self, count: int) -> bytes | memoryview:
         """Exactly ``count`` bytes; a view (no copy) where the source is memory.
 
@@ -416,6 +431,11 @@ class FileSource(StreamSource):
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)  # which looks whether the file has grown
+
+    def buffered(self, wanted: int) -> tuple[Any, int, int]:
+        if self._end - self._at < wanted // 2:  # more rarely than each time that some bytes have been taken
+            self._fill(wanted)
+        return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
         if 0 <= count <= self._end - self._at:

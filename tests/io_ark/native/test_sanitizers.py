@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tables_of_kinds import VALUES, archive
+
+from tests.support.table_samples import VALUES, archive
 
 SOURCES = Path(__file__).resolve().parents[3] / "io_ark" / "native"
 DRIVER = Path(__file__).with_name("driver.c")
