@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from itertools import accumulate, islice, pairwise
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,17 +42,18 @@ _KINDS = (
 )
 
 
+Posterior = list[list[tuple[int, float]]]
+
+
 class Block(NamedTuple):
     """Entries of a table that were read at once.
 
     Attributes:
-        keys: of the entries, as text.
-        values: of the entries.
+        entries: pairs of a key and a value.
         ends: where each entry ends in the data that was scanned.
     """
 
-    keys: list[str]
-    values: list[Any]
+    entries: Iterable[tuple[str, Any]]
     ends: list[int]
 
 
@@ -104,7 +104,7 @@ class Scanner:
         self._lists = np.empty(BLOCK // 2, np.int64)
         self._table = _Table(
             most=_MOST_ENTRIES,
-            largest=LARGEST_OBJECT,
+            largest=BLOCK if kind in _OF_OBJECTS else LARGEST_OBJECT,
             values_room=self._values.nbytes,
             lists_room=len(self._lists),
             keys=self._keys.ctypes.data,
@@ -127,13 +127,14 @@ class Scanner:
         if count == 0:
             return None
         keys = self._keys[: self._table.keys_used - 1].tobytes().decode("utf-8", "surrogateescape").split("\n")
-        return Block(keys, self._values_of(self, count), (self._ends[:count] + begin).tolist())
+        values = self._values_of(self, count)
+        entries = zip(keys, values, strict=True) if isinstance(values, list) else _without_holding(keys, values)
+        return Block(entries, (self._ends[:count] + begin).tolist())
 
     def objects(self, window: Any, begin: int, end: int, places: list[int]) -> list[Any]:
         """Read the objects at these places in ``window[begin:end]``, up to the first that is not there or not usual."""
         count = self._call(window, begin, end, np.array(places, np.int64), min(len(places), _MOST_ENTRIES))
-        values: list[Any] = self._values_of(self, count)
-        return values
+        return list(self._values_of(self, count))
 
     def _call(self, window: Any, begin: int, end: int, places: npt.NDArray[np.int64] | None, most: int) -> int:
         size = min(end - begin, BLOCK)
@@ -164,19 +165,35 @@ class Scanner:
         return self._lists[: self._table.lists_used]
 
 
-def _pieces(items: Any, lengths: npt.NDArray[np.int64]) -> list[Any]:
-    """Cut a list or an array into pieces of these lengths."""
-    if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
+def _without_holding(keys: list[str], values: Iterator[Any]) -> Iterator[tuple[str, Any]]:
+    """Pair keys with values as ``zip`` does, which keeps a reference to the last pair but one."""
+    return ((key, next(values)) for key in keys)
+
+
+def _equal_pieces(items: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> list[Any]:
+    """Cut an array into pieces of these lengths; all at once if they are the same."""
+    if len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
-    return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
+    return _pieces(items, lengths.tolist())
+
+
+def _pieces(items: Any, lengths: list[int]) -> list[Any]:
+    """Cut a list or an array into pieces of these lengths."""
+    pieces = []
+    begin = 0
+    for length in lengths:
+        end = begin + length
+        pieces.append(items[begin:end])
+        begin = end
+    return pieces
 
 
 def _vectors(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    return lambda scanned, count: _pieces(scanned.numbers(dtype).copy(), scanned.lengths(count))
+    return lambda scanned, count: _equal_pieces(scanned.numbers(dtype).copy(), scanned.lengths(count))
 
 
 def _pairs(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    return lambda scanned, count: _pieces(scanned.numbers(dtype).copy().reshape(-1, 2), scanned.lengths(count))
+    return lambda scanned, count: _equal_pieces(scanned.numbers(dtype).copy().reshape(-1, 2), scanned.lengths(count))
 
 
 def _matrices(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
@@ -184,7 +201,7 @@ def _matrices(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
         numbers, shapes = scanned.numbers(dtype).copy(), scanned.shapes(count)
         if count and (shapes == shapes[0]).all():
             return list(numbers.reshape(count, *shapes[0].tolist()))
-        parts = _pieces(numbers, shapes[:, 0] * shapes[:, 1])
+        parts = _equal_pieces(numbers, shapes[:, 0] * shapes[:, 1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes.tolist(), strict=True)]
 
     return values
@@ -202,21 +219,38 @@ def _token_vectors(scanned: Scanner, count: int) -> list[list[str]]:
     return [line.split(" ") if line else [] for line in _lines(scanned, count)]
 
 
-def _posteriors(scanned: Scanner, count: int) -> list[list[list[tuple[int, float]]]]:
-    numbers, lengths = scanned.numbers(np.int32), scanned.lists()
-    pairs = zip(numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist(), strict=True)
-    if (lengths == 2).all():
-        frames = [[pair] for pair in pairs]
-    else:
-        frames = [list(islice(pairs, length)) for length in (lengths >> 1).tolist()]
-    return _pieces(frames, scanned.lengths(count))
+def _posteriors(scanned: Scanner, count: int) -> Iterator[Posterior]:
+    numbers, lengths = scanned.numbers(np.int32).copy(), scanned.lists() >> 1
+    return _each_posterior(numbers, lengths, scanned.lengths(count).tolist())
+
+
+def _each_posterior(
+    numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64], frames: list[int]
+) -> Iterator[Posterior]:
+    """Make each posterior when it is taken: many lists that are alive at once cost Python's garbage collector time."""
+    indices, weights = numbers[0::2], numbers[1::2].view(np.float32)
+    first_pair = first_frame = 0
+    for count in frames:
+        of_frames = lengths[first_frame : first_frame + count].tolist()
+        end = first_pair + sum(of_frames)
+        pairs = list(zip(indices[first_pair:end].tolist(), weights[first_pair:end].tolist(), strict=True))
+        if len(pairs) == count and 0 not in of_frames:
+            yield [[pair] for pair in pairs]
+        else:
+            yield _pieces(pairs, of_frames)
+        first_pair = end
+        first_frame += count
 
 
 def _int_lists(scanned: Scanner, count: int) -> list[list[Any]]:
-    return _pieces(_pieces(scanned.numbers(np.int32).copy(), scanned.lists()), scanned.lengths(count))
+    vectors = _equal_pieces(scanned.numbers(np.int32).copy(), scanned.lists())
+    return _pieces(vectors, scanned.lengths(count).tolist())
 
 
-_VALUES: dict[str, Callable[[Scanner, int], list[Any]]] = {
+# Of these, the numbers become Python objects, so that reading them otherwise is not quicker for large ones.
+_OF_OBJECTS = ("posterior", "int-vector-vector")
+
+_VALUES: dict[str, Callable[[Scanner, int], list[Any] | Iterator[Any]]] = {
     "vector": _vectors(np.float32),
     "double-vector": _vectors(np.float64),
     "matrix": _matrices(np.float32),

@@ -56,7 +56,7 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
 
 def _each(block: Block, source: Source) -> Entries:
     """Yield a block's entries; the source, which is behind the block, goes back to the first that is not taken."""
-    entries = zip(block.keys, block.values, strict=True)
+    entries = iter(block.entries)
     try:
         yield from entries
     finally:
