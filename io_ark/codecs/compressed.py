@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<ffii")
-_LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
+LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -135,6 +135,10 @@ class CompressedMatrix:
 
 def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
     """The values, as float32 of shape (rows, columns), of what :class:`CompressedMatrix` calls by these names."""
+    if _NATIVE is not None:
+        if kind == b"CM":
+            return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
+        return _NATIVE.from_integers(codes, span * _PER_CODE[kind], minimum)
     least, whole = np.float32(minimum), np.float32(span)
     if not abs(minimum) + abs(span) < _LARGEST:
         with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
@@ -144,13 +148,9 @@ def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentil
 
 def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, percentiles: Array) -> Array:
     if kind == b"CM":
-        if _NATIVE is not None:
-            return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
         return _from_percentiles(minimum, span, codes, percentiles)
     # What one integer more stands for; the division is in float64, as in Kaldi.
     step = np.float32(float(span) * _PER_CODE[kind])
-    if _NATIVE is not None:
-        return _NATIVE.from_integers(codes, step, minimum)
     values: Array = codes.astype(np.float32)
     # Each of these is a pass over memory, and does nothing where integers were stored (methods 4 and 6).
     if step != 1:
@@ -346,23 +346,26 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 def read_compressed(source: Source) -> CompressedMatrix:
     """A compressed matrix in binary, after the marker."""
-    return CompressedMatrix(*_read_stored(source))
+    return CompressedMatrix(*_read_stored(source, source.peek(LONGEST_HEADER)))
 
 
-def read_decompressed(source: Source) -> Array:
-    """The values, as float32, of a compressed matrix in binary, after the marker."""
-    return decompress(*_read_stored(source))
+def read_decompressed(source: Source, head: bytes) -> Array:
+    """The values, as float32, of a compressed matrix in binary, after the marker.
+
+    ``head`` is its header, as far as the source has it, unread: at least :data:`LONGEST_HEADER` bytes.
+    """
+    return decompress(*_read_stored(source, head))
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
     """Go past a compressed matrix in binary, after the marker; rows and columns."""
-    _, _, _, rows, columns, stored, count = _read_header(source)
+    _, _, _, rows, columns, stored, count = _read_header(source, source.peek(LONGEST_HEADER))
     source.skip(count * stored.itemsize)
     return rows, columns
 
 
-def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
-    kind, minimum, span, rows, columns, stored, count = _read_header(source)
+def _read_stored(source: Source, head: bytes) -> tuple[bytes, float, float, Array, Array]:
+    kind, minimum, span, rows, columns, stored, count = _read_header(source, head)
     data = source.read_array(stored, count)
     if kind != b"CM":
         return kind, minimum, span, data.reshape(rows, columns), _NONE
@@ -370,9 +373,8 @@ def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
     return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
 
 
-def _read_header(source: Source) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
+def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
     """What a header says, which is passed over; and of what type the integers are that follow it, and how many."""
-    head = source.peek(_LONGEST_HEADER)
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if stored is None or not space:

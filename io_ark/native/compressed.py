@@ -39,7 +39,8 @@ class Compressed:
 
     def from_integers(self, codes: Array, step: Number, minimum: Number) -> Array:
         """Return ``codes * step + minimum`` as float32, of uint8 or uint16."""
-        codes = np.require(codes, requirements=["C_CONTIGUOUS", "ALIGNED"])
+        if not codes.flags.c_contiguous:
+            codes = codes.copy()
         values = np.empty(codes.shape, np.float32)
         self._from[codes.itemsize](address(codes), codes.size, step, minimum, address(values))
         return values
@@ -75,10 +76,15 @@ class Compressed:
         return codes, percentiles
 
 
+_BYTE = ctypes.c_char
 _NAMES = {1: "bytes", 2: "words"}
 
 
 def address(array: Array) -> int:
-    """Return where an array's numbers are."""
-    where: int = array.__array_interface__["data"][0]
-    return where
+    """Return where the numbers of a contiguous array are."""
+    try:
+        # A quarter of the time of the other way. (The type checker does not know that an array is a buffer.)
+        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # of an array that is read-only or empty
+        where: int = array.__array_interface__["data"][0]
+        return where

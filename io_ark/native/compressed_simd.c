@@ -18,15 +18,21 @@ static const float PER_STEP = 1.52590218966964e-05f;
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
 static const double ROUNDING = 0.499;
 
-EXPORT void SIMD_NAME(ark_from_bytes)(const uint8_t *codes, int64_t count, float step, float minimum, float *values)
+/* The values of integers of one byte, and of two bytes at any address. */
+EXPORT void SIMD_NAME(ark_from_bytes)(const uint8_t *codes, int64_t count, float step, float minimum,
+                                      float *restrict values)
 {
     for (int64_t i = 0; i < count; i++) values[i] = (float)codes[i] * step + minimum;
 }
 
-EXPORT void SIMD_NAME(ark_from_words)(const uint16_t *codes, int64_t count, float step, float minimum,
-                                           float *values)
+EXPORT void SIMD_NAME(ark_from_words)(const uint8_t *codes, int64_t count, float step, float minimum,
+                                      float *restrict values)
 {
-    for (int64_t i = 0; i < count; i++) values[i] = (float)codes[i] * step + minimum;
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t code;
+        memcpy(&code, codes + 2 * i, sizeof code);
+        values[i] = (float)code * step + minimum;
+    }
 }
 
 /* The values that a column's percentiles stand for. */

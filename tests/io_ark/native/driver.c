@@ -174,7 +174,7 @@ static void test_compressed(int rounds)
         SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
         SIMD_NAME(ark_from_bytes)(narrow, size, limits[1], limits[0], values);
         SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
-        SIMD_NAME(ark_from_words)(wide, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_words)((uint8_t *)wide, size, limits[1], limits[0], values);
         free(values);
         free(percentiles);
         free(narrow);
