@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.array_info import Outline
+from io_ark.codecs.batch import Batch
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
@@ -76,6 +77,10 @@ class Codec(Generic[T]):
     def scanner(self) -> Scanner | None:
         """Return the C code that reads many small objects of this kind at a time; None if there is none."""
         return scanner(self.scan_kind) if self.scan_kind else None
+
+    def batch(self, binary: bool) -> Batch | None:
+        """Return how many small objects of this kind are written together; None if they are written one by one."""
+        return None
 
     def read_range(self, source: Source, part: Range) -> T:
         """Part of the object that starts at the next byte; what follows that part may stay unread.
