@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -165,17 +166,20 @@ class Source:
 
     def read_lines(self) -> Iterator[bytes]:
         r"""The lines up to the end of the source, without their ``\n``, each as soon as it has come."""
+        return chain.from_iterable(self.read_line_lists())
+
+    def read_line_lists(self) -> Iterator[list[bytes]]:
+        """The same lines, those together that come together."""
         begun: list[bytes] = []
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, rest = piece.partition(b"\n")
             begun.append(first)
             if newline:
-                yield b"".join(begun)
                 *lines, last = rest.split(b"\n")
-                yield from lines
+                yield [b"".join(begun), *lines]
                 begun = [last]
         if any(begun):
-            yield b"".join(begun)
+            yield [b"".join(begun)]
 
     def read_line(self) -> bytes:
         r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""

@@ -16,6 +16,7 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
+from io_ark.streams.source import Source
 from io_ark.tables.entries import read_entries
 from io_ark.tables.keys import check_key
 from io_ark.tables.loader import Loader, codec_of, ready
@@ -142,10 +143,10 @@ class SequentialReader(Generic[Value]):
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
-            for number, line in enumerate(opened.source.read_lines(), 1):
+            for number, line, run in _lines_in_runs(opened.source, loader):
                 try:
                     key, rxfilename = split_line(line, name, number)
-                    load: Callable[[], Any] = partial(loader.load_value, key, rxfilename)
+                    load: Callable[[], Any] = partial(run, key, rxfilename)
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
@@ -163,6 +164,40 @@ class SequentialReader(Generic[Value]):
                     raise
                 passed_over.add(error, "what came of it is used")
             loader.close()
+
+
+def _lines_in_runs(source: Source, loader: Loader) -> Iterator[tuple[int, bytes, Callable[[str, str], Any]]]:
+    """Yield the number of each line of a script, the line, and a function that loads its object by key and name."""
+    number = 0
+    for lines in source.read_line_lists():
+        run = _Run(loader, lines)
+        for i, line in enumerate(lines):
+            number += 1
+            yield number, line, partial(run.load, i)
+
+
+class _Run:
+    """Lines of a script, of which objects that follow each other in a file are read together.
+
+    No object is read before one is asked for.
+    """
+
+    def __init__(self, loader: Loader, lines: list[bytes]) -> None:
+        self._loader = loader
+        self._lines = lines
+        self._begin = 0  # the line of the first value
+        self._values: list[Any] = []
+
+    def load(self, i: int, key: str, rxfilename: str) -> Any:
+        """Return the object of line ``i``."""
+        at = i - self._begin
+        if not 0 <= at < len(self._values):
+            self._values = self._loader.load_run(self._lines, i)
+            self._begin, at = i, 0
+        if not self._values or self._values[at] is None:
+            return self._loader.load_value(key, rxfilename)
+        value, self._values[at] = self._values[at], None  # not to be held longer than by who has it
+        return value
 
 
 def _loaded(entries: Entries) -> Entries:

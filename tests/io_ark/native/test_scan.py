@@ -26,7 +26,8 @@ TABLES = [(kind, binary) for kind in VALUES for binary in (True, False)]
 
 def one_by_one(data: bytes, kind: str) -> tuple[list[tuple[str, Any]], str]:
     """The entries that the codec reads, and the error that ends them."""
-    source, reader, entries = BytesSource(data), codec(kind), []
+    source, reader = BytesSource(data), codec(kind)
+    entries: list[tuple[str, Any]] = []
     try:
         while (key := read_key(source)) is not None:
             entries.append((key, reader.read(source)))
@@ -37,7 +38,7 @@ def one_by_one(data: bytes, kind: str) -> tuple[list[tuple[str, Any]], str]:
 
 def in_blocks(source: Any, kind: str) -> tuple[list[tuple[str, Any]], str]:
     """The same, read in blocks."""
-    entries = []
+    entries: list[tuple[str, Any]] = []
     try:
         entries.extend(read_entries(source, codec(kind)))
     except ArkError as error:

@@ -31,7 +31,7 @@ def test_batches_have_the_bytes_of_the_codec(
     if kind == "int":
         values += [True, np.int64(5)]
     expected = io.BytesIO()
-    with Writer(kind, f"ark{'' if binary else ',t'}:{tmp_path}/a.ark") as writer:
+    with Writer[Any](kind, f"ark{'' if binary else ',t'}:{tmp_path}/a.ark") as writer:
         for i, value in enumerate(values):
             key = ("k\u00e9y-%d" if i % 7 == 3 else "key-%d") % i
             writer[key] = value
