@@ -1,7 +1,7 @@
 """Compile the optional C libraries ``io_ark/native`` and ``kaldi_compat/native``; everything else is in pyproject.toml.
 
-Each library is the C files of its directory. A file whose name ends in ``_simd.c`` is compiled once per instruction set,
-with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). The libraries do not use
+Each library is the C files of its directory. A file whose name ends in ``_simd.c`` is compiled once per instruction
+set, with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). The libraries do not use
 Python's API, so one serves every version of Python. They are left out, with a notice, if there is no C compiler or if
 the environment variable ``KALDI_COMPAT_NATIVE`` is 0.
 """

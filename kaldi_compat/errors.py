@@ -1,5 +1,7 @@
 """What can be wrong with what a user asks of the signal processing."""
 
+__all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
+
 INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells have it
 
 

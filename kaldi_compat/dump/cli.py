@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kaldi_compat import __version__
 from kaldi_compat.cli.program import end_of_process, open_closed_streams
+from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import told
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import Outcome, finish, start_over
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
-from kaldi_compat.dump.options import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, check_speakers, make_plan, read_plan, write_plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.spectral import check_warps, configured_options
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local
-from kaldi_compat.errors import INTERRUPTED_STATUS
-from kaldi_compat.options.base import meaning
-from kaldi_compat.options.config import parse_integer, parse_real
+from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
-FAILED_STATUS, ERROR_STATUS = 1, 255
-EPILOG = """\
-examples:
-  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
-  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8 --resume         after a stop
-  kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
-  kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
-
-exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 if the command
-line cannot be meant, 130 after ^C or SIGTERM. What failed, and why, is in <log>/dump_<feature>_<name>.failures."""
+FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 AT_ONCE = "kaldi-compat: interrupted again, and ended at once; --resume goes on from what is complete\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-TRUTHS = {"true": True, "false": False}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    make_parser().parse_args(argv[:1])
-    # Options may stand before, after and between the arguments.
-    arguments = vars(make_dump_parser().parse_intermixed_args(without_values(argv[1:])))
-    feature, data, log, archives = (arguments.pop(name) for name in ("feature", "data", "log", "archives"))
+    try:
+        given = parse_arguments(argv)
+    except OptionError as error:
+        return _say(str(error), INVALID_STATUS)
+    if given.text:
+        print(given.text, flush=True)
+        return 0
     take_signals()
     try:
-        job = Job(Layout.of(data, feature, log, archives), DumpOptions(**arguments))
+        values: dict[str, Any] = given.values or {}
+        job = Job(Layout.of(given.data, given.feature, given.log, given.archives), DumpOptions(**values))
         return dump(job)
     except KeyboardInterrupt:
         return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
@@ -98,76 +89,6 @@ def _say(message: str, status: int) -> int:
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {message}", file=sys.stderr, flush=True)
     return status
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """What comes before the command's own arguments."""
-    parser = argparse.ArgumentParser(prog="kaldi-compat", description="Kaldi's features for whole data directories.")
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument("command", choices=["dump"], help="compute the features of a data directory: see dump --help")
-    return parser
-
-
-def make_dump_parser() -> argparse.ArgumentParser:
-    """The command line of a dump, derived from :class:`DumpOptions`."""
-    parser = argparse.ArgumentParser(
-        prog="kaldi-compat dump",
-        description="Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]",
-    )
-    parser.add_argument("feature", choices=FEATURES, metavar="feature", help=", ".join(FEATURES))
-    parser.add_argument("data", help="data directory with wav.scp, and segments if need be")
-    parser.add_argument("log", nargs="?", default="", help="directory of plan and logs (default: <data>/log)")
-    parser.add_argument("archives", nargs="?", default="", help="directory of archives (default: <data>/data)")
-    for field in fields(DumpOptions):
-        flag = "--" + field.name.replace("_", "-")
-        default: Any = field.default
-        shown = meaning(field) if default == "" else f"{meaning(field)} (default: {default})"
-        if isinstance(default, bool):
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=shown)
-        else:
-            parser.add_argument(flag, type=KINDS[type(default)], default=default, help=shown, metavar="VALUE")
-    return parser
-
-
-def integer(text: str) -> int:
-    """An option's value, read by the rules that hold for Kaldi's programs."""
-    if (value := parse_integer(text)) is None:
-        raise argparse.ArgumentTypeError(f"expected an integer of 32 bits, not {text!r}")
-    return value
-
-
-def number(text: str) -> float:
-    """As :func:`integer`."""
-    if (value := parse_real(text)) is None:
-        raise argparse.ArgumentTypeError(f"expected a number, not {text!r}")
-    return value
-
-
-KINDS: dict[type, Callable[[str], int | float | str]] = {int: integer, float: number, str: str}
-
-
-def without_values(arguments: Sequence[str]) -> list[str]:
-    """A command line whose booleans have their values in their names, as argparse wants it.
-
-    Kaldi's scripts take ``--compress true``, its programs ``--compress=true``.
-
-    >>> without_values(["--compress", "false", "--resume=true", "data", "--nj", "4"])
-    ['--no-compress', '--resume', 'data', '--nj', '4']
-    """
-    booleans = {"--" + field.name.replace("_", "-") for field in fields(DumpOptions) if isinstance(field.default, bool)}
-    rewritten: list[str] = []
-    for argument in arguments:
-        flag, _, value = argument.partition("=")
-        if argument in TRUTHS and rewritten and rewritten[-1] in booleans:
-            flag, value = rewritten.pop(), argument
-        if flag in booleans and value in TRUTHS:
-            rewritten.append(flag if TRUTHS[value] else flag.replace("--", "--no-", 1))
-        else:
-            rewritten.append(argument)
-    return rewritten
 
 
 def dump(job: Job) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
 
 SPECTRAL = tuple(SPECTRAL_FEATURES)
@@ -23,7 +23,7 @@ SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class DumpOptions:
+class DumpOptions(BaseOptions):
     """How a dump is done. What is computed is set by the configuration files."""
 
     conf: str = option("", "configuration file of the spectral feature; conf/<feature>.conf if not given")
@@ -31,21 +31,26 @@ class DumpOptions:
     pitch_postprocess_conf: str = option(
         "", "configuration file of process-kaldi-pitch-feats; Kaldi's defaults if not given"
     )
-    paste_length_tolerance: int = option(2, "frames by which pitch and spectral feature may differ in length")
+    paste_length_tolerance: int = option(2, "frames by which pitch and spectral feature may differ in length", ge=0)
     compress: bool = option(True, "write compressed archives")
-    compression_method: int = option(1, "how to compress, 1 to 7, as copy-feats has it")
+    compression_method: int = option(1, "how to compress, as in copy-feats", ge=1, le=7)
     write_utt2num_frames: bool = option(True, "write <data>/utt2num_frames")
     write_utt2dur: bool = option(True, "write <data>/utt2dur")
     nj: int = option(
         4,
         "archives, as in Kaldi's scripts; and worker processes: on a CPU at most one a core, else spread over the GPUs",
+        ge=1,
     )
-    shard_utterances: int = option(0, "utterances in an archive at most, in place of nj archives; 0 leaves it to nj")
+    shard_utterances: int = option(
+        0, "utterances in an archive at most, in place of nj archives; 0 leaves it to nj", ge=0
+    )
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
-    readers: int = option(2, "threads of each worker that read and decode audio")
-    batch_seconds: float = option(0.0, "seconds of audio that make a batch; 0 is 600 on a GPU and 60 on a CPU")
-    window_utterances: int = option(512, "utterances read ahead at most, from which batches of like lengths are made")
-    max_device_memory: float = option(0.0, "GiB of GPU memory that a worker may take; 0 is no limit")
+    readers: int = option(2, "threads of each worker that read and decode audio", ge=1)
+    batch_seconds: float = option(0.0, "audio in a batch; 0 is 600 on a GPU and 60 on a CPU", unit="seconds", ge=0)
+    window_utterances: int = option(
+        512, "utterances read ahead at most, from which batches of like lengths are made", ge=1
+    )
+    max_device_memory: float = option(0.0, "GPU memory of a worker at most; 0 is no limit", unit="GiB", ge=0)
     seed: int = option(0, "seed of the dithering noise; each utterance's noise depends on it and on the key alone")
     resume: bool = option(False, "go on with the plan that is there: only archives that are not complete are made")
     max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
@@ -54,22 +59,12 @@ class DumpOptions:
     speed_dir: str = option("", "data directory with the speed-perturbed utterances, which is then the one dumped")
     pipes: bool = option(True, "run the commands in wav.scp; without, an utterance that needs one fails")
     report: str = option("", "write a page about the job to this file (HTML)")
-    engine: str = option("local", "what runs the archives: " + " or ".join(ENGINES))
+    engine: str = option("local", "engine that runs the archives", choices=ENGINES)
     address: str = option("auto", "address of the Ray cluster")
     shard: str = option("", "only this part of the plan's archives, such as 3/100: for arrays of batch jobs")
 
     def __post_init__(self) -> None:
-        require(self.nj >= 1, f"nj must be at least 1, not {self.nj}")
-        require(self.readers >= 1, f"readers must be at least 1, not {self.readers}")
-        require(self.window_utterances >= 1, f"window_utterances must be at least 1, not {self.window_utterances}")
-        require(self.shard_utterances >= 0, f"shard_utterances must not be negative: {self.shard_utterances}")
-        require(self.batch_seconds >= 0, f"batch_seconds must not be negative: {self.batch_seconds:g}")
-        require(self.max_device_memory >= 0, f"max_device_memory must not be negative: {self.max_device_memory:g}")
-        require(
-            1 <= self.compression_method <= 7, f"compression_method is one of 1 to 7, not {self.compression_method}"
-        )
-        require(self.paste_length_tolerance >= 0, "paste_length_tolerance must not be negative")
-        require(self.engine in ENGINES, f"engine is one of {', '.join(ENGINES)}; not {self.engine!r}")
+        super().__post_init__()
         for level in self.cmvn_levels:
             require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
         require(bool(self.speeds) == bool(self.speed_dir), "speeds and speed_dir go together: give both or neither")

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.dump.noise import frame_seeds, utterance_state
-from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -78,7 +77,7 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
     return extended
 
 
-class RowNoise(KaldiRandom):
+class RowNoise:
     """Stands where Kaldi's generator stands, for the frames of a row: each utterance's as UtteranceNoise has them."""
 
     def __init__(self, row: Row, keys: Sequence[str], seed: int) -> None:

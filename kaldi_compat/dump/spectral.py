@@ -11,7 +11,7 @@ from typing import Any
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
-from kaldi_compat.cli.compute import Extractor, VtlnOptions, feature_options, program_options
+from kaldi_compat.cli.compute import Extractor, VtlnOptions, program_options
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.dump.noise import UtteranceNoise
@@ -76,10 +76,10 @@ class SpectralComputer:
     """Computes fbank, MFCC, PLP or spectrogram features utterance by utterance, as the programs do."""
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
-        module: Any = SPECTRAL_FEATURES[job.spectral].module()
+        self.feature = SPECTRAL_FEATURES[job.spectral]
         options = replace(configured_options(job)[job.spectral], device=device)
         self.seed = plan.seed
-        self.extractor = Extractor(module(feature_options(module.Options, options)), options)
+        self.extractor = Extractor(self.feature, options)
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:

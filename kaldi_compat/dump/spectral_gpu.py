@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from io_ark.errors import ArkError
+from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.dump.compress_gpu import FEWEST_ROWS, compress_speech, matrices
 from kaldi_compat.dump.options import Job
@@ -42,9 +43,9 @@ class PackedComputer(SpectralComputer):
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         super().__init__(job, plan, device)
         self.lane = Lane(torch.device(device))
-        self.frame_options = self.extractor.module.options
+        self.frame_options = feature_options(self.feature.options, self.extractor.options)
         # The edges of an utterance are seen to when it is packed.
-        self.module = type(self.extractor.module)(replace(self.frame_options, snip_edges=True)).to(device)
+        self.module = self.feature.module()(replace(self.frame_options, snip_edges=True)).to(device)
         wanted = job.options.compress and job.options.compression_method in SPEECH_METHODS
         self.compresses = wanted and not job.with_pitch
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.mel import floored
+from kaldi_compat.functional.energies import floored
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -27,6 +27,24 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options import spectral as options
 from kaldi_compat.streaming.features import FeatureStream
 
+__all__ = [
+    "Fbank",
+    "FbankOptions",
+    "FrameExtractionOptions",
+    "MelBanksOptions",
+    "Mfcc",
+    "MfccOptions",
+    "OfflineFeature",
+    "OnlineFbank",
+    "OnlineFeature",
+    "OnlineMfcc",
+    "OnlinePlp",
+    "Plp",
+    "PlpOptions",
+    "Spectrogram",
+    "SpectrogramOptions",
+]
+
 # kaldifeat's names where they are not ours.
 _FRAME_NAMES = {
     "sample_frequency": "samp_freq",

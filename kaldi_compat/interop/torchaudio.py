@@ -32,6 +32,20 @@ from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.functional import mel
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
+__all__ = [
+    "fbank",
+    "get_mel_banks",
+    "inverse_mel_scale",
+    "inverse_mel_scale_scalar",
+    "mel_scale",
+    "mel_scale_scalar",
+    "mfcc",
+    "plp",
+    "spectrogram",
+    "vtln_warp_freq",
+    "vtln_warp_mel_freq",
+]
+
 Waveform = Tensor | Sequence[Tensor]
 POVEY = "povey"
 

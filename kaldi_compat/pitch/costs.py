@@ -62,7 +62,9 @@ def search_nccf(
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = float64(norm.mean(-1))
     before, after = ballast + average, _ballast(better_energy, constants) + average
-    ratio = xp.where(changed & (after > 0), before / xp.where(after > 0, after, 1 + 0 * after), 1 + 0 * after)
+    # Absurdly loud audio overflows: its correlation is left alone.
+    usable = changed & (after > 0) & xp.isfinite(before) & xp.isfinite(after)
+    ratio = xp.where(usable, before, 1.0) / xp.where(usable, after, 1.0)
     scaled: Array = correlation * astype(ratio**0.5, inner.dtype)[..., None]
     return scaled
 

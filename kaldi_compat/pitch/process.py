@@ -10,6 +10,7 @@ import numpy as np
 from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, is_followed, namespace, running_sum
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
 from kaldi_compat.functional.deltas import Filter, add_deltas
 from kaldi_compat.options.pitch import ProcessPitchOptions
@@ -61,16 +62,20 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     xp = namespace(features)
     frames = features.shape[-2]
     logs = log_pitch(features[..., 1])
-    weight = float64(probability_of_voicing(features[..., 0]))
+    weight = probability_of_voicing(features[..., 0])
+    weighted = weight * logs  # rounded to the features' precision, as in Kaldi
     now = arange(0, frames, features)
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
+    if xp is np and lengths is None and frames:
+        in_order: Array = _normalised_in_kaldis_order(logs, weight, weighted, begin, end)
+        return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
 
     def window_sum(x: Array) -> Array:
-        # Kaldi too adds what enters the window and subtracts what leaves it, in double.
-        before = xp.concatenate((0 * x[..., :1], running_sum(x, -1)), -1)
+        wide = float64(x)
+        before = xp.concatenate((0 * wide[..., :1], running_sum(wide, -1)), -1)
         summed: Array
         if lengths is None:
             summed = before[..., end] - before[..., begin]
@@ -83,9 +88,18 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     total = window_sum(weight)
     if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
         total = xp.where(end > begin, total, full((), 1.0, total))
-    mean: Array = window_sum(weight * float64(logs)) / total
+    mean: Array = window_sum(weighted) / total
     normalised: Array = logs - astype(mean, features.dtype)
     return normalised
+
+
+def _normalised_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
+    """Return :func:`normalised_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
+    columns = np.stack((weight, weighted), -1).astype(np.float64)
+    sums = window_sums(np.moveaxis(columns, -2, 0), begin, end)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a window without frames has no mean: NaN, as in Kaldi
+        mean = np.moveaxis(sums[..., 1] / sums[..., 0], 0, -1)
+    return logs - mean.astype(logs.dtype)
 
 
 def standard_normal(frames: Array, generator: Generator | None) -> Array:
@@ -122,7 +136,8 @@ def process_pitch(
         lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
         generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
             NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
-        filters: what :func:`~kaldi_compat.functional.deltas.delta_filters` gives for :func:`pitch_deltas`, if it is known already.
+        filters: result of :func:`~kaldi_compat.functional.deltas.delta_filters` for :func:`pitch_deltas`; computed if
+            None.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:

@@ -61,14 +61,18 @@ class Analysis:
         signal = downsampled(astype(samples, np.float64 if samples.dtype == np.float64 else np.float32), constants)
         if not np.isfinite(signal).all():
             raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
-        inner, norm = correlate(signal, len(schedule.samples), constants)
-        energy = mean_square(signal, schedule.samples)
-        better = mean_square(signal, schedule.recompute_samples[None])
-        again = np.arange(len(schedule.samples)) < schedule.recomputed
-        searched = first_searched = search_nccf(inner, norm, energy, better, again, constants)
-        if options.simulate_first_pass_online:
-            first_searched = search_nccf(inner, norm, energy, better, np.zeros_like(again), constants)
-        return cls(schedule, searched, first_searched, nccf(inner, norm, 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):  # products of absurdly loud audio overflow
+            inner, norm = correlate(signal, len(schedule.samples), constants)
+            energy = mean_square(signal, schedule.samples)
+            better = mean_square(signal, schedule.recompute_samples[None])
+            again = np.arange(len(schedule.samples)) < schedule.recomputed
+            searched = first_searched = search_nccf(inner, norm, energy, better, again, constants)
+            if options.simulate_first_pass_online:
+                first_searched = search_nccf(inner, norm, energy, better, np.zeros_like(again), constants)
+            correlation = nccf(inner, norm, 0.0)
+        if not (np.isfinite(searched).all() and np.isfinite(correlation).all()):
+            raise AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
+        return cls(schedule, searched, first_searched, correlation)
 
     def features(self, path: npt.NDArray[np.integer[Any]], options: PitchOptions, first: int = 0) -> Floats:
         """(NCCF, pitch) of the frames from ``first`` on along a path of states: ``(frames, 2)``."""

@@ -29,8 +29,8 @@ _WIDENED = (1, 2, 4, 8)  # by which, one after the other, points that fell out a
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
 _MORE_THAN_COSTS = 16.0
 _INFINITY = np.float32(1e37)
-# A step that costs less is free: a path of such steps costs nothing that float32 could tell.
-_FREE = 1e-26
+# Predecessors are searched with at least this cost of a step: a path of cheaper steps costs nothing in float32.
+_LEAST_FACTOR = 1e-26
 
 
 class PredecessorSearch:
@@ -168,6 +168,43 @@ def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
     return np.flatnonzero(stays)
 
 
+def free_predecessor(costs: list[float]) -> int:
+    """Return the predecessor of all states where steps cost nothing: the state that Kaldi's search ends at.
+
+    It has the lowest cost. Of several with that cost, the order decides in which Kaldi narrows its bounds on the
+    predecessor: alternately from above and from below, each time up to the first local minimum that is an improvement.
+
+    >>> free_predecessor([3.0, 1.0, 2.0, 1.0, 0.0, 0.0])
+    5
+    """
+    best, upper = 0, len(costs) - 1
+    while best < upper and costs[best + 1] < costs[best]:
+        best += 1
+    lower = best
+    while upper > lower:
+        before = best
+        if best != upper:
+            best = _first_minimum(costs, best, range(upper, lower + 1, -1))
+            upper = best
+        elif best != lower:
+            best = _first_minimum(costs, best, range(lower, upper - 1))
+            lower = best
+        if best == before:
+            break
+    return best
+
+
+def _first_minimum(costs: list[float], best: int, states: range) -> int:
+    """Return the first local minimum in this order that costs less than ``best``; else ``best``."""
+    lowest, improved = costs[best], False
+    for state in states:
+        if costs[state] < lowest:
+            best, lowest, improved = state, costs[state], True
+        elif improved:
+            break
+    return best
+
+
 class Search:
     """Takes the costs of the cheapest paths of a batch of utterances from frame to frame.
 
@@ -180,7 +217,7 @@ class Search:
     def __init__(self, states: int, factor: float, utterances: int) -> None:
         self.states = states
         self.factor = factor
-        self._predecessors = PredecessorSearch(states, factor, utterances) if factor > _FREE else None
+        self._predecessors = PredecessorSearch(states, max(factor, _LEAST_FACTOR), utterances) if factor > 0 else None
         self._flat = np.arange(utterances * states)
         self._state = np.tile(np.arange(states, dtype=np.int16), utterances)
 
@@ -197,8 +234,8 @@ class Search:
             predecessors: ``(utterances, states)``: the state before on each of these paths.
             best: ``(utterances,)``: the state that the cheapest path of all leads to.
         """
-        if self._predecessors is None:  # any step is free
-            best = costs.argmin(1)
+        if self._predecessors is None:  # steps cost nothing: all states have the same best predecessor
+            best = np.array([free_predecessor(row.tolist()) for row in costs])
             source = np.repeat(best + self._flat[: costs.size : self.states], self.states)
         else:
             source = self._predecessors(costs)

@@ -1,4 +1,4 @@
-"""compute-and-process-kaldi-pitch-feats: pitch features of audio, ready for speech recognition."""
+"""compute-and-process-kaldi-pitch-feats: compute pitch features for speech recognition from audio."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
-Tracks the pitch of audio and makes features for speech recognition of it: what compute-kaldi-pitch-feats piped into
-process-kaldi-pitch-feats does. It can also give what online decoding sees (--frames-per-chunk,
---simulate-first-pass-online, --recompute-frame).
+Tracks the pitch of audio and computes features for speech recognition from it, as compute-kaldi-pitch-feats piped into
+process-kaldi-pitch-feats does. Can also simulate online decoding (--frames-per-chunk, --simulate-first-pass-online,
+--recompute-frame).
 
 Usage: compute-and-process-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
 e.g.:  compute-and-process-kaldi-pitch-feats --simulate-first-pass-online=true --frames-per-chunk=10 \\
@@ -33,18 +33,14 @@ See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
 class Options(ProcessPitchOptions, PitchOptions):
     """Options of compute-and-process-kaldi-pitch-feats."""
 
-    def __post_init__(self) -> None:
-        PitchOptions.__post_init__(self)
-        ProcessPitchOptions.__post_init__(self)
-
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Compute the pitch features of a table of audio."""
     random = KaldiRandom()
     with (
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         behind(writer) as writing,
         ahead(analyses(reader, options)) as analysed,
     ):

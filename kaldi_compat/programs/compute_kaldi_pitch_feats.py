@@ -1,4 +1,4 @@
-"""compute-kaldi-pitch-feats: correlation and pitch of audio."""
+"""compute-kaldi-pitch-feats: track the pitch of audio."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kaldi_compat.pitch.online import first_pass_pitch
 from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
-Tracks the pitch of audio. A frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher where
-the voice sounds) and the pitch in Hz. They are mostly piped into process-kaldi-pitch-feats.
+Tracks the pitch of audio. Each frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher in
+voiced frames) and the pitch in Hz. They are usually piped into process-kaldi-pitch-feats.
 
 Usage: compute-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
 e.g.:  compute-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:-
@@ -29,8 +29,8 @@ See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio."""
     with (
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         behind(writer) as writing,
         ahead(analyses(reader, options)) as analysed,
     ):
