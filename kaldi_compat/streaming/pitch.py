@@ -80,7 +80,7 @@ class PitchStream(Stream):
 
 
 class ProcessPitchStream(WindowStream):
-    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in pieces, ``normalization_right_context`` frames late.
+    """Runs :class:`~kaldi_compat.features.pitch.ProcessPitch` on chunks, ``normalization_right_context`` frames late.
 
     Args:
         options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
