@@ -1,1 +1,1 @@
-"""What the programs and the dump share: option parsing, logs, the table loop."""
+"""Code that programs and the dump share: option parsing, logs, the table loop."""

@@ -1,4 +1,4 @@
-"""What is done to features afterwards, as modules for a model.
+"""Post-processing of features as modules for a model: deltas, splicing, CMVN.
 
 They are the functions of deltas.py, splice.py and cmvn.py: options and the constants made from them in a module that
 can be moved, copied, compiled and exported.
