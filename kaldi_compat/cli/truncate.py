@@ -10,6 +10,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
 
+__all__ = ["TruncateOptions", "append_to_table"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateOptions(BaseOptions):

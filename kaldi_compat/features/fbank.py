@@ -13,6 +13,8 @@ from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.spectral import FbankOptions
 
+__all__ = ["Fbank"]
+
 
 @accelerated
 class Fbank(FbankConstructor, MelFeature):

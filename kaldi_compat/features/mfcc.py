@@ -14,6 +14,8 @@ from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
 
+__all__ = ["Mfcc"]
+
 
 @accelerated
 class Mfcc(MfccConstructor, MelFeature):

@@ -14,6 +14,8 @@ from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
 
+__all__ = ["Plp"]
+
 SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
 
 

@@ -13,6 +13,8 @@ from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 
+__all__ = ["Spectrogram"]
+
 
 @accelerated
 class Spectrogram(SpectrogramConstructor, SpectralFeature):

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from kaldi_compat.functional.energies import floored
 
+__all__ = ["dct_matrix", "equal_loudness", "idft_matrix", "levinson_durbin", "lifter", "lpc_to_cepstrum", "with_first"]
+
 FloatArray = npt.NDArray[np.float32]
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from kaldi_compat.array_api import is_followed
 from kaldi_compat.functional.mel import F32, FloatArray
 
+__all__ = ["floored", "in_groups", "matmul", "mel_sums", "power", "power_spectrum"]
+
 # Bands in a group of the filter bank: as many as fill a vector register or two.
 GROUP = 16
 

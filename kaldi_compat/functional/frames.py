@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from kaldi_compat.array_api import is_recorded
 
+__all__ = ["EPSILON", "frames_of", "log_energy", "num_frames", "preemphasize", "reflected", "spectrum", "window"]
+
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 

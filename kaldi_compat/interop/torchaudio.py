@@ -182,8 +182,8 @@ def fbank(
 ) -> Any:
     """Log-mel filter bank features, as ``torchaudio.compliance.kaldi.fbank`` has them.
 
-    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is
-    the VTLN factor.
+    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`;
+    ``vtln_warp`` is the VTLN factor.
 
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
@@ -300,8 +300,8 @@ def plp(
 ) -> Any:
     """Perceptual linear prediction cepstra, which torchaudio has not, called in the same way.
 
-    Args, returns and raises as :func:`fbank`; ``options`` are fields of :class:`~kaldi_compat.options.spectral.PlpOptions`, with
-    Kaldi's defaults.
+    Args, returns and raises as :func:`fbank`; ``options`` are fields of
+    :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])

@@ -15,6 +15,8 @@ from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 
+__all__ = ["bands_options", "features_of", "power_options"]
+
 # Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8

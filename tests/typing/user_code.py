@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 import kaldi_compat
+import kaldi_compat.interop.kaldifeat as kaldifeat
+import kaldi_compat.interop.torchaudio as torchaudio
 from kaldi_compat import (
     Cmvn,
     CmvnOptions,
@@ -92,6 +94,17 @@ fbank([samples[0]], lengths)  # error
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
+
+# Other libraries' interfaces.
+theirs = kaldifeat.FbankOptions(use_energy=True)
+theirs.frame_opts.samp_freq = 8000.0
+theirs.mel_opts.num_bins = 80
+theirs.mel_opts.num_mel_bins = 80  # error
+theirs.frame_opts.samp_freq = "8k"  # error
+kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
+theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
+torchaudio.fbank(samples, num_mel_bins=80)
+torchaudio.fbank(samples, n_mels=80)  # error
 
 
 class MyFbank(Fbank):
