@@ -10,7 +10,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,34 @@ from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.exact.engine import subtract_mean
+from kaldi_compat.exact.features import features_of_list
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.base import as_float32, option, require
-from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from kaldi_compat.features.spectral import SpectralFeature
+
+__all__ = [
+    "ApplicationOptions",
+    "Computer",
+    "ExactComputer",
+    "Extractor",
+    "TorchComputer",
+    "VtlnOptions",
+    "compute_features",
+    "computer_for",
+    "feature_options",
+    "htk_frame_shift",
+    "program_name",
+    "program_options",
+    "spectral_program",
+    "warn_of_nan",
+]
 
 Options = TypeVar("Options", bound=FrameOptions)
 
@@ -50,20 +70,15 @@ LOG_EVERY = 10
 class ApplicationOptions(FrameOptions):
     """Options of the four programs besides those of the feature."""
 
-    output_format: str = option("kaldi", "format of the output: " + ", ".join(OUTPUT_FORMATS))
+    output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
-    channel: int = option(MONO, "channel to take, from 0; -1 expects mono")
+    channel: int = option(MONO, "channel to take, from 0; -1 expects mono", ge=MONO)
     min_duration: float = option(0.0, "utterances shorter than this, in seconds, have no output")
     write_utt2dur: str = option("", "wspecifier for the duration of each utterance in seconds, e.g. ark,t:utt2dur")
     device: str = option("cpu", "where to compute: cpu, cuda or cuda:1 (not in Kaldi)")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.output_format in OUTPUT_FORMATS,
-            f"--output-format={self.output_format}: expected one of {', '.join(OUTPUT_FORMATS)}",
-        )
-        require(self.channel >= MONO, f"--channel={self.channel}: expected a channel from 0, or -1")
+    engine: str = option(
+        "auto", "what computes: exact gives Kaldi's bits, on a CPU (not in Kaldi)", choices=get_args(Engine)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +91,7 @@ class VtlnOptions(ApplicationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.vtln_map != "" or self.utt2spk == "", "--utt2spk is only of use with --vtln-map")
+        require(self.vtln_map != "" or self.utt2spk == "", f"utt2spk={self.utt2spk} needs vtln_map")
 
 
 def feature_options(cls: type[Options], options: Any) -> Options:
@@ -122,7 +137,7 @@ def compute_features(
         source: rspecifier of audio.
         target: wspecifier of features.
     """
-    extractor = Extractor(feature.module()(feature_options(feature.options, options)), options)
+    extractor = Extractor(feature, options)
     as_htk: Any = partial(
         HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
     )
@@ -174,22 +189,16 @@ def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
 
 
 class Extractor:
-    """Computes the features of one utterance after the other, with Kaldi's random numbers running on through them."""
+    """Computes the features of one utterance after the other; Kaldi's random numbers continue from one to the next.
 
-    def __init__(self, module: SpectralFeature, options: ApplicationOptions) -> None:
-        import torch
+    Attributes:
+        generator: source of the noise of dithering.
+    """
 
-        from kaldi_compat.exact.rand import KaldiRandom
-
-        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
-        if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(1)
+    def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
-        try:
-            self.module = module.to(options.device)
-        except (RuntimeError, AssertionError) as error:
-            raise OptionError(f"--device={options.device}: {str(error).splitlines()[0]}") from error
-        self.generator = KaldiRandom()
+        self.generator: NoiseSource = KaldiRandom()
+        self.computer = computer_for(feature, options)
 
     def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
         """Compute the features of an utterance.
@@ -199,12 +208,11 @@ class Extractor:
         """
         samples, warp = self.audio(key, wave, warps)
         try:
-            features = self.compute(samples, wave.sample_frequency, warp)
+            self.check_rate(wave.sample_frequency)
+            features = self.computer.features(samples, wave.sample_frequency, warp, self.generator)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
-        if self.options.subtract_mean and len(features):
-            features = features - features.mean(axis=0)
-        return features
+        return subtract_mean(features) if self.options.subtract_mean and len(features) else features
 
     def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:
         """Return the samples to compute features of, and the utterance's VTLN factor.
@@ -236,31 +244,78 @@ class Extractor:
             raise Skip(f"No vtln-map entry for utterance-id (or speaker-id) {key}")
         return warps[key]
 
-    def compute(self, samples: npt.NDArray[np.int16], rate: float, warp: float) -> Matrix:
-        """Compute the features of samples at a sampling rate."""
-        import torch
-
-        with torch.inference_mode():
-            # torch warns of arrays that may not be written to, such as views of what was read.
-            samples = samples if samples.flags.writeable else samples.copy()
-            audio = self.resampled(torch.from_numpy(samples).to(self.options.device), rate)
-            features = self.module(audio, vtln_warp=warp, generator=self.generator)
-            return np.asarray(features.cpu())
-
-    def resampled(self, audio: Tensor, rate: float) -> Tensor:
-        """Resample audio to the sampling rate of the features.
-
-        Raises:
-            AudioError: the rates differ and resampling is not allowed.
-        """
-        from kaldi_compat.functional.resample import resample_waveform
-
+    def check_rate(self, rate: float) -> None:
+        """Raise :class:`AudioError` if audio of this sampling rate must be resampled and the options forbid it."""
         wanted = self.options.sample_frequency
-        if rate == wanted:
-            return audio
-        if not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
+        if rate != wanted and not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
             flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
             raise AudioError(
                 f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
             )
-        return resample_waveform(audio, int(rate), int(wanted))
+
+
+class Computer(Protocol):
+    """Computes the features of audio."""
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+
+
+def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
+    """Return what computes a feature with the engine and on the device that the options name.
+
+    Raises:
+        OptionError: that engine cannot compute on that device, or the device does not exist.
+    """
+    if options.engine == "exact" and options.device != "cpu":
+        raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
+    own_options = feature_options(feature.options, options)
+    if options.device == "cpu" and options.engine in ("auto", "exact"):
+        return ExactComputer(own_options)
+    return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
+
+
+class ExactComputer:
+    """Computes features with Kaldi's bits, on one thread of a CPU."""
+
+    def __init__(self, options: FrameOptions) -> None:
+        self.options = options
+        self.plan = plan_of(options)
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+        audio: npt.NDArray[Any] = samples
+        if rate != self.options.sample_frequency:
+            audio = resample_waveform(samples.astype(np.float32), int(rate), int(self.options.sample_frequency))
+        (features,) = features_of_list(self.plan, [audio], warp, noise.frame_seeds)
+        return features
+
+
+class TorchComputer:
+    """Computes features with a torch module."""
+
+    def __init__(self, module: SpectralFeature, device: str) -> None:
+        import torch
+
+        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        self.device = device
+        try:
+            self.module = module.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise OptionError(f"--device={device}: {str(error).splitlines()[0]}") from error
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+        import torch
+
+        from kaldi_compat.functional.resample import resample_waveform as resample_tensor
+
+        wanted = self.module.options.sample_frequency
+        with torch.inference_mode():
+            # torch warns of arrays that may not be written to, such as views of what was read.
+            samples = samples if samples.flags.writeable else samples.copy()
+            audio = torch.from_numpy(samples).to(self.device)
+            audio = audio if rate == wanted else resample_tensor(audio, int(rate), int(wanted))
+            return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

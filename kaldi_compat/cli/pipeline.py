@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from kaldi_compat.cli.loop import Sink
 
+__all__ = ["WAITING", "ComputeAhead", "WriteBehind", "ahead", "behind", "has_second_core"]
+
 Entry = TypeVar("Entry")
 QUEUE_SIZE = 8
 

@@ -9,11 +9,13 @@ import numpy as np
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
+
+__all__ = ["PosteriorOptions", "posterior_matrix", "require_post_dim"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions:
+class PosteriorOptions(BaseOptions):
     """PosteriorOptions of the programs that turn posteriors into features."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")

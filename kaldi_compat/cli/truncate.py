@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option
+
+__all__ = ["TruncateOptions", "append_to_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncateOptions:
+class TruncateOptions(BaseOptions):
     """What is done to features before deltas are added."""
 
-    truncate: int = option(0, "use only this many of the features' first columns; 0 uses all")
-
-    def __post_init__(self) -> None:
-        require(self.truncate >= 0, f"--truncate={self.truncate}: must not be negative")
+    truncate: int = option(0, "use only this many of the features' first columns; 0 uses all", ge=0)
 
 
 def append_to_table(options: TruncateOptions, source: str, target: str, append: Callable[[Matrix], Matrix]) -> int:

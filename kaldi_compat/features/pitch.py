@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from torch import Tensor
 
 from kaldi_compat.array_api import is_followed, is_recorded
 from kaldi_compat.errors import AudioError, KaldiCompatError
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.functional.deltas import delta_filters
+from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.costs import local_costs, mean_square, path_features, search_nccf
@@ -33,10 +34,12 @@ from kaldi_compat.pitch.tracker import Analysis, track_pitches
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
+__all__ = ["Pitch", "ProcessPitch", "silent_past", "track_batch"]
+
 _TABLES = ("band", "weights", "discount", "pitch")
 
 
-class Pitch(OptionedModule):
+class Pitch(PitchConstructor, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
     The correlation is differentiable with respect to the audio; the pitch, one of a grid of values, is not. The scale
@@ -58,14 +61,21 @@ class Pitch(OptionedModule):
     Options = PitchOptions
     options: PitchOptions
 
-    def __init__(self, options: PitchOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._constants = PitchConstants.of(self.options)
         for name in _TABLES:
             self.constant(name, torch.from_numpy(getattr(self._constants, name)))
         self.constant("lowpass_starts", torch.from_numpy(self._constants.lowpass.starts))
         self.constant("lowpass_weights", torch.from_numpy(self._constants.lowpass.weights))
 
+    @overload
+    def forward(self, samples: Tensor, lengths: None = None) -> Tensor: ...
+    @overload
+    def forward(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
@@ -94,6 +104,16 @@ class Pitch(OptionedModule):
         if alone:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, samples: Tensor, lengths: None = None) -> Tensor: ...
+        @overload
+        def __call__(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if self._wants_torch(batch):
@@ -182,7 +202,7 @@ def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstan
     return zero_past(path_features(nccf(inner, norm, 0.0), path, constants), frames), frames
 
 
-class ProcessPitch(OptionedModule):
+class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
     """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
     Args:
@@ -200,10 +220,21 @@ class ProcessPitch(OptionedModule):
     Options = ProcessPitchOptions
     options: ProcessPitchOptions
 
-    def __init__(self, options: ProcessPitchOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
 
+    @overload
+    def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
+    @overload
+    def forward(
+        self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -237,3 +268,17 @@ class ProcessPitch(OptionedModule):
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)
         return zero_past(processed, counts), counts
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
+        @overload
+        def __call__(
+            self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...

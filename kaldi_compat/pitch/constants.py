@@ -17,6 +17,8 @@ from kaldi_compat.functional.sinc import PeriodFilters, windowed_sinc
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
 
+__all__ = ["Lags", "PitchConstants"]
+
 Floats = npt.NDArray[np.float32]
 
 

@@ -15,6 +15,15 @@ from kaldi_compat.exact.rand import RAND_MAX, KaldiRandom, rand_r_jumps
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
+__all__ = [
+    "InterpolationCounts",
+    "check_track",
+    "interpolate_linearly",
+    "interpolate_smoothly",
+    "interpolate_tracks",
+    "normal_vectors",
+]
+
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Seeds = npt.NDArray[np.int32]

@@ -26,6 +26,8 @@ from kaldi_compat.array_api import (
 from kaldi_compat.functional.sinc import resampled
 from kaldi_compat.pitch.constants import PitchConstants
 
+__all__ = ["correlate", "correlations", "downsampled", "frame_windows", "nccf"]
+
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 
 

@@ -19,6 +19,8 @@ from kaldi_compat.pitch.viterbi import States
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
+__all__ = ["first_pass_features", "first_pass_pitch", "online_paths"]
+
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+__all__ = ["cheapest_paths"]
+
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
     """Find the cheapest paths.

@@ -20,6 +20,8 @@ from kaldi_compat.array_api import Array, arange, astype, float64, namespace
 from kaldi_compat.functional.sinc import num_resampled
 from kaldi_compat.pitch.constants import PitchConstants
 
+__all__ = ["Schedule", "frames_available", "num_frames", "num_frames_of_size", "samples_out"]
+
 
 @dataclass(frozen=True)
 class Schedule:

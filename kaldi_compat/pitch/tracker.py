@@ -20,6 +20,8 @@ from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.viterbi import Lattice, Search, States
 
+__all__ = ["Analysis", "Floats", "lattice_of", "search_pitches", "track_pitch", "track_pitches"]
+
 Floats = npt.NDArray[np.float32]
 Key = TypeVar("Key")
 

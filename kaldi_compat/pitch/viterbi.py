@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["Lattice", "PredecessorSearch", "Search", "States", "free_predecessor"]
+
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

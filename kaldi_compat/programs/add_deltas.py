@@ -21,10 +21,6 @@ e.g.:  add-deltas scp:feats.scp ark:-
 class Options(DeltaOptions, TruncateOptions):
     """Options of add-deltas."""
 
-    def __post_init__(self) -> None:
-        DeltaOptions.__post_init__(self)
-        TruncateOptions.__post_init__(self)
-
 
 @program("add-deltas", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:

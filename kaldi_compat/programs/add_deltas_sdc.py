@@ -21,10 +21,6 @@ e.g.:  add-deltas-sdc scp:feats.scp ark:-
 class Options(ShiftedDeltaOptions, TruncateOptions):
     """Options of add-deltas-sdc."""
 
-    def __post_init__(self) -> None:
-        ShiftedDeltaOptions.__post_init__(self)
-        TruncateOptions.__post_init__(self)
-
 
 @program("add-deltas-sdc", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:

@@ -11,7 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends an utterance's vector to each frame of its features.
@@ -23,7 +23,7 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of append-vector-to-feats."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")

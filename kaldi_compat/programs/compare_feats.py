@@ -13,7 +13,7 @@ from kaldi_compat.cli.loop import Counts, LookupReader, Table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Logs the similarity of two sets of features, per dimension and on average: 1 if they are identical, less otherwise. The
@@ -25,7 +25,7 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compare-feats."""
 
     threshold: float = option(0.99, "minimum average similarity of features that count as similar")

@@ -13,7 +13,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Multiplies transforms, A B, so that B is applied first. Each is linear or affine, and a file or a table.
@@ -27,7 +27,7 @@ e.g.:  compose-transforms 1.mat 2.mat 3.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compose-transforms."""
 
     b_is_affine: bool = option(

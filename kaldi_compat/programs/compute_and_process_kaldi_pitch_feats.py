@@ -33,10 +33,6 @@ See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
 class Options(ProcessPitchOptions, PitchOptions):
     """Options of compute-and-process-kaldi-pitch-feats."""
 
-    def __post_init__(self) -> None:
-        PitchOptions.__post_init__(self)
-        ProcessPitchOptions.__post_init__(self)
-
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:

@@ -16,7 +16,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.cmvn import cmvn_stats
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Computes statistics for cepstral mean and variance normalization: of each utterance, of each speaker with --spk2utt, or
@@ -28,7 +28,7 @@ e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compute-cmvn-stats."""
 
     spk2utt: str = option("", "rspecifier of each speaker's utterances; computes statistics per speaker")

@@ -14,7 +14,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import cmvn_stats, two_channel_weights
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Computes normalization statistics of recordings with two sides, such as telephone calls. In each frame, the louder side
@@ -28,7 +28,7 @@ e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compute-cmvn-stats-two-channel."""
 
     quieter_channel_weight: float = option(

@@ -8,7 +8,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Concatenates the frames of several files, which must have the same dimension.
@@ -19,7 +19,7 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of concat-feats."""
 
     binary: bool = option(True, "write in binary")

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import FileSink, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Writes the features of each utterance to a file in HTK format, named after the utterance.
@@ -21,7 +21,7 @@ e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats-to-htk."""
 
     output_ext: str = option("fea", "extension of the files")

@@ -9,7 +9,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import FileSink, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Writes the features of each utterance to a file in Sphinx format, named after the utterance.
@@ -20,7 +20,7 @@ e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats-to-sphinx."""
 
     output_ext: str = option("mfc", "extension of the files")

@@ -9,7 +9,7 @@ from io_ark.codecs.int_vector import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert_table
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies vectors of integers, such as alignments.
@@ -22,7 +22,7 @@ e.g.:  copy-int-vector --binary=false foo -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-int-vector."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")

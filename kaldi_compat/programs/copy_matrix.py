@@ -12,7 +12,7 @@ from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.libm import expf, logf
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 USAGE = """
 Copies matrices (features, transforms); optionally applies, in this order: scale, log, exp, softmax, power.
@@ -27,7 +27,7 @@ LOG_FLOOR = np.float32(1.0e-20)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-matrix."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
@@ -38,6 +38,7 @@ class Options:
     apply_softmax_per_row: bool = option(False, "apply the softmax to each row")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.apply_log + self.apply_exp + self.apply_softmax_per_row <= 1,
             "only one of --apply-log, --apply-exp and --apply-softmax-per-row can be given",

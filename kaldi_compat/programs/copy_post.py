@@ -10,7 +10,7 @@ from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies tables of posteriors, optionally scaled.
@@ -21,7 +21,7 @@ e.g.:  copy-post --scale=0.5 ark:1.post ark,t:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-post."""
 
     scale: float = option(1.0, "factor on the posteriors; 0 removes them")

@@ -11,7 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.
@@ -24,7 +24,7 @@ e.g.:  copy-vector --binary=false 1.vec -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-vector."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")

@@ -10,7 +10,7 @@ from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional.transform import extend_transform
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Extends a linear or affine transform to more dimensions, which the transform leaves unchanged.
@@ -22,13 +22,14 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of extend-transform-dim."""
 
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     new_dimension: int = option(-1, "dimension to extend to (required)")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.new_dimension >= 0,
             "--new-dimension argument invalid or not specified: it is the dimension to extend to",

@@ -13,7 +13,7 @@ from kaldi_compat.cli.loop import LookupReader, Skip, map_lines
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS, program
 from kaldi_compat.cli.segments import TO_THE_END, Segment, parse_segment
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import BaseOptions, as_float32, option
 
 USAGE = """
 Cuts segments from features. A line of the segments file is
@@ -26,21 +26,18 @@ e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of extract-feature-segments."""
 
-    min_segment_length: float = option(0.1, "minimum length of a segment in seconds; shorter ones are skipped")
-    frame_length: int = option(25, "frame length in milliseconds")
-    frame_shift: int = option(10, "frame shift in milliseconds")
+    min_segment_length: float = option(0.1, "minimum length of a segment; shorter ones are skipped", unit="seconds")
+    frame_length: int = option(25, "frame length", unit="milliseconds")
+    frame_shift: int = option(10, "frame shift", unit="milliseconds", gt=0)
     max_overshoot: float = option(
         0.0, "truncate segments that end less than this after the features, in seconds; skip others"
     )
     snip_edges: bool = option(
         True, "leave out frames that reach beyond the segment's end, as if it were cut from the audio"
     )
-
-    def __post_init__(self) -> None:
-        require(self.frame_shift > 0, f"--frame-shift={self.frame_shift}: must be positive")
 
     def frames(self, seconds: float) -> int:
         """Convert a time to a number of frames, rounded half away from zero."""

@@ -11,7 +11,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import full_lda
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends to an LDA+MLLT matrix the missing rows of the full LDA matrix (est-lda --write-full-matrix), and writes the
@@ -24,7 +24,7 @@ e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of get-full-lda-mat."""
 
     binary: bool = option(True, "write in binary")

@@ -11,7 +11,7 @@ from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import fake_stats, mean_and_variance
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies normalization statistics. Sets the given dimensions to zero mean and unit variance, so that they will not be
@@ -24,7 +24,7 @@ e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of modify-cmvn-stats."""
 
     convert_to_mean_and_var: bool = option(False, "write the mean and the variance of each dimension")

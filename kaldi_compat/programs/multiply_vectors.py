@@ -14,7 +14,7 @@ from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import common_length, missing
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Multiplies vectors of several tables (or files) element by element.
@@ -27,7 +27,7 @@ e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of multiply-vectors."""
 
     length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")

@@ -12,7 +12,7 @@ from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import missing, pasted
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends features of several tables (or files) to each other, frame by frame.
@@ -25,7 +25,7 @@ e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of paste-feats."""
 
     length_tolerance: int = option(

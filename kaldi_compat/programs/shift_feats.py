@@ -11,7 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Shifts features in time, keeping the number of frames: the first or last frame is repeated.
@@ -24,7 +24,7 @@ e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of shift-feats."""
 
     shift: int = option(0, "number of frames by which the features move towards the end")

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Keeps every n-th frame of features; with a negative n, repeats each frame -n times.
@@ -21,15 +21,15 @@ e.g.:  subsample-feats --n=2 ark:- ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of subsample-feats."""
 
     n: int = option(1, "keep every n-th frame; negative: repeat each frame -n times")
-    offset: int = option(0, "first frame to keep (with a positive n)")
+    offset: int = option(0, "first frame to keep (with a positive n)", ge=0)
 
     def __post_init__(self) -> None:
-        require(self.n != 0, "--n=0: must be positive, or negative to repeat frames")
-        require(self.offset >= 0, f"--offset={self.offset}: must not be negative")
+        super().__post_init__()
+        require(self.n != 0, "n=0 must be positive, or negative to repeat frames")
 
 
 @program("subsample-feats", USAGE, Options)

@@ -14,7 +14,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
 Copies the features of some utterances: the first n, those in a list, or those not in a list.
@@ -28,15 +28,15 @@ DEFAULT_N = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of subset-feats."""
 
-    n: int = option(DEFAULT_N, "copy the first n utterances")
+    n: int = option(DEFAULT_N, "copy the first n utterances", ge=1)
     include: str = option("", "file with an utterance to copy at the start of each line")
     exclude: str = option("", "file with an utterance to leave out at the start of each line")
 
     def __post_init__(self) -> None:
-        require(self.n >= 1, f"--n={self.n}: must be at least 1")
+        super().__post_init__()
         require(not (self.include and self.exclude), "--include and --exclude cannot both be given")
         require(
             self.n == DEFAULT_N or not (self.include or self.exclude),

@@ -14,7 +14,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import apply_transform, log_determinant
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it
@@ -27,7 +27,7 @@ e.g.:  transform-feats final.mat scp:feats.scp ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of transform-feats."""
 
     utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then looked up by speaker")

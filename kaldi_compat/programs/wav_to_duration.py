@@ -11,7 +11,7 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Writes a table of the durations of audio files in seconds.
@@ -22,7 +22,7 @@ e.g.:  wav-to-duration scp:wav.scp ark,t:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of wav-to-duration."""
 
     read_entire_file: bool = option(False, "read and count the samples instead of trusting the header")

@@ -25,6 +25,8 @@ from kaldi_compat.pitch.schedule import frames_available, samples_out
 from kaldi_compat.pitch.viterbi import Search, States
 from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
 
+__all__ = ["PitchStream", "ProcessPitchStream", "Resampler", "Tracker"]
+
 Samples = npt.NDArray[Any]
 
 
