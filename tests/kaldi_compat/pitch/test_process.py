@@ -1,4 +1,4 @@
-"""What is made of a pitch track, against what Kaldi wrote and against plain loops."""
+"""Features of a pitch track, against what Kaldi wrote and against plain loops."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ PROGRAMS = {
 
 
 class Outcome:
-    """How a command ended: exit status, standard output and standard error."""
+    """Result of a command: exit status, standard output and standard error."""
 
     def __init__(self, status: int, stdout: bytes, stderr: str) -> None:
         self.status, self.stdout, self.stderr = status, stdout, stderr
@@ -83,7 +83,7 @@ def run_in_shell(command: str, stdin: bytes) -> Outcome:
 
 
 def needs_shell(command: str) -> bool:
-    """Whether the command line holds more than a program and its arguments, or a specifier that runs one."""
+    """Return True if a command line needs a shell, or has a specifier that runs a command."""
     words = shlex.split(command)
     return bool(SHELL_SYNTAX.search(re.sub(r"'[^']*'", "", command))) or any("|" in word for word in words)
 
