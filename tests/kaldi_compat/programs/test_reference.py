@@ -30,7 +30,7 @@ TOLERANCE = {
     "cli": (5e-4, 3e-2),
     "wavformat": (5e-4, 3e-2),
 }
-# Log lines of Kaldi's programs for commands that succeed: "LOG (copy-feats) Copied 4 feature matrices.", without version
+# Log lines of Kaldi for commands that succeed, such as "LOG (copy-feats) Copied 4 feature matrices.", without version
 # and place in the code. Lines of Kaldi's readers about files that they cannot open or read are not among them: ours
 # name file, offset and key.
 KALDI_LOGS: dict[str, list[str]] = json.loads((Path(__file__).parents[2] / "support" / "kaldi_logs.json").read_text())
