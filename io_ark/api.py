@@ -22,7 +22,7 @@ import numpy as np
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.base import Sink
-from io_ark.codecs.detect import kind_of as kind_told
+from io_ark.codecs.detect import detect_kind
 from io_ark.errors import FormatError
 from io_ark.specifier import (
     Range,
@@ -61,12 +61,12 @@ class AnyCodec(Codec[Any]):
     def read_range(self, source: Source, part: Range) -> Any:
         return self._tell(source).read_range(source, part)
 
-    def read_outline(self, source: Source) -> Any:
-        return self._tell(source).read_outline(source)
+    def read_info(self, source: Source) -> Any:
+        return self._tell(source).read_info(source)
 
     def _tell(self, source: Source) -> Codec[Any]:
         """The codec for the object that stands here; each is made once."""
-        kind, options = kind_told(source)
+        kind, options = detect_kind(source)
         known = kind, len(options)  # a kind has one set of options besides none
         if known not in self._told:
             self._told[known] = codecs.codec(kind, **options)

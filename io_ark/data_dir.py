@@ -12,7 +12,7 @@ import numpy as np
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, RangeError
 from io_ark.tables.script import Script, ScriptTable
-from io_ark.text import words
+from io_ark.text import split_words
 
 TO_THE_END = -1.0
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -85,7 +85,7 @@ def parse_segment(line: str) -> Segment:
     >>> parse_segment("call-1-a call-1 5.0 6.5")
     Segment(key='call-1-a', recording='call-1', start=5.0, end=6.5, channel=None)
     """
-    fields = words(line)
+    fields = split_words(line)
     if len(fields) not in (4, 5):
         raise FormatError(f"a line of a segments file is {_SEGMENT_FIELDS}, not {line.strip()!r}")
     key = fields[0]
@@ -153,7 +153,7 @@ def _whole(key: str, rest: str) -> str:
 
 
 def _words(key: str, rest: str) -> list[str]:
-    return words(rest)
+    return split_words(rest)
 
 
 def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, str]:

@@ -18,12 +18,12 @@ import io_ark
 from io_ark.cli.check import check_table, compare_keys
 from io_ark.cli.entries import Entry, entries, find, table_of
 from io_ark.cli.statistics import Statistics, statistics
-from io_ark.codecs.array_info import Outline
+from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
 
 SECONDS_BETWEEN_LINES = 5.0
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 EDGE = 3  # rows and columns shown at each side of a large matrix
 
 EXAMPLES = """
@@ -88,7 +88,7 @@ def kind_of(value: Any) -> str:
     """What an object, or that of which it is the outline, is: in a word or two."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
-    if isinstance(value, np.ndarray | Outline):
+    if isinstance(value, np.ndarray | ArrayInfo):
         name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
         return f"int {name}" if value.dtype.kind in "iu" else name
     return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
@@ -159,10 +159,10 @@ def _check(chosen: argparse.Namespace) -> int:
     for before, after in pairwise(all_found):
         after.problems.extend(compare_keys(before, after))
     for found in all_found:
-        for problem in found.problems[:MOST_PROBLEMS]:
+        for problem in found.problems[:MAX_PROBLEMS]:
             print(problem)
-        if len(found.problems) > MOST_PROBLEMS:
-            print(f"... and {len(found.problems) - MOST_PROBLEMS} more problems of {found.name}")
+        if len(found.problems) > MAX_PROBLEMS:
+            print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems of {found.name}")
         verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
         print(f"{found.name}: {counted(found.count, 'entry', 'entries')} read, {verdict}")
     return int(any(found.problems for found in all_found))

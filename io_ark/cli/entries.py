@@ -10,7 +10,7 @@ import numpy as np
 
 from io_ark.api import AnyCodec
 from io_ark.codecs import Codec
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.input import open_input
@@ -43,7 +43,7 @@ class Entry:
         key: its key; empty for a line of a script file that has none.
         where: the rxfilename of its object: ``feats.ark:17`` (no offset where the table is a pipe).
         stored: how it is stored, in words.
-        value: the object, or something of its shape (see :class:`OutlineCodec`); None if it could not be read, and
+        value: the object, or something of its shape (see :class:`InfoCodec`); None if it could not be read, and
         error: why.
     """
 
@@ -160,7 +160,7 @@ def stored_as(source: Source) -> str:
     return _STORED_AS.get(head[2:].split(b" ")[0], "binary")
 
 
-class _NotingCodec(AnyCodec):
+class _RecordingCodec(AnyCodec):
     """Reads an object of any kind, and notes how it was stored."""
 
     stored = ""
@@ -170,7 +170,7 @@ class _NotingCodec(AnyCodec):
         return super()._tell(source)
 
 
-def _codecs(outlines: bool) -> tuple[_NotingCodec, Codec[Any]]:
+def _codecs(outlines: bool) -> tuple[_RecordingCodec, Codec[Any]]:
     """What notes, and what reads."""
-    noting = _NotingCodec()
-    return noting, OutlineCodec(noting) if outlines else noting
+    noting = _RecordingCodec()
+    return noting, InfoCodec(noting) if outlines else noting

@@ -92,7 +92,7 @@ def guess(source: Source) -> Any:
     >>> guess(BytesSource(b" [ 1 2 3 ]\\n"))
     array([1., 2., 3.], dtype=float32)
     """
-    from io_ark.codecs.detect import kind_of
+    from io_ark.codecs.detect import detect_kind
 
-    kind, options = kind_of(source)
+    kind, options = detect_kind(source)
     return codec(kind, **options).read(source)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Outline(NamedTuple):
+class ArrayInfo(NamedTuple):
     """What a header tells of an array, of which the numbers were passed over.
 
     Attributes:
@@ -23,7 +23,7 @@ class Outline(NamedTuple):
         """How many dimensions it has."""
         return len(self.shape)
 
-    def part(self, *slices: slice) -> Outline:
+    def part(self, *slices: slice) -> ArrayInfo:
         """The outline of what these slices, one for each dimension, take out of the array."""
         sizes = (len(range(size)[each]) for size, each in zip(self.shape, slices, strict=True))
-        return Outline(tuple(sizes), self.dtype)
+        return ArrayInfo(tuple(sizes), self.dtype)

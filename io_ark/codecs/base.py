@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.array_info import Outline
+from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
@@ -79,11 +79,11 @@ class Codec(Generic[T]):
         value: T = extract_range(self.read(source), part, source.name)
         return value
 
-    def read_outline(self, source: Source) -> Any:
+    def read_info(self, source: Source) -> Any:
         """Something of the shape of the object that starts at the next byte, which is passed over.
 
         Where a header tells the shape, the bytes that it announces have to be there, but are not looked at: the result
-        is an :class:`~io_ark.codecs.array_info.Outline` (of audio, a :class:`~io_ark.codecs.wave.WaveInfo`). Else it is the
+        is an :class:`~io_ark.codecs.array_info.ArrayInfo` (of audio, a :class:`~io_ark.codecs.wave.WaveInfo`). Else it is the
         object itself.
 
         Raises:
@@ -125,10 +125,10 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
 
     dtype: np.dtype[Any]
 
-    def read_outline(self, source: Source) -> Any:
+    def read_info(self, source: Source) -> Any:
         if not read_marker(source):
             return self.read_body(source, False)
-        return Outline(self.skip_body(source), self.dtype)
+        return ArrayInfo(self.skip_body(source), self.dtype)
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         """Go past an array in binary, after its marker; its shape."""
@@ -146,7 +146,7 @@ def read_marker(source: Source) -> bool:
     return False
 
 
-def shown(text: bytes) -> str:
+def quoted(text: bytes) -> str:
     """Bytes of a file as they may appear in a message: short, on one line."""
     cut = text if len(text) <= 20 else text[:17] + b"..."
     return repr(bytes(cut).decode("latin1"))
@@ -169,7 +169,7 @@ def read_token(source: Source, binary: bool) -> bytes:
         source.fail("a token should stand here", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(f"no space after the token {shown(token[0])}", at)
+        source.fail(f"no space after the token {quoted(token[0])}", at)
     if not source.at_end():
         source.skip(1)
     return token[0]
@@ -180,7 +180,7 @@ def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
-        source.fail(f"{' or '.join(map(shown, expected))} should stand here, not {shown(token)}", at)
+        source.fail(f"{' or '.join(map(quoted, expected))} should stand here, not {quoted(token)}", at)
     return token
 
 
@@ -195,7 +195,7 @@ def read_int32(source: Source, binary: bool) -> int:
     found = _read_text(source, INTEGER, "an integer")
     value = int(found)
     if not INT32_MIN <= value <= INT32_MAX:
-        source.fail(f"{shown(found)} does not fit into 32 bits", source.tell() - len(found))
+        source.fail(f"{quoted(found)} does not fit into 32 bits", source.tell() - len(found))
     return value
 
 
@@ -244,7 +244,7 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
     text = _read_text(source, NUMBER, "a number")
     value = nearest_float32(text) if single else float(text)
     if np.isinf(value):
-        source.fail(f"{shown(text)} is beyond the range of a {'float' if single else 'double'}", at)
+        source.fail(f"{quoted(text)} is beyond the range of a {'float' if single else 'double'}", at)
     return value
 
 
@@ -252,7 +252,7 @@ def read_bool(source: Source, binary: bool) -> bool:
     """``T`` or ``F``."""
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
-        source.fail(f"T or F should stand here, not {shown(letter) if letter else 'the end'}")
+        source.fail(f"T or F should stand here, not {quoted(letter) if letter else 'the end'}")
     source.skip(1)
     return letter == b"T"
 
@@ -263,7 +263,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     found = pattern.match(ahead)
     if not found:
         start = ahead.split(maxsplit=1)[:1]
-        source.fail(f"{what} should stand here, not {shown(start[0]) if start else 'the end'}")
+        source.fail(f"{what} should stand here, not {quoted(start[0]) if start else 'the end'}")
     if found.end() == LONGEST_NUMBER:
         source.fail(f"a number of {LONGEST_NUMBER} or more characters")
     source.skip(found.end())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, end_line, raw_bytes, shown
+from io_ark.codecs.base import Sink, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
 from io_ark.codecs.text_parse import parse
@@ -32,7 +32,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     """The precision, rows and columns that a header says, which is passed over."""
     stored = _PRECISIONS.get(head[:3])
     if stored is None:
-        source.fail(f"a matrix (FM, DM, CM, CM2 or CM3) should stand here, not {shown(head.split(b' ')[0])}")
+        source.fail(f"a matrix (FM, DM, CM, CM2 or CM3) should stand here, not {quoted(head.split(b' ')[0])}")
     if len(head) < HEADER_SIZE:
         source.read(HEADER_SIZE)  # which says what is missing
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
@@ -113,7 +113,7 @@ def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
-        source.fail(f"a {what} should stand here, either in binary or in text after '[ ', not {shown(_word(source))}")
+        source.fail(f"a {what} should stand here, either in binary or in text after '[ ', not {quoted(_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():

@@ -41,7 +41,7 @@ _NAN_BITS = (0x7FC00000, -0x400000)  # what arithmetic gives; all others are sma
 _codec = cache(codec)
 
 
-def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
+def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     """The kind of the object that starts here, which stays unread, and the options to read it with."""
     head = source.peek(20)
     if head[:4] in (b"RIFF", b"RIFX"):

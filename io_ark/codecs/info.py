@@ -9,8 +9,8 @@ from io_ark.codecs.base import Codec
 from io_ark.streams.source import Source
 
 
-class OutlineCodec(Codec[Any]):
-    """In place of each object something of its shape: see :meth:`Codec.read_outline`. Read only.
+class InfoCodec(Codec[Any]):
+    """In place of each object something of its shape: see :meth:`Codec.read_info`. Read only.
 
     Args:
         of: the kind of object (see :mod:`io_ark.codecs`), or a codec.
@@ -19,12 +19,12 @@ class OutlineCodec(Codec[Any]):
     >>> from io_ark.streams.source import BytesSource
     >>> data = io.BytesIO()
     >>> codec("matrix").write(data, np.zeros((5, 3)))
-    >>> OutlineCodec("matrix").read(BytesSource(data.getvalue()))
-    Outline(shape=(5, 3), dtype=dtype('float32'))
+    >>> InfoCodec("matrix").read(BytesSource(data.getvalue()))
+    ArrayInfo(shape=(5, 3), dtype=dtype('float32'))
     """
 
     def __init__(self, of: str | Codec[Any]) -> None:
         self._of = codec(of) if isinstance(of, str) else of
 
     def read(self, source: Source) -> Any:
-        return self._of.read_outline(source)
+        return self._of.read_info(source)

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import base
-from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
-from io_ark.codecs.nested_lists import cut, lay_out, lengths_in_text, read_lists, write_lists
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.nested_lists import format_lists, lengths_in_text, read_lists, split_lists, write_lists
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_parse import nearest_float32, parse_words
 from io_ark.errors import FormatError
@@ -72,10 +72,10 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Integers as ``istream >> int`` takes them from a line of text."""
     values = plain_integers(text)
-    if values is not None and fit_into(values, dtype):
+    if values is not None and fits(values, dtype):
         return values.astype(dtype)
     values = _parse_each(text, source, at)
-    if not fit_into(values, dtype):
+    if not fits(values, dtype):
         bits = np.iinfo(np.dtype(dtype)).bits
         source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
     return values.astype(dtype)
@@ -97,7 +97,7 @@ def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
         while done < len(word):
             found = base.INTEGER.match(word, done)
             if not found or len(found[0]) > 18:
-                source.fail(f"{shown(word)} is not a list of integers of 32 bits", at + place)
+                source.fail(f"{quoted(word)} is not a list of integers of 32 bits", at + place)
             numbers.append(int(found[0]))
             done = found.end()
         place += done
@@ -115,12 +115,12 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
-    if not fit_into(array, dtype):
+    if not fits(array, dtype):
         raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
 
 
-def fit_into(values: Array, dtype: npt.DTypeLike) -> bool:
+def fits(values: Array, dtype: npt.DTypeLike) -> bool:
     """Whether these integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
@@ -179,8 +179,8 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         text, at = read_text_line(source, "a list of lists of integers")
         lengths = lengths_in_text(text, b"", b"; ")
         values = None if lengths is None else plain_integers(text.replace(b";", b" "))
-        if lengths is not None and values is not None and fit_into(values, np.int32):
-            return cut(values.astype(np.int32), lengths)
+        if lengths is not None and values is not None and fits(values, np.int32):
+            return split_lists(values.astype(np.int32), lengths)
         *lists, rest = text.split(b";")
         if rest.strip():
             source.fail("';' should stand after each list of integers, and after the last one, too", at)
@@ -191,7 +191,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         if binary:
             write_lists(sink, lengths, 1, numbers)
         else:
-            sink.write(lay_out(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
+            sink.write(format_lists(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
 
 
 def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
@@ -248,7 +248,7 @@ class PairVectorCodec(Codec[Array]):
         if self.dtype.kind == "f":
             return parse_words(text.split(), single=True)
         values = plain_integers(text)
-        return values.astype(self.dtype) if values is not None and fit_into(values, self.dtype) else None
+        return values.astype(self.dtype) if values is not None and fits(values, self.dtype) else None
 
     def _numbers(self, text: bytes, source: Source, at: int) -> Array:
         if self.dtype.kind == "i":
@@ -257,7 +257,7 @@ class PairVectorCodec(Codec[Array]):
         for word in text.split():
             value = nearest_float32(word) if base.NUMBER.fullmatch(word) else np.inf
             if np.isinf(value):
-                source.fail(f"{shown(word)} is not a number that fits into a float", at)
+                source.fail(f"{quoted(word)} is not a number that fits into a float", at)
             numbers.append(value)
         return np.array(numbers, self.dtype)
 

@@ -54,7 +54,7 @@ def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]
         return np.empty(0, np.int32), np.empty(0, np.int64)
     source.peek(first * _SIZED.itemsize)  # and so some more, if more is there
     # If the others are longer than this expects, they have their turn later.
-    data = source.peek_at_hand(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
+    data = source.peek_buffered(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
     end = len(sizes) - len(sizes.lstrip(b"\4"))
@@ -86,7 +86,7 @@ def _ends(numbers: Integers, most: int, width: int) -> Places:
     return np.concatenate([np.arange(1, run + 1) * step, np.array(ends, np.int64)])
 
 
-def without_counts(numbers: Integers, ends: Places) -> Integers:
+def remove_counts(numbers: Integers, ends: Places) -> Integers:
     """The numbers that :func:`read_lists` gives, without those that say how long the lists are."""
     kept = np.ones(len(numbers), bool)
     kept[0] = False
@@ -137,12 +137,12 @@ def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:
     return np.fromiter(map(len, lists), np.int64, len(lists)) - len(begin)
 
 
-def cut(items: Any, lengths: Places) -> list[Any]:
+def split_lists(items: Any, lengths: Places) -> list[Any]:
     """A list or an array as many, of these lengths."""
     return [items[begin:end] for begin, end in pairwise((0, *np.cumsum(lengths).tolist()))]
 
 
-def lay_out(lengths: Sequence[int], begin: bytes, element: bytes, end: bytes, words: Sequence[bytes]) -> bytes:
+def format_lists(lengths: Sequence[int], begin: bytes, element: bytes, end: bytes, words: Sequence[bytes]) -> bytes:
     """Lists in text.
 
     Args:

@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.int_vector import fit_into, plain_integers, read_text_line
-from io_ark.codecs.nested_lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
+from io_ark.codecs.int_vector import fits, plain_integers, read_text_line
+from io_ark.codecs.nested_lists import (
+    format_lists,
+    lengths_in_text,
+    read_lists,
+    remove_counts,
+    split_lists,
+    write_lists,
+)
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_parse import parse_words
@@ -44,9 +51,9 @@ class PosteriorCodec(Codec[Posterior]):
         while len(frames) < count:
             numbers, ends = read_lists(source, count - len(frames), 2)
             if len(ends):
-                numbers = without_counts(numbers, ends)
+                numbers = remove_counts(numbers, ends)
                 indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
-                frames += cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
+                frames += split_lists(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
             else:
                 entries = read_size(source, True, "the number of entries of a frame")
                 frames.append(read_pairs(source, entries, "a posterior"))
@@ -61,7 +68,7 @@ class PosteriorCodec(Codec[Posterior]):
             words = [b""] * (2 * len(indices))
             words[0::2] = format_integers(indices).split()
             words[1::2] = format_values(weights).split()
-            sink.write(lay_out(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
+            sink.write(format_lists(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -85,10 +92,10 @@ def _plain_frames(line: bytes) -> Posterior | None:
     words = line.translate(_WITHOUT_BRACKETS).split()
     indices = plain_integers(b" ".join(words[0::2]))
     weights = parse_words(words[1::2], single=True)
-    if indices is None or weights is None or not fit_into(indices, np.int32):
+    if indices is None or weights is None or not fits(indices, np.int32):
         return None
     pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
-    return cut(pairs, lengths // 2)
+    return split_lists(pairs, lengths // 2)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
@@ -99,7 +106,7 @@ def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
         begin = word.start()
         if not word[0].startswith(b"["):
             hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
-            source.fail(f"a frame of a posterior should start with '[', not {shown(word[0])}{hint}", at + place)
+            source.fail(f"a frame of a posterior should start with '[', not {quoted(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
             source.fail("a frame of a posterior has no ']' on its line", at + begin)

@@ -24,7 +24,7 @@ def _end_text(source: Source) -> None:
     """What follows a scalar in text: white space and the end of the line."""
     rest = source.read_until(b"\n")
     if rest.strip():
-        source.fail(f"the line should end after its one value, not go on with {base.shown(rest.strip())}")
+        source.fail(f"the line should end after its one value, not go on with {base.quoted(rest.strip())}")
     if not source.at_end():
         source.skip(1)
 

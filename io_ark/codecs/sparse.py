@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, read_size, shown
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, quoted, read_size
 from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.codecs.vector import as_vector
@@ -158,7 +158,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"{what} in text starts with {name.decode()} and a number, not {shown(word[0] if word else b'')}", at
+            f"{what} in text starts with {name.decode()} and a number, not {quoted(word[0] if word else b'')}", at
         )
     source.skip(len(word[0]))
     return int(digits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from io_ark.codecs.base import Codec, Sink, shown
+from io_ark.codecs.base import Codec, Sink, quoted
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -47,7 +47,7 @@ class TokenCodec(Codec[str]):
         line, at = read_text_line(source, "a token")
         words = line.split()
         if len(words) != 1:
-            source.fail(f"one token should stand on the line, not also {shown(words[1])}", at)
+            source.fail(f"one token should stand on the line, not also {quoted(words[1])}", at)
         return token_text(words[0])
 
     def write_body(self, sink: Sink, value: str, binary: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, raw_bytes, shown
+from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_parse import parse, parse_short_row
@@ -89,7 +89,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if stored is None:
-        source.fail(f"a vector (FV or DV) should stand here, not {shown(head.split(b' ')[0])}")
+        source.fail(f"a vector (FV or DV) should stand here, not {quoted(head.split(b' ')[0])}")
     if len(head) < _HEADER.size:
         source.read(_HEADER.size)  # which says what is missing
     _, size, count = _HEADER.unpack(head)

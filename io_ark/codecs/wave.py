@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.streams.source import Source
 
@@ -82,13 +82,13 @@ class _Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            source.fail(f"a wave file starts with RIFF or RIFX, not {shown(tag)}")
+            source.fail(f"a wave file starts with RIFF or RIFX, not {quoted(tag)}")
         source.skip(4)
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
         self.riff_size = self.integers("I")[0]
         if source.peek(4) != b"WAVE":
-            source.fail(f"a wave file should say WAVE here, not {shown(source.peek(4))}")
+            source.fail(f"a wave file should say WAVE here, not {quoted(source.peek(4))}")
         source.skip(4)
 
     def integers(self, layout: str) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class _Chunks:
         return self._source.tell() - self._start - 8
 
 
-def read_info(source: Source) -> WaveInfo:
+def read_header(source: Source) -> WaveInfo:
     """The header of a wave file, up to its samples."""
     chunks = _Chunks(source)
     size = chunks.enter(b"fmt ")
@@ -194,7 +194,7 @@ class WaveInfoCodec(Codec[WaveInfo]):
     marker = b""
 
     def read(self, source: Source) -> WaveInfo:
-        info = read_info(source)
+        info = read_header(source)
         # In an archive the next key follows the samples. A file that is cut short still says how long it should be.
         with suppress(TruncatedError):
             source.skip(info.data_bytes or 0)
@@ -210,15 +210,15 @@ class WaveCodec(Codec[Wave]):
     marker = b""
 
     def read(self, source: Source) -> Wave:
-        info = read_info(source)
+        info = read_header(source)
         data = _read_samples(source, info)
         frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels).reshape(frames, info.channels)
         return Wave(info.sample_frequency, np.ascontiguousarray(samples.T, np.int16))
 
-    def read_outline(self, source: Source) -> WaveInfo:
-        info = read_info(source)
+    def read_info(self, source: Source) -> WaveInfo:
+        info = read_header(source)
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
             size = len(_read_samples(source, info))

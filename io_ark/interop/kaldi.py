@@ -31,44 +31,46 @@ Int8 = npt.NDArray[np.int8]
 Posterior = list[list[tuple[int, float]]]
 
 
-class SequentialDoor(Protocol[Value]):
+class SequentialReaderFactory(Protocol[Value]):
     """Makes a sequential reader of one kind."""
 
     def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Value]: ...
 
 
-class RandomAccessDoor(Protocol[Value]):
+class RandomAccessReaderFactory(Protocol[Value]):
     """Makes a random-access reader of one kind."""
 
     def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
 
 
-class MappedDoor(Protocol[Value]):
+class MappedReaderFactory(Protocol[Value]):
     """Makes a random-access reader of one kind, whose keys are first looked up in a map."""
 
     def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
 
 
-class WriterDoor(Protocol[Value]):
+class WriterFactory(Protocol[Value]):
     """Makes a writer of one kind."""
 
     def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Value]: ...
 
 
-Doors = tuple[SequentialDoor[Value], RandomAccessDoor[Value], MappedDoor[Value], WriterDoor[Value]]
+Factories = tuple[
+    SequentialReaderFactory[Value], RandomAccessReaderFactory[Value], MappedReaderFactory[Value], WriterFactory[Value]
+]
 
 
 def _mapped(kind: str, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
     return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, pipes=pipes)
 
 
-def _doors(kind: str, value: type[Value]) -> Doors[Value]:
+def _factories(kind: str, value: type[Value]) -> Factories[Value]:
     """The readers and the writer of one kind of object."""
     return (
-        cast("SequentialDoor[Value]", partial(SequentialReader, kind)),
-        cast("RandomAccessDoor[Value]", partial(RandomAccessReader, kind)),
-        cast("MappedDoor[Value]", partial(_mapped, kind)),
-        cast("WriterDoor[Value]", partial(Writer, kind)),
+        cast("SequentialReaderFactory[Value]", partial(SequentialReader, kind)),
+        cast("RandomAccessReaderFactory[Value]", partial(RandomAccessReader, kind)),
+        cast("MappedReaderFactory[Value]", partial(_mapped, kind)),
+        cast("WriterFactory[Value]", partial(Writer, kind)),
     )
 
 
@@ -77,136 +79,136 @@ def _doors(kind: str, value: type[Value]) -> Doors[Value]:
     RandomAccessBaseFloatMatrixReader,
     RandomAccessBaseFloatMatrixReaderMapped,
     BaseFloatMatrixWriter,
-) = _doors("matrix", Float32)
+) = _factories("matrix", Float32)
 (
     SequentialDoubleMatrixReader,
     RandomAccessDoubleMatrixReader,
     RandomAccessDoubleMatrixReaderMapped,
     DoubleMatrixWriter,
-) = _doors("double-matrix", Float64)
+) = _factories("double-matrix", Float64)
 (
     SequentialCompressedMatrixReader,
     RandomAccessCompressedMatrixReader,
     RandomAccessCompressedMatrixReaderMapped,
     CompressedMatrixWriter,
-) = _doors("compressed-matrix", CompressedMatrix)
+) = _factories("compressed-matrix", CompressedMatrix)
 (
     SequentialGeneralMatrixReader,
     RandomAccessGeneralMatrixReader,
     RandomAccessGeneralMatrixReaderMapped,
     GeneralMatrixWriter,
-) = _doors("general-matrix", Any)
+) = _factories("general-matrix", Any)
 (
     SequentialBaseFloatVectorReader,
     RandomAccessBaseFloatVectorReader,
     RandomAccessBaseFloatVectorReaderMapped,
     BaseFloatVectorWriter,
-) = _doors("vector", Float32)
+) = _factories("vector", Float32)
 (
     SequentialDoubleVectorReader,
     RandomAccessDoubleVectorReader,
     RandomAccessDoubleVectorReaderMapped,
     DoubleVectorWriter,
-) = _doors("double-vector", Float64)
+) = _factories("double-vector", Float64)
 (
     SequentialInt32Reader,
     RandomAccessInt32Reader,
     RandomAccessInt32ReaderMapped,
     Int32Writer,
-) = _doors("int", int)
+) = _factories("int", int)
 (
     SequentialInt32VectorReader,
     RandomAccessInt32VectorReader,
     RandomAccessInt32VectorReaderMapped,
     Int32VectorWriter,
-) = _doors("int-vector", Int32)
+) = _factories("int-vector", Int32)
 (
     SequentialInt32VectorVectorReader,
     RandomAccessInt32VectorVectorReader,
     RandomAccessInt32VectorVectorReaderMapped,
     Int32VectorVectorWriter,
-) = _doors("int-vector-vector", list[Int32])
+) = _factories("int-vector-vector", list[Int32])
 (
     SequentialInt32PairVectorReader,
     RandomAccessInt32PairVectorReader,
     RandomAccessInt32PairVectorReaderMapped,
     Int32PairVectorWriter,
-) = _doors("int-pair-vector", Int32)
+) = _factories("int-pair-vector", Int32)
 (
     SequentialInt8VectorReader,
     RandomAccessInt8VectorReader,
     RandomAccessInt8VectorReaderMapped,
     Int8VectorWriter,
-) = _doors("int8-vector", Int8)
+) = _factories("int8-vector", Int8)
 (
     SequentialBaseFloatPairVectorReader,
     RandomAccessBaseFloatPairVectorReader,
     RandomAccessBaseFloatPairVectorReaderMapped,
     BaseFloatPairVectorWriter,
-) = _doors("float-pair-vector", Float32)
+) = _factories("float-pair-vector", Float32)
 (
     SequentialBaseFloatReader,
     RandomAccessBaseFloatReader,
     RandomAccessBaseFloatReaderMapped,
     BaseFloatWriter,
-) = _doors("float", float)
+) = _factories("float", float)
 (
     SequentialDoubleReader,
     RandomAccessDoubleReader,
     RandomAccessDoubleReaderMapped,
     DoubleWriter,
-) = _doors("double", float)
+) = _factories("double", float)
 (
     SequentialBoolReader,
     RandomAccessBoolReader,
     RandomAccessBoolReaderMapped,
     BoolWriter,
-) = _doors("bool", bool)
+) = _factories("bool", bool)
 (
     SequentialTokenReader,
     RandomAccessTokenReader,
     RandomAccessTokenReaderMapped,
     TokenWriter,
-) = _doors("token", str)
+) = _factories("token", str)
 (
     SequentialTokenVectorReader,
     RandomAccessTokenVectorReader,
     RandomAccessTokenVectorReaderMapped,
     TokenVectorWriter,
-) = _doors("token-vector", list[str])
+) = _factories("token-vector", list[str])
 (
     SequentialPosteriorReader,
     RandomAccessPosteriorReader,
     RandomAccessPosteriorReaderMapped,
     PosteriorWriter,
-) = _doors("posterior", Posterior)
+) = _factories("posterior", Posterior)
 (
     SequentialGaussPostReader,
     RandomAccessGaussPostReader,
     RandomAccessGaussPostReaderMapped,
     GaussPostWriter,
-) = _doors("gauss-posterior", Any)
+) = _factories("gauss-posterior", Any)
 (
     SequentialWaveReader,
     RandomAccessWaveReader,
     RandomAccessWaveReaderMapped,
     WaveWriter,
-) = _doors("wave", Wave)
+) = _factories("wave", Wave)
 (
     SequentialWaveInfoReader,
     RandomAccessWaveInfoReader,
     RandomAccessWaveInfoReaderMapped,
     WaveInfoWriter,
-) = _doors("wave-info", WaveInfo)
+) = _factories("wave-info", WaveInfo)
 (
     SequentialNnetExampleReader,
     RandomAccessNnetExampleReader,
     RandomAccessNnetExampleReaderMapped,
     NnetExampleWriter,
-) = _doors("nnet-example", Any)
+) = _factories("nnet-example", Any)
 (
     SequentialNnetChainExampleReader,
     RandomAccessNnetChainExampleReader,
     RandomAccessNnetChainExampleReaderMapped,
     NnetChainExampleWriter,
-) = _doors("nnet-chain-example", Any)
+) = _factories("nnet-chain-example", Any)

@@ -16,9 +16,9 @@ from typing import IO, Any
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, OrderError, RangeError, SpecifierError
-from io_ark.interop.kaldiio_values import KaldiioCodec, Reading, as_kaldiio, from_kaldiio
+from io_ark.interop.kaldiio_values import KaldiioCodec, KaldiioLoader, as_kaldiio, from_kaldiio
 from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
-from io_ark.streams.files import OPEN_FILES, OPEN_FILES_IN_ORDER
+from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, open_output
 from io_ark.streams.source import StreamSource
@@ -48,7 +48,7 @@ def load_mat(
         ArkError: it cannot be opened, or is no object.
     """
     _check_endian(endian)
-    return Reading(pipes).load(name_of(ark_name))
+    return KaldiioLoader(pipes).load(name_of(ark_name))
 
 
 def load_ark(fname: FileOrName, endian: str = "<", *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
@@ -96,15 +96,15 @@ def load_scp(
         ArkError: it cannot be opened, is no script file, or has a key twice.
     """
     _check_endian(endian)
-    reading = Reading(pipes, max_cache_fd or OPEN_FILES)
+    loader = KaldiioLoader(pipes, max_cache_fd or MAX_OPEN_FILES)
     if separator is None:
-        recordings: Mapping[str, Any] = ScriptTable(_script(fname, pipes), reading.load_value)
+        recordings: Mapping[str, Any] = ScriptTable(_script(fname, pipes), loader.load_value)
     else:
         lines = list(_separated(fname, separator, pipes))
-        recordings = _Places(dict(lines), reading)
+        recordings = _LazyTable(dict(lines), loader)
         if len(recordings) < len(lines):
             raise OrderError("has a key twice", file=_name(fname))
-    return recordings if segments is None else _Cut(segments, recordings, pipes)
+    return recordings if segments is None else _SegmentTable(segments, recordings, pipes)
 
 
 def load_scp_sequential(
@@ -120,10 +120,10 @@ def load_scp_sequential(
         yield from load_scp(fname, endian, separator, segments, pipes=pipes).items()
         return
     _check_endian(endian)
-    reading = Reading(pipes, OPEN_FILES_IN_ORDER)
+    loader = KaldiioLoader(pipes, MAX_OPEN_FILES_SEQUENTIAL)
     lines = _script(fname, pipes).lines() if separator is None else _separated(fname, separator, pipes)
     for key, rxfilename in lines:
-        yield key, reading.load_value(key, rxfilename)
+        yield key, loader.load_value(key, rxfilename)
 
 
 def load_wav_scp(
@@ -327,15 +327,15 @@ def _archive_first(specifier: str) -> str:
     return f"{','.join(['ark', 'scp', *flags])}:{archive},{script}"
 
 
-class _Places(Mapping[str, Any]):
+class _LazyTable(Mapping[str, Any]):
     """Objects by key. Unlike a :class:`ScriptTable`, keys may hold white space, and an object a key takes memory."""
 
-    def __init__(self, places: Mapping[str, str], reading: Reading) -> None:
+    def __init__(self, places: Mapping[str, str], loader: KaldiioLoader) -> None:
         self._places = places
-        self._reading = reading
+        self._loader = loader
 
     def __getitem__(self, key: str) -> Any:
-        return self._reading.load_value(key, self._places[key])
+        return self._loader.load_value(key, self._places[key])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -344,7 +344,7 @@ class _Places(Mapping[str, Any]):
         return len(self._places)
 
 
-class _Cut(Mapping[str, Any]):
+class _SegmentTable(Mapping[str, Any]):
     """Segments of recordings, as kaldiio cuts them: of all channels, times rounded down, ends cut, however short."""
 
     def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool) -> None:

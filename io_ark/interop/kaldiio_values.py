@@ -13,7 +13,7 @@ import numpy.typing as npt
 from io_ark.api import AnyCodec
 from io_ark.codecs import Codec, codec
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, end_line
-from io_ark.codecs.detect import kind_of as kind_told
+from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from io_ark.codecs.wave import Wave
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
@@ -32,7 +32,7 @@ class KaldiioCodec(AnyCodec):
     def read(self, source: Source) -> Any:
         if not _is_text(source):
             return super().read(source)
-        kind, _ = kind_told(source)
+        kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
                 integers = PlainIntVectorCodec().read_body(source, False)
@@ -81,7 +81,7 @@ def _row_of(values: npt.NDArray[Any]) -> str:
     return "".join([f"{value} " for value in values.tolist()])
 
 
-class Reading:
+class KaldiioLoader:
     """Loads objects in kaldiio's shapes.
 
     Args:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from io_ark.errors import OpenError
 from io_ark.streams.source import FileSource, MapSource, Source
 
-OPEN_FILES = 64
+MAX_OPEN_FILES = 64
 # Of files that are read from start to end one is in use at a time, and few are come back to.
-OPEN_FILES_IN_ORDER = 16
+MAX_OPEN_FILES_SEQUENTIAL = 16
 Opened = TypeVar("Opened")
 
 
@@ -97,7 +97,7 @@ class OpenFiles:
         mmap: read through memory maps, so that values are views where the layout allows (and read-only).
     """
 
-    def __init__(self, limit: int = OPEN_FILES, *, mmap: bool = False) -> None:
+    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
         self._files: dict[str, OpenFile] = {}

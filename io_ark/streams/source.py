@@ -24,7 +24,7 @@ LARGE_WINDOW = 1 << 18
 # What is read along with a large array, in the same call: mostly the next key, and how large the next array is.
 TAIL = 128
 # A stream of unknown length is believed in pieces that double from here.
-FIRST_PIECE = 1 << 20
+FIRST_CHUNK = 1 << 20
 
 
 class RawInput(Protocol):
@@ -76,7 +76,7 @@ class Source:
             self._fill(count)
         return bytes(self._window[self._at : self._at + count])
 
-    def peek_at_hand(self, limit: int) -> bytes:
+    def peek_buffered(self, limit: int) -> bytes:
         """Those of the next ``limit`` bytes that are in memory already; they stay unread."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
@@ -105,8 +105,8 @@ class Source:
             at, self._at = self._at, self._at + size
             return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
         self.check(size)
-        if self.remaining() is None and size > buffered + FIRST_PIECE:
-            return np.frombuffer(self._read_pieces(size), kind)
+        if self.remaining() is None and size > buffered + FIRST_CHUNK:
+            return np.frombuffer(self._read_chunks(size), kind)
         array = np.empty(count, kind)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
@@ -243,17 +243,17 @@ class Source:
         """Fill ``target`` with the bytes after the (used up) window."""
         self._truncated(wanted, wanted - len(target))
 
-    def _read_pieces(self, size: int) -> bytearray:
+    def _read_chunks(self, size: int) -> bytearray:
         """``size`` bytes of a stream that may end earlier: memory grows as they come in."""
         data = bytearray()
-        piece = FIRST_PIECE
+        piece = FIRST_CHUNK
         while len(data) < size:
             step = min(piece, size - len(data))
             try:
                 data += self.read_array(np.uint8, step).data
             except TruncatedError:
                 self._truncated(size, len(data))
-            piece = max(FIRST_PIECE, len(data))
+            piece = max(FIRST_CHUNK, len(data))
         return data
 
 

@@ -13,7 +13,7 @@ from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
-from io_ark.streams.files import OPEN_FILES, OPEN_FILES_IN_ORDER, OpenFiles
+from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
@@ -27,7 +27,7 @@ _LONGEST_OFFSET = 19  # digits; what is longer is refused by parse_rxfilename
 _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 
 
-def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
+def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """The codec for a kind of object, or the one that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
@@ -52,9 +52,11 @@ class Loader:
         in_order: bool = False,
         **options: Any,
     ) -> None:
-        self._codec = codec_of(kind, options)
+        self._codec = as_codec(kind, options)
         self._pipes = pipes
-        self._files = files if files is not None else OpenFiles(OPEN_FILES_IN_ORDER if in_order else OPEN_FILES)
+        self._files = (
+            files if files is not None else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES)
+        )
         # Regular files that were named with an offset: the same with another offset need not be understood again.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
@@ -174,7 +176,7 @@ def write_object(
     Raises:
         ArkError: the value is no such object, or it cannot be written there.
     """
-    writer = codec_of(kind, options)
+    writer = as_codec(kind, options)
     with open_output(name_of(wxfilename), pipes=pipes) as output:
         writer.write(output, value, binary=binary)
 

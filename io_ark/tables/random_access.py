@@ -22,7 +22,7 @@ from io_ark.errors import (
 from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.keys import decode_key, encode_key, read_key
-from io_ark.tables.loader import Loader, codec_of, name_key
+from io_ark.tables.loader import Loader, as_codec, name_key
 from io_ark.tables.script import Script
 
 logger = logging.getLogger("io_ark")
@@ -33,7 +33,7 @@ def open_lookup(table: Rspecifier, kind: str | Codec[Any], pipes: bool, options:
     if table.kind == "scp":
         return ScriptLookup(table, Loader(kind, pipes=pipes, **options), pipes)
     if table.sorted and table.called_sorted:
-        return OrderedLookup(table, kind, pipes, options)
+        return SortedArchiveLookup(table, kind, pipes, options)
     return ArchiveLookup(table, kind, pipes, options)
 
 
@@ -103,7 +103,7 @@ class ScriptLookup(Lookup):
         self._loader.close()
 
 
-class ArchiveReading(Lookup):
+class _ArchiveScan(Lookup):
     """An archive read from start to end, as far as a key needs; the stream is not opened before the first call.
 
     With ``p``, an error while reading ends the archive with a warning.
@@ -111,7 +111,7 @@ class ArchiveReading(Lookup):
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._decoder = codec_of(kind, options)
+        self._decoder = as_codec(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
         self._previous: bytes | None = None
 
@@ -161,7 +161,7 @@ class ArchiveReading(Lookup):
         self._end()
 
 
-class ArchiveLookup(ArchiveReading):
+class ArchiveLookup(_ArchiveScan):
     """An archive of which all that was read is held, unless ``o`` lets go of what was asked for.
 
     If the archive is sorted, reading stops at the first key that is greater.
@@ -214,7 +214,7 @@ class ArchiveLookup(ArchiveReading):
         self._values.clear()
 
 
-class OrderedLookup(ArchiveReading):
+class SortedArchiveLookup(_ArchiveScan):
     """A sorted archive whose keys are asked for in order: one object is held at a time."""
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, O
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
 from io_ark.tables.keys import check_key, read_key
-from io_ark.tables.loader import Loader, codec_of, name_key, ready
+from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import split_line
 
@@ -60,10 +60,10 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._passed_over = _PassedOver()
+        self._skip_counter = _SkipCounter()
         # What runs in a thread does not refer to this reader, which so can be dropped while the thread waits.
         entries_of = self._archive if table.kind == "ark" else self._script
-        entries = entries_of(table, kind, pipes, options, self._passed_over)
+        entries = entries_of(table, kind, pipes, options, self._skip_counter)
         self._stop: Callable[[], None] = entries.close
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
@@ -78,7 +78,7 @@ class SequentialReader(Generic[Value]):
     @property
     def skipped(self) -> int:
         """How many objects were passed over so far."""
-        return self._passed_over.count
+        return self._skip_counter.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         for key, load in self.entries():
@@ -110,9 +110,9 @@ class SequentialReader(Generic[Value]):
 
     @staticmethod
     def _archive(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
     ) -> Entries:
-        decoder = codec_of(kind, options)
+        decoder = as_codec(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             source = opened.source
             begun = False
@@ -129,11 +129,11 @@ class SequentialReader(Generic[Value]):
                 # Where not even the first object can be read, this is no archive: an error even if permissive.
                 if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
-                passed_over.add(error, "the rest of the archive is passed over")
+                skip_counter.add(error, "the rest of the archive is passed over")
 
     @staticmethod
     def _script(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
     ) -> Entries:
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
@@ -149,7 +149,7 @@ class SequentialReader(Generic[Value]):
                 except ArkError as error:
                     if not table.permissive:
                         raise
-                    passed_over.add(error, "passed over")
+                    skip_counter.add(error, "passed over")
                 else:
                     yield key, load
             try:
@@ -157,11 +157,11 @@ class SequentialReader(Generic[Value]):
             except PipeError as error:
                 if not table.permissive:
                     raise
-                passed_over.add(error, "what came of it is used")
+                skip_counter.add(error, "what came of it is used")
             loader.close()
 
 
-class _PassedOver:
+class _SkipCounter:
     """Counts what a permissive reader passes over, and tells."""
 
     def __init__(self) -> None:

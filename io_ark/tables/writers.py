@@ -11,7 +11,7 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
 from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.loader import codec_of, name_key
+from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
 
 logger = logging.getLogger("io_ark")
@@ -27,7 +27,7 @@ class Pieces:
         self.write = self.pieces.append
 
 
-class ToArchive:
+class ArchiveTarget:
     """One stream for all objects, and maybe a script file that says where each one is."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
@@ -66,7 +66,7 @@ class ToArchive:
                 self._script.close()
 
 
-class ToScript:
+class ScriptTarget:
     """A stream for each object: a script file, which is there already, says which."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
@@ -113,10 +113,10 @@ class Writer(Generic[Value]):
     def __init__(
         self, kind: str | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
     ) -> None:
-        self._encoder = codec_of(kind, options)
+        self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
-        target = ToScript if self._table.kind == "scp" else ToArchive
-        self._target: ToScript | ToArchive = target(self._table, pipes)
+        target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
+        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
         self._closed = False
 
     def __setitem__(self, key: str, value: Value) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.array_info import Outline
+from io_ark.codecs.array_info import ArrayInfo
 
 Matrix = npt.NDArray[np.float32]
 # A matrix of which no more is wanted than the shape.
-Shaped = Matrix | Outline
+Shaped = Matrix | ArrayInfo
 Vector = npt.NDArray[np.float32]
 DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.tables.script import Script, split_line
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.errors import one_line
@@ -125,7 +125,7 @@ def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(line)
     except Skip as reason:
-        return index, Failure(index, words(line)[0], str(reason))
+        return index, Failure(index, split_words(line)[0], str(reason))
 
 
 def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
@@ -63,7 +63,7 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
     """
     calls: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
-        fields = words(line)
+        fields = split_words(line)
         if len(fields) != 3:
             raise FeatureError(f"{name}, line {number}: expected <utterance> <call> <side>, but found: {line}")
         calls.setdefault(fields[1], []).append(fields[0])

@@ -101,7 +101,7 @@ def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
     try:
-        outline = codec(kind).read_outline(source)
+        outline = codec(kind).read_info(source)
     except ArkError as error:
         with pytest.raises(type(error)) as raised:
             codec(kind).read(other)

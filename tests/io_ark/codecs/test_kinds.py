@@ -130,13 +130,13 @@ ALIKE = {
 
 @pytest.mark.parametrize(("kind", "data"), SAMPLES)
 def test_kinds_told_from_the_bytes(kind: str, data: bytes) -> None:
-    from io_ark.codecs.detect import kind_of
+    from io_ark.codecs.detect import detect_kind
 
     if kind in ("htk", "sphinx") or (kind == "int8-vector" and data[:1] == b"\0"):
         return  # nothing in them says what they are
     if data in (b" [ ]\n", b"\n"):
         return  # empty text looks like anything empty
-    assert kind_of(BytesSource(data))[0] in ALIKE.get(kind, {kind})
+    assert detect_kind(BytesSource(data))[0] in ALIKE.get(kind, {kind})
     source = BytesSource(data)
     guess(source)
     assert not source.read_rest().strip()
