@@ -54,6 +54,10 @@ class RangeError(ArkError, IndexError):
     """A range such as ``[0:9]`` that does not lie within its matrix."""
 
 
+class RangeSyntaxError(SpecifierError, RangeError):
+    """Text in brackets after an rxfilename that is not a range. A permissive reader does not skip it either."""
+
+
 class OpenError(ArkError, OSError):
     """A file or pipe that cannot be opened or read."""
 

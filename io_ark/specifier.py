@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
-from io_ark.errors import SpecifierError
+from io_ark.errors import RangeSyntaxError, SpecifierError
 from io_ark.text import WHITE_SPACE
 
 # How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
@@ -315,13 +315,13 @@ def split_range(text: str) -> tuple[str, Range | None]:
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
 
     Raises:
-        SpecifierError: the text ends in ``]``, but not in a range.
+        RangeSyntaxError: the text ends in ``]``, but not in a range.
     """
     if not text.endswith("]") or isinstance(text, FileName):
         return text, None
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
-        _refuse(text, "ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
+        raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
     return name, parse_range(inside)
 
 
@@ -329,11 +329,11 @@ def parse_range(text: str) -> Range:
     """A range as it stands between brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
 
     Raises:
-        SpecifierError: the text is no range.
+        RangeSyntaxError: the text is not a range.
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
-        _refuse(f"[{text}]", "is no range: one has rows and, after a comma, columns")
+        raise RangeSyntaxError(f"'[{text}]' is not a range: give rows and, after a comma, columns, as in [0:9,2:3]")
     return Range(parts[0], parts[1] if len(parts) == 2 else None, text)
 
 
@@ -342,5 +342,7 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
-        _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
+        raise RangeSyntaxError(
+            f"'[{text}]' is not a range: give first and last, counted from 0, as in [0:9] or [0:9,2:3]"
+        )
     return int(interval[1]), int(interval[2])

@@ -11,14 +11,14 @@ import numpy as np
 from io_ark.api import AnyCodec
 from io_ark.codecs import Codec
 from io_ark.codecs.info import InfoCodec
-from io_ark.errors import ArkError, FormatError
+from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import split_line
+from io_ark.tables.script import split_lines
 
 _STORED_AS = {
     b"FM": "float32",
@@ -127,11 +127,7 @@ def _of_archive(source: Source, outlines: bool) -> Iterator[Entry]:
 
 def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     """Key and rxfilename of each line of a script file, or what is wrong with the line."""
-    for number, line in enumerate(source.read_lines(), 1):
-        try:
-            yield split_line(line, source.name, number)
-        except FormatError as error:
-            yield error
+    return split_lines(source.read_lines(), source.name)
 
 
 def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, outlines: bool = False) -> Iterator[Entry]:

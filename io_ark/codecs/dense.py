@@ -64,7 +64,9 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
     source.check(rows * columns * stored.itemsize)
     source.skip(chosen.start * columns * stored.itemsize)
     values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
-    return np.ascontiguousarray(_converted(values[:, chosen_columns], dtype))
+    if chosen_columns != slice(0, columns):
+        values = values[:, chosen_columns].copy()
+    return _converted(values, dtype)
 
 
 def _converted(values: Array, dtype: np.dtype[Any]) -> Array:

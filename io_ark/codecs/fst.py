@@ -91,7 +91,7 @@ def _read_compact(source: Source) -> Acceptor:
     arcs = elements[~final]
     if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
         source.fail("an arc of an FST leads to a state that is not there", at)
-    return Acceptor(start, final_costs, owners[~final], *(np.ascontiguousarray(arcs[n]) for n in _ARC_FIELDS))
+    return Acceptor(start, final_costs, owners[~final], *(arcs[name].copy() for name in _ARC_FIELDS))
 
 
 _ARC_FIELDS = ("label", "weight", "next_state")

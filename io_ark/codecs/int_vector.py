@@ -142,7 +142,9 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        return np.ascontiguousarray(read_sized(source, self._layout, count, "a vector of integers")["value"])
+        # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
+        records = read_sized(source, self._layout, count, "a vector of integers")
+        return np.array(records["value"])
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         count = base.read_size(source, True, _COUNT)

@@ -214,8 +214,10 @@ class WaveCodec(Codec[Wave]):
         data = _read_samples(source, info)
         frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
-        samples = np.frombuffer(data, order, frames * info.channels).reshape(frames, info.channels)
-        return Wave(info.sample_frequency, np.ascontiguousarray(samples.T, np.int16))
+        samples = np.frombuffer(data, order, frames * info.channels)
+        if info.channels > 1 or info.big_endian or isinstance(data, bytes):
+            return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
+        return Wave(info.sample_frequency, samples.reshape(1, frames))
 
     def read_info(self, source: Source) -> WaveInfo:
         info = read_header(source)

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, OrderError, RangeError, SpecifierError
-from io_ark.interop.kaldiio_values import KaldiioCodec, KaldiioLoader, as_kaldiio, from_kaldiio
+from io_ark.interop.kaldiio_values import KaldiioCodec, KaldiioLoader, as_kaldiio, from_kaldiio, is_audio
 from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.input import Input, open_input
@@ -357,9 +357,12 @@ class _SegmentTable(Mapping[str, Any]):
         last = self._last
         if last is None or last[0] != segment.recording:
             last = self._last = (segment.recording, self._recordings[segment.recording])
-        if not isinstance(last[1], tuple):
-            raise FormatError(f"the recording {segment.recording!r} is no audio", key=key)
-        rate, samples = last[1]
+        recording = last[1]
+        if not is_audio(recording):
+            raise FormatError(
+                f"the recording {segment.recording!r} is not audio, so no segment can be cut out of it", key=key
+            )
+        rate, samples = recording
         if segment.channel is not None:  # which kaldiio does not know
             if segment.channel >= samples[:1].size:
                 raise RangeError(

@@ -5,7 +5,7 @@ Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in k
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ class KaldiioLoader:
             refused = error
         value = as_kaldiio(self._loader.load(name))
         try:
-            return (value[0], value[1][slices]) if isinstance(value, tuple) else value[slices]
+            return (value[0], value[1][slices]) if is_audio(value) else value[slices]
         except (IndexError, TypeError):
             raise refused from None
 
@@ -137,12 +137,17 @@ def _slices(part: str) -> tuple[slice, ...] | None:
     return tuple(slices)
 
 
+def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
+    """Return True for ``(rate, samples)``, and False for named tuples, such as training examples."""
+    return type(value) is tuple
+
+
 def as_kaldiio(value: Any) -> Any:
     """A value in kaldiio's shape: audio as ``(rate, samples)``, each row of samples a moment."""
     if not isinstance(value, Wave):
         return value
     samples = value.samples
-    return int(value.sample_frequency), samples[0] if len(samples) == 1 else np.ascontiguousarray(samples.T)
+    return int(value.sample_frequency), samples[0] if len(samples) == 1 else samples.T.copy()
 
 
 def from_kaldiio(value: Any) -> Any:

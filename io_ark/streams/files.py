@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -101,6 +103,7 @@ class OpenFiles:
         self._limit = max(1, limit)
         self._mmap = mmap
         self._files: dict[str, OpenFile] = {}
+        self.idle_sources: list[FileSource] = []
         _kept[id(self)] = self
 
     def get(self, path: str) -> OpenFile:
@@ -117,9 +120,12 @@ class OpenFiles:
         # Descriptors mean nothing in another process, which opens its own.
         return _open_files, (self._limit, self._mmap)
 
-    def clear(self) -> None:
-        """Close all files that nobody else uses at this moment."""
+    def clear(self, keep_fewer: bool = False) -> None:
+        """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
+        if keep_fewer:
+            self._limit = max(1, self._limit // 2)
         self._files.clear()
+        self.idle_sources.clear()
 
 
 def _open_files(limit: int, mmap: bool) -> OpenFiles:
@@ -129,15 +135,48 @@ def _open_files(limit: int, mmap: bool) -> OpenFiles:
 _kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()
 
 
+# Other threads take the descriptors that closing kept files frees, so one attempt is not enough.
+_RETRY_SECONDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+_retry_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _retry_lock
+    _retry_lock = threading.Lock()
+
+
+# A thread that does not exist in the forked process may have held the lock.
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def retry_when_out_of_descriptors(opening: Callable[[], Opened]) -> Opened:
-    """What a call that takes descriptors gives; where none is free, the kept files are closed and it is made again."""
+    """Call a function that takes descriptors; while none is free, close the kept files and call it again."""
+    # No exception is kept in a variable: its traceback would keep files open.
     try:
         return opening()
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if not _is_out_of_descriptors(error):
             raise
+    for seconds in _RETRY_SECONDS:
+        time.sleep(seconds)
+        with _retry_lock:
+            _close_kept_files(keep_fewer=not seconds)
+            try:
+                return opening()
+            except OSError as error:
+                if not _is_out_of_descriptors(error):
+                    raise
+    with _retry_lock:
+        _close_kept_files(keep_fewer=False)
+        return opening()
+
+
+def _close_kept_files(keep_fewer: bool) -> None:
     for reference in _kept.valuerefs():
         files = reference()
         if files is not None:
-            files.clear()
-    return opening()
+            files.clear(keep_fewer)
+
+
+def _is_out_of_descriptors(error: OSError) -> bool:
+    return error.errno in (errno.EMFILE, errno.ENFILE)

@@ -122,9 +122,12 @@ def _open_pipe(command: str, pipes: bool) -> Input:
     refuse_pipes(command, pipes)
     process, reading = spawn(command, 1, f"{command}|")
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
+    parent = os.getpid()
 
     def close() -> int:
         raw.close()
+        if os.getpid() != parent:
+            return 0  # in a forked process: only the parent can wait for the command
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
     return Input(StreamSource(raw, f"{command}|"), close)

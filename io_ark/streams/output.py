@@ -37,6 +37,12 @@ class Output:
         self._flush_raw = flush_raw
         self._pending = bytearray()
         self._written = 0
+        self._process = os.getpid()
+
+    @property
+    def inherited(self) -> bool:
+        """True in a process forked after this was opened: its buffered bytes belong to the other process."""
+        return os.getpid() != self._process
 
     def write(self, data: Any) -> None:
         """Take these bytes; large ones go on at once, small ones are gathered.
@@ -44,6 +50,7 @@ class Output:
         Raises:
             WriteError: the system does not take them (ReaderGoneError: nobody reads the pipe any more).
         """
+        self._check_process()
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         if len(self._pending) + size <= OUTPUT_BUFFER:
             self._pending += data
@@ -73,6 +80,9 @@ class Output:
         """
         if self._raw is None:
             return
+        if self.inherited:
+            self._discard()
+            return
         try:
             self.flush()
         finally:
@@ -84,6 +94,20 @@ class Output:
                     raise
                 self._complain(error)
 
+    def _check_process(self) -> None:
+        if self.inherited:
+            raise ClosedError(
+                "was opened in the process that forked this one: write there, or open another output here",
+                file=self.name,
+            )
+
+    def _discard(self) -> None:
+        """Close this process's copy of the descriptor and write nothing: the process that opened it writes."""
+        raw, self._raw = self._raw, None
+        self._pending.clear()
+        if not self._flush_raw:  # else it is a stream of the caller's
+            raw.close()
+
     def _send_pending(self) -> None:
         pending, self._pending = self._pending, bytearray()
         if pending:
@@ -92,11 +116,14 @@ class Output:
     def _send(self, data: Any) -> None:
         if self._raw is None:
             raise ClosedError("was written to after it was closed", file=self.name)
+        self._check_process()
         view = memoryview(data).cast("B")
         self._written += len(view)
         try:
             while len(view):
                 view = view[self._raw.write(view) :]
+            if self._flush_raw:
+                self._raw.flush()  # a fork must not copy bytes that the stream buffers
         except (OSError, ValueError) as error:
             self._complain(error)
 
@@ -157,7 +184,7 @@ def _open_output_pipe(command: str, pipes: bool) -> Output:
     process, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:
+    def finish() -> None:  # never called in a forked process, see Output.close
         raw.close()
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if status:

@@ -61,7 +61,6 @@ class Loader:
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
-        self._sources: list[FileSource] = []  # for the next call; who uses one takes it out
 
     def load(self, text: str) -> Any:
         """The object that an rxfilename, with or without a range, names.
@@ -90,18 +89,19 @@ class Loader:
     def _read_at(self, path: str, offset: int) -> Any:
         source: Source | None
         try:
-            source = self._sources.pop()
+            source = self._files.idle_sources.pop()
         except IndexError:
             source = None
         if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
+            source = None  # which closes a file that is not kept any more, before another one is opened
             source = self._files.get(path).source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
-            self._sources.append(source)
+            self._files.idle_sources.append(source)
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_sources": [], "_last": None}  # which are open, or large
+        return self.__dict__ | {"_last": None}  # which may be large
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
         """What a command gives, of which ranges are wanted: the next line often names another range of it."""
@@ -133,7 +133,6 @@ class Loader:
         """Let go of open files."""
         self._files.clear()
         self._paths.clear()
-        self._sources.clear()
         self._last = None
 
 

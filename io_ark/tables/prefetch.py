@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from io_ark.errors import ClosedError
 from io_ark.tables.loader import ready
 
 Entry = tuple[str, Callable[[], Any]]
@@ -34,6 +36,7 @@ class ReadAhead(Iterator[Entry]):
         self._make_room = room.put
         for _ in range(AHEAD):
             room.put(None)
+        self._process = os.getpid()
         self._thread = threading.Thread(
             target=_run, args=(entries, self._items, room, stopped), name="io_ark reader", daemon=True
         )
@@ -43,6 +46,11 @@ class ReadAhead(Iterator[Entry]):
     def __next__(self) -> Entry:
         if self._ended:
             raise StopIteration
+        if os.getpid() != self._process:
+            raise ClosedError(
+                "the table is read by a thread of the process that forked this one: open it in this process, or without "
+                "the option bg"
+            )
         item = self._items.get()
         if isinstance(item, tuple):
             self._make_room(None)
@@ -55,6 +63,9 @@ class ReadAhead(Iterator[Entry]):
     def close(self) -> None:
         """Stop the thread and wait for it."""
         self._ended = True
+        if os.getpid() != self._process:
+            self._stop.detach()  # a forked process has no such thread
+            return
         self._stop()
         # A thread that waits for a pipe to speak would keep us waiting as long; it ends with the process at the latest.
         self._thread.join(JOIN_SECONDS)

@@ -18,7 +18,7 @@ from io_ark.streams.input import open_input
 from io_ark.tables.keys import check_key, read_key
 from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import split_line
+from io_ark.tables.script import split_lines
 
 logger = logging.getLogger("io_ark")
 
@@ -138,9 +138,11 @@ class SequentialReader(Generic[Value]):
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
-            for number, line in enumerate(opened.source.read_lines(), 1):
+            for line in split_lines(opened.source.read_lines(), name):
                 try:
-                    key, rxfilename = split_line(line, name, number)
+                    if isinstance(line, FormatError):
+                        raise line
+                    key, rxfilename = line
                     load: Callable[[], Any] = partial(loader.load_value, key, rxfilename)
                     if table.permissive:
                         load = ready(load())

@@ -7,9 +7,10 @@ first look-up: no Python object (but for a dictionary of the keys, where there a
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 
+logger = logging.getLogger("io_ark")
+
+_TAIL = 1 << 16
 # A smaller file is read, which is safe should it change; a larger one is mapped, which costs no memory of ours.
 MAP_FROM = 1 << 25
 _CHUNK = 1 << 24
@@ -42,13 +46,57 @@ Indices = npt.NDArray[np.int64]
 Value = TypeVar("Value")
 
 
+def split_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, str] | FormatError]:
+    """Split the lines of a script file into key and rest, and yield an error in place of an invalid line.
+
+    As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is
+    an error: Kaldi would stop there and lose the lines after it.
+
+    Args:
+        lines: the lines, without their ends.
+        name: the script file, for messages.
+    """
+    blank: list[int] = []
+    has_lines = False
+    for number, line in enumerate(lines, 1):
+        if has_lines and not line.strip():
+            blank.append(number)
+            continue
+        for other in blank:
+            yield FormatError(_bad_line(other, b""), file=name)
+        blank.clear()
+        has_lines = True
+        try:
+            yield split_line(line, name, number)
+        except FormatError as error:
+            yield error
+    _warn_of_blank_lines(name, len(blank))
+
+
+def _warn_of_blank_lines(name: str, count: int) -> None:
+    if count:
+        logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
+
+
+def _text_length(data: bytes | mmap.mmap) -> int:
+    """Return the length of the data without the blank lines at its end."""
+    end = len(data)
+    while end:
+        begin = max(0, end - _TAIL)
+        text = data[begin:end].rstrip()
+        if text:
+            return data.find(b"\n", begin + len(text)) + 1
+        end = begin
+    return len(data)  # nothing but blank lines, which is an error
+
+
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """A script file's line as key and rest.
+    """Split a line of a script file into key and rest.
 
     Args:
         line: the line, without its end.
-        name: the script file, and
-        number: the line's number from 1, for the message.
+        name: the script file, for messages.
+        number: number of the line from 1, for messages.
 
     Raises:
         FormatError: the line has no key or nothing after it.
@@ -62,7 +110,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
 def _bad_line(number: int, line: bytes) -> str:
     if not line.strip():
-        return f"line {number} is blank: each line should be a key, a space and where its object is"
+        return f"line {number} is blank: each line needs a key, a space and the name of a file; remove the line"
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) and nothing after it"
 
 
@@ -90,6 +138,8 @@ class Script(Mapping[str, str]):
         self.name = name
         self._empty = empty
         self._data = data
+        self._length = _text_length(data)
+        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: npt.NDArray[np.uint64] | None = None
@@ -220,8 +270,8 @@ class Script(Mapping[str, str]):
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, lines = 0, 0
-        while begin < len(self._data):
-            end = min(begin + _CHUNK, len(self._data))
+        while begin < self._length:
+            end = min(begin + _CHUNK, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
             start, length = self._find_lines_of(begin, end, lines)
             starts.append(start)
@@ -234,8 +284,9 @@ class Script(Mapping[str, str]):
 
     def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         chunk = self._bytes[begin:end]
-        white = np.flatnonzero(chunk <= 32)  # quicker than a table, and seldom more than is wanted
-        white = white[_WHITE[chunk[white]]]
+        low = np.flatnonzero(chunk <= 32)  # faster than a table, and rarely more than white space
+        is_white = _WHITE[chunk[low]]
+        white = low[is_white]
         newlines = np.flatnonzero(chunk[white] == _NEWLINE)
         starts = np.concatenate(([0], white[newlines[:-1]] + 1))
         key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
@@ -243,6 +294,8 @@ class Script(Mapping[str, str]):
         if len(indented):
             _past_blanks(chunk, starts, indented)
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
+        if len(white) < len(low):
+            self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
         rests = key_ends.copy()
         _past_blanks(chunk, rests, np.arange(len(rests)))
         valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
@@ -250,10 +303,23 @@ class Script(Mapping[str, str]):
         if len(bad):
             line = int(bad[0])
             if key_ends[line] - starts[line] > _LONGEST_KEY:
-                raise FormatError(f"line {lines_before + line + 1}: the key is too long", file=self.name)
+                raise FormatError(
+                    f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, at most "
+                    f"{_LONGEST_KEY} are supported)",
+                    file=self.name,
+                )
             text = bytes(chunk[starts[line] : rests[line]])
             raise FormatError(_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
+
+    def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
+        """Raise FormatError if one of these positions of control characters is within a key."""
+        lines = np.searchsorted(starts, at, "right") - 1
+        in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
+        if len(in_keys):
+            line = lines_before + int(in_keys[0]) + 1
+            raise FormatError(f"line {line}: the key has a control character in it, which no table can hold",
+                              file=self.name)  # fmt: skip
 
     def _words(self, lines: Indices, word: int) -> npt.NDArray[np.uint64]:
         """Eight bytes of each line's key, from byte ``8 * word`` on, little-endian; zeros after the key's end."""

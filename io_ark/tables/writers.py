@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -19,12 +21,12 @@ logger = logging.getLogger("io_ark")
 Value = TypeVar("Value")
 
 
-class Pieces:
-    """Gathers what a codec writes, so that a value it refuses leaves no half object behind."""
+class ChunkBuffer:
+    """Collects the output of a codec, so that a value it refuses leaves no partial object behind."""
 
     def __init__(self) -> None:
-        self.pieces: list[Any] = []
-        self.write = self.pieces.append
+        self.chunks: list[Any] = []
+        self.write = self.chunks.append
 
 
 class ArchiveTarget:
@@ -43,13 +45,13 @@ class ArchiveTarget:
                 self._archive.close()
                 raise
 
-    def write(self, key: str, pieces: list[Any]) -> None:
+    def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
         self._archive.write(name)
         if self._script is not None:
             self._script.write(name + encode_key(f"{self._table.archive}:{self._archive.tell()}\n"))
-        for piece in pieces:
-            self._archive.write(piece)
+        for chunk in chunks:
+            self._archive.write(chunk)
         if self._table.flush:
             self.flush()
 
@@ -75,15 +77,15 @@ class ScriptTarget:
         self._script = Script.open(table.script, pipes=pipes)
         self._script.check_unique()
 
-    def write(self, key: str, pieces: list[Any]) -> None:
+    def write(self, key: str, chunks: list[Any]) -> None:
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
                 return
             raise WriteError("the script has no entry for this key: where should it go?", file=self._table.script)
         with open_output(wxfilename, pipes=self._pipes) as output:
-            for piece in pieces:
-                output.write(piece)
+            for chunk in chunks:
+                output.write(chunk)
 
     def flush(self) -> None:
         """Each object has been handed on already."""
@@ -118,25 +120,39 @@ class Writer(Generic[Value]):
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
         self._closed = False
+        self._process = os.getpid()
+        # Reentrant, so that a signal handler may close the writer.
+        self._lock = threading.RLock()
 
     def __setitem__(self, key: str, value: Value) -> None:
         self.write(key, value)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
-        if self._closed:
-            raise ClosedError("the writer is closed", key=key)
         check_key(key)
-        gathered = Pieces()
+        self._check_process(key)
+        buffer = ChunkBuffer()
         try:
-            self._encoder.write(gathered, value, binary=self._table.binary)
-            self._target.write(key, gathered.pieces)
+            self._encoder.write(buffer, value, binary=self._table.binary)
+            with self._lock:
+                if self._closed:
+                    raise ClosedError("the writer is closed")
+                self._target.write(key, buffer.chunks)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
+    def _check_process(self, key: str | None = None) -> None:
+        if os.getpid() != self._process:
+            raise ClosedError(
+                "the writer was opened in the process that forked this one: write there, or open another table here",
+                key=key,
+            )
+
     def flush(self) -> None:
         """Hand all that was written to the system."""
-        self._target.flush()
+        self._check_process()
+        with self._lock:
+            self._target.flush()
 
     def close(self) -> None:
         """Finish the table; a second call does nothing.
@@ -144,9 +160,15 @@ class Writer(Generic[Value]):
         Raises:
             WriteError, PipeError: not all of it got there.
         """
-        if not self._closed:
+        if os.getpid() != self._process:
+            # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
             self._closed = True
             self._target.close()
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._target.close()
 
     def __enter__(self) -> Writer[Value]:
         return self

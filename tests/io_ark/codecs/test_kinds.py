@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.codecs import KINDS, codec, guess
 from io_ark.codecs.compressed import CompressedMatrix, compress
 from io_ark.codecs.htk import HtkFeatures
@@ -21,7 +24,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.specifier import parse_range
 from io_ark.streams.source import BytesSource
-from io_ark.tables.writers import Pieces
+from io_ark.tables.writers import ChunkBuffer
 from tests.support.codec_samples import BINARY_ONLY, VALUES, kaldi_examples, samples
 from tests.support.codec_tools import from_bytes, to_bytes
 
@@ -269,13 +272,13 @@ ODD_VALUES = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("binary", [True, False])
 def test_a_value_of_another_kind_is_written_or_refused(kind: str, name: str, binary: bool) -> None:
-    sink = Pieces()
+    sink = ChunkBuffer()
     try:
         codec(kind).write(sink, ODD_VALUES[name], binary=binary)
     except FormatError as error:
         assert str(error)
     else:
-        assert sink.pieces
+        assert sink.chunks
 
 
 @pytest.mark.parametrize(
@@ -303,3 +306,51 @@ def test_many_columns_take_little_memory() -> None:
     assert np.abs(back - matrix).max() < 0.1
     parts = [np.asarray(compress(matrix[:, i : i + 100], 2)) for i in range(0, 20000, 100)]
     assert np.abs(np.concatenate(parts, axis=1) - back).max() < 0.1
+
+
+def arrays_of(value: Any) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
+    """The arrays in a value, however deep."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, CompressedMatrix):
+        yield from (value.codes, value.percentiles, value.to_array())
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from arrays_of(part)
+
+
+def assert_natural_layout(value: Any) -> None:
+    for array in arrays_of(value):
+        assert not array.size or array.strides == np.empty(array.shape, array.dtype).strides
+        assert array.flags.c_contiguous and array.flags.aligned and array.flags.writeable
+
+
+ONE_ELEMENT: list[tuple[str, Any]] = [
+    ("int-vector", [7]), ("int8-vector", [7]), ("int-vector-vector", [[7]]), ("int-pair-vector", [(1, 2)]),
+    ("float-pair-vector", [(1.0, 2.0)]), ("matrix", [[1.0]]), ("vector", [1.0]), ("sp-matrix", [[1.0]]),
+    ("compressed-matrix", [[1.0]]), ("sphinx", np.ones((1, 13))), ("wave", Wave(8e3, np.ones((1, 1), np.int16))),
+    ("wave", Wave(8e3, np.ones((2, 1), np.int16))), ("wave", Wave(8e3, np.ones((1, 9), np.int16))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["{}", "{}:0", "cat {} |"])
+@pytest.mark.parametrize(("kind", "data"), SAMPLES + [(kind, to_bytes(kind, value)) for kind, value in ONE_ELEMENT])
+def test_arrays_read_have_natural_strides_and_are_writable(kind: str, data: bytes, where: str, tmp_path: Path) -> None:
+    # torch.from_numpy refuses the stride of 5 bytes that a single integer had.
+    (tmp_path / "object").write_bytes(data)
+    assert_natural_layout(io_ark.read_object(kind, where.format(tmp_path / "object")))
+
+
+@pytest.mark.parametrize("part", ["0:0", "1:1,2:2", "0:0,1:2", ":,1:1", "0:1,0:2"])
+@pytest.mark.parametrize("kind", ["matrix", "double-matrix", "compressed-matrix"])
+def test_ranges_read_have_natural_strides_and_are_writable(kind: str, part: str, tmp_path: Path) -> None:
+    io_ark.write_object(kind, f"{tmp_path}/object", np.arange(12.0).reshape(3, 4))
+    for reader in (kind, "matrix"):
+        assert_natural_layout(io_ark.read_object(reader, f"{tmp_path}/object[{part}]"))
+
+
+def test_one_arc_has_natural_strides() -> None:
+    examples = [data for kind, data in SAMPLES if kind == "nnet-chain-example" and data[:2] == b"\0B"]
+    for data in examples:
+        fst = codec("nnet-chain-example").read(BytesSource(data)).outputs[0].supervision.fsts[0]
+        assert_natural_layout([fst.labels, fst.costs, fst.next_states, fst.states])

@@ -129,7 +129,7 @@ def test_transcripts_may_be_empty() -> None:
     found = Script(b"a\nb some words\nc \n", empty=True)
     assert dict(found.items()) == {"a": "", "b": "some words", "c": ""}
     with pytest.raises(FormatError, match="line 2 is blank"):
-        Script(b"a\n\n", empty=True)
+        Script(b"a\n\nb\n", empty=True)
 
 
 def test_bytes_that_are_not_utf8_survive() -> None:
@@ -189,3 +189,31 @@ def test_a_key_that_no_file_can_hold_is_not_there(lines: int) -> None:
     for key in "k\ud800", 5:
         with pytest.raises(MissingKeyError, match="no such key"):
             script[key]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("blank", [1, 3, 70_000])
+def test_trailing_blank_lines_of_a_script_are_skipped_with_a_warning(
+    blank: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Script(b"a 1\nb 2\n" + b" \n" * blank, "x.scp")
+    assert dict(found.items()) == {"a": "1", "b": "2"}
+    assert [record.message for record in caplog.records] == [
+        f"x.scp: skipped {blank} blank line{'s' if blank > 1 else ''} at the end"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"a 1\nb\0c 2\n", "line 2: the key has a control character"),
+        (b"a 1\nb 2\n\x1bk 3", "line 3: the key has a control character"),
+        (b"a 1\n" + b"k" * 100_000 + b" 2\n", "line 2: the key is too long .100000 bytes, at most 65535"),
+    ],
+)
+def test_key_that_no_table_can_hold_is_refused_with_its_line(data: bytes, complaint: str) -> None:
+    with pytest.raises(FormatError, match=complaint):
+        Script(data, "x.scp")
+
+
+def test_control_characters_after_the_key_are_kept() -> None:
+    assert Script(b"a x\x01y\nb 2\x02\n", "x.scp")["a"] == "x\x01y"
