@@ -13,19 +13,26 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
+import numpy.typing as npt
 
-from io_ark import codecs
-from io_ark.codecs import Codec
-from io_ark.codecs.base import Sink
-from io_ark.codecs.detect import detect_kind
+from io_ark.codecs import AnyCodec, Codec
+from io_ark.codecs.kinds import (
+    ArrayKind,
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+)
 from io_ark.errors import FormatError
 from io_ark.specifier import (
-    Range,
     Rspecifier,
     Wspecifier,
     classify_rspecifier,
@@ -33,111 +40,46 @@ from io_ark.specifier import (
     name_of,
 )
 from io_ark.streams.files import OpenFiles
-from io_ark.streams.source import Source
 from io_ark.tables.loader import Loader, read_object
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
-
-class AnyCodec(Codec[Any]):
-    """Objects of any kind: what stands there is told from its first bytes, what is written from the value.
-
-    Args:
-        compress: how float matrices are compressed: a method's number or name, such as "speech"; None: not at all.
-        kind: what all values are written as; None tells it from each.
-    """
-
-    marker = b""  # the codec that is told writes it
-
-    def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
-        self._kind = kind
-        self._compress = None if compress is None else codecs.codec("compressed-matrix", method=compress)
-        self._told: dict[tuple[str, int], Codec[Any]] = {}
-
-    def read(self, source: Source) -> Any:
-        return self._tell(source).read(source)
-
-    def read_range(self, source: Source, part: Range) -> Any:
-        return self._tell(source).read_range(source, part)
-
-    def read_info(self, source: Source) -> Any:
-        return self._tell(source).read_info(source)
-
-    def _tell(self, source: Source) -> Codec[Any]:
-        """The codec for the object that stands here; each is made once."""
-        kind, options = detect_kind(source)
-        known = kind, len(options)  # a kind has one set of options besides none
-        if known not in self._told:
-            self._told[known] = codecs.codec(kind, **options)
-        return self._told[known]
-
-    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        kind = self._kind or kind_of(value)
-        if self._compress is not None and kind in ("matrix", "double-matrix") and binary:
-            self._compress.write(sink, value, binary=True)
-        else:
-            codecs.codec(kind).write(sink, value, binary=binary)
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
 
 
-def kind_of(value: Any) -> str:
-    """The kind of object that a value is written as.
-
-    Raises:
-        FormatError: there is no kind for it.
-
-    >>> kind_of(np.zeros((2, 3))), kind_of([1, 2]), kind_of("word"), kind_of([[1, 2], [3]])
-    ('double-matrix', 'int-vector', 'token', 'int-vector-vector')
-    """
-    named = _KINDS_OF_TYPES.get(type(value).__name__)
-    if named is not None:
-        return named
-    if isinstance(value, str):
-        return "token"
-    if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, int | np.integer):
-        return "int"
-    if isinstance(value, float | np.floating):
-        return "double" if isinstance(value, float) and not isinstance(value, np.float32) else "float"
-    if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-        if kind is not None:
-            return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
-    if isinstance(value, list | tuple):
-        return _kind_of_list(value)
-    raise FormatError(f"there is no kind of object for a {type(value).__name__}: say which is meant")
-
-
-_KINDS_OF_TYPES = {
-    "Wave": "wave",
-    "CompressedMatrix": "compressed-matrix",
-    "HtkFeatures": "htk",
-    "SparseVector": "sparse-vector",
-    "SparseMatrix": "sparse-matrix",
-}
-_KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}
-
-
-def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Lists: tokens, integers, lists of integers, posteriors (lists of pairs of an integer and a float)."""
-    if value and all(isinstance(element, str) for element in value):
-        return "token-vector"
-    if all(isinstance(element, int | np.integer) for element in value):
-        return "int-vector"
-    if all(isinstance(element, list | tuple | np.ndarray) for element in value):
-        inner = [part for element in value for part in element]
-        if all(isinstance(part, int | np.integer) for part in inner):
-            return "int-vector-vector"
-        if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
-            return "posterior"
-    raise FormatError(
-        "a list is written if it holds words, integers, lists of integers, or a posterior's lists of pairs"
-    )
-
-
-def load(rxfilename: str | PathLike[str], *, pipes: bool = True) -> Any:
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Float32: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Float64: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Int32: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> int: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> float: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...) -> str: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...) -> list[str]: ...
+@overload
+def load(
+    rxfilename: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+) -> CompressedMatrix: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...) -> Posterior: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...) -> Wave: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...) -> WaveInfo: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Any: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Any: ...
+def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Any:
     """The object that an rxfilename names: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
@@ -153,7 +95,45 @@ def load(rxfilename: str | PathLike[str], *, pipes: bool = True) -> Any:
     return read_object(AnyCodec(), rxfilename, pipes=pipes)
 
 
-def read(rspecifier: str | PathLike[str], *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Iterator[tuple[str, Float32]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Iterator[tuple[str, Float64]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Iterator[tuple[str, Int32]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> Iterator[tuple[str, int]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> Iterator[tuple[str, float]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...
+) -> Iterator[tuple[str, str]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...
+) -> Iterator[tuple[str, list[str]]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+) -> Iterator[tuple[str, CompressedMatrix]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...
+) -> Iterator[tuple[str, Posterior]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...
+) -> Iterator[tuple[str, Wave]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...
+) -> Iterator[tuple[str, WaveInfo]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
+def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Iterator[tuple[str, Any]]:
     """The entries of a table, in its order.
 
     Args:
@@ -177,10 +157,107 @@ def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
         yield from reader
 
 
+@overload
 def load_scp(
     rxfilename: str | PathLike[str],
     *,
-    kind: str | None = None,
+    kind: Float32Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Float32]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Float64Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Float64]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: Int32Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Int32]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["int"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, int]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: FloatKind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, float]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["token"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, str]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["token-vector"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, list[str]]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["compressed-matrix"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, CompressedMatrix]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["posterior"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Posterior]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["wave"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Wave]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["wave-info"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, WaveInfo]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Any]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: None = ..., mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Any]: ...
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Kind | None = None,
     mmap: bool = False,
     max_open_files: int = 64,
     pipes: bool = True,
@@ -205,8 +282,48 @@ def load_scp(
     return ScriptTable(Script.open(rxfilename, pipes=pipes), loader.load_value)
 
 
+@overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: str | None = None, pipes: bool = True
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: ArrayKind, pipes: bool = ...
+) -> Writer[npt.ArrayLike]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["int"], pipes: bool = ...
+) -> Writer[int]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: FloatKind, pipes: bool = ...
+) -> Writer[float]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["token"], pipes: bool = ...
+) -> Writer[str]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["token-vector"],
+    pipes: bool = ...,
+) -> Writer[Iterable[str]]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["posterior"], pipes: bool = ...
+) -> Writer[Sequence[Sequence[tuple[int, float]]]]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["wave"], pipes: bool = ...
+) -> Writer[Wave]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Kind, pipes: bool = ...
+) -> Writer[Any]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: None = ..., pipes: bool = ...
+) -> Writer[Any]: ...
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: Kind | None = None, pipes: bool = True
 ) -> Writer[Any]:
     """A writer that tells from each value how it is to be written.
 

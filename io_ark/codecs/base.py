@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import re
 import struct
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -114,6 +115,21 @@ class Codec(Generic[T]):
     def write_body(self, sink: Sink, value: T, binary: bool) -> None:
         """Put the object without a marker."""
         raise NotImplementedError
+
+
+# The kind that instances of a class are written as, if none is asked for.
+VALUE_KINDS: dict[type, str] = {}
+Class = TypeVar("Class", bound=type)
+
+
+def written_as(kind: str) -> Callable[[Class], Class]:
+    """Register the kind of object that instances of the decorated class are written as."""
+
+    def register(value_class: Class) -> Class:
+        VALUE_KINDS[value_class] = kind
+        return value_class
+
+    return register
 
 
 class ArrayCodec(Codec[npt.NDArray[Any]]):

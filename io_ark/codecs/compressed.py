@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes
+from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -86,6 +86,7 @@ _FIXED_RANGES = {
 }
 
 
+@written_as("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
     """Compressed matrix in its stored form: integers and the range they map to. ``numpy.asarray`` decompresses it.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, raw_bytes
+from io_ark.codecs.base import Codec, Sink, raw_bytes, written_as
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -25,6 +25,7 @@ _VECTOR_QUANTIZED = 0o40000
 _NOT_FLOATS = (0, 5, 10)
 
 
+@written_as("htk")
 class HtkFeatures(NamedTuple):
     """Features and what HTK's header says about them.
 

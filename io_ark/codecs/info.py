@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from io_ark.codecs import codec
 from io_ark.codecs.base import Codec
+from io_ark.codecs.registry import codec
 from io_ark.streams.source import Source
 
 

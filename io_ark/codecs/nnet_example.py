@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
+from io_ark.codecs.base import (
+    Codec,
+    Sink,
+    expect_token,
+    read_bool,
+    read_float,
+    read_int32,
+    read_size,
+    read_token,
+    written_as,
+)
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
 from io_ark.codecs.int_vector import PlainIntVectorCodec, sized
@@ -47,6 +57,7 @@ class NnetIo(NamedTuple):
     features: GeneralMatrix
 
 
+@written_as("nnet-example")
 class NnetExample(NamedTuple):
     """An nnet3 example: its inputs and outputs."""
 
@@ -91,6 +102,7 @@ class ChainOutput(NamedTuple):
     deriv_weights: Array
 
 
+@written_as("nnet-chain-example")
 class NnetChainExample(NamedTuple):
     """A chain example: its inputs and outputs."""
 

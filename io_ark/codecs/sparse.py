@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, quoted, read_size
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, quoted, read_size, written_as
 from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.codecs.vector import as_vector
@@ -21,6 +21,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 
+@written_as("sparse-vector")
 class SparseVector(NamedTuple):
     """A vector of which only some elements are stored; the others are zero.
 
@@ -59,6 +60,7 @@ class SparseVector(NamedTuple):
         return dense
 
 
+@written_as("sparse-matrix")
 class SparseMatrix(NamedTuple):
     """A matrix of sparse rows.
 

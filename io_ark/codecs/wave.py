@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes
+from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.streams.source import Source
 
@@ -29,6 +29,7 @@ _UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 
 
+@written_as("wave")
 class Wave(NamedTuple):
     """Audio.
 

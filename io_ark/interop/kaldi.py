@@ -19,11 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
 Value = TypeVar("Value")
+Read = TypeVar("Read", covariant=True)
+Written = TypeVar("Written", contravariant=True)
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -31,28 +34,28 @@ Int8 = npt.NDArray[np.int8]
 Posterior = list[list[tuple[int, float]]]
 
 
-class SequentialReaderFactory(Protocol[Value]):
+class SequentialReaderFactory(Protocol[Read]):
     """Makes a sequential reader of one kind."""
 
-    def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Value]: ...
+    def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Read]: ...
 
 
-class RandomAccessReaderFactory(Protocol[Value]):
+class RandomAccessReaderFactory(Protocol[Read]):
     """Makes a random-access reader of one kind."""
 
-    def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
+    def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
-class MappedReaderFactory(Protocol[Value]):
+class MappedReaderFactory(Protocol[Read]):
     """Makes a random-access reader of one kind, whose keys are first looked up in a map."""
 
-    def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
+    def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
-class WriterFactory(Protocol[Value]):
+class WriterFactory(Protocol[Written]):
     """Makes a writer of one kind."""
 
-    def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Value]: ...
+    def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Written]: ...
 
 
 Factories = tuple[
@@ -60,11 +63,11 @@ Factories = tuple[
 ]
 
 
-def _mapped(kind: str, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
+def _mapped(kind: Kind, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
     return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, pipes=pipes)
 
 
-def _factories(kind: str, value: type[Value]) -> Factories[Value]:
+def _factories(kind: Kind, value: type[Value]) -> Factories[Value]:
     """The readers and the writer of one kind of object."""
     return (
         cast("SequentialReaderFactory[Value]", partial(SequentialReader, kind)),

@@ -10,8 +10,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.api import AnyCodec
-from io_ark.codecs import Codec, codec
+from io_ark.codecs import AnyCodec, Codec, codec
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec

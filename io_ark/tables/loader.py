@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import numpy.typing as npt
 
 from io_ark import codecs
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import (
+    ArrayKind,
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+)
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
@@ -18,6 +31,13 @@ from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
+
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
+
+T = TypeVar("T")
 
 logger = logging.getLogger("io_ark")
 
@@ -136,7 +156,49 @@ class Loader:
         self._last = None
 
 
-def read_object(kind: str | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
+@overload
+def read_object(
+    kind: Float32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Float32: ...
+@overload
+def read_object(
+    kind: Float64Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Float64: ...
+@overload
+def read_object(kind: Int32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Int32: ...
+@overload
+def read_object(kind: Literal["int"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> int: ...
+@overload
+def read_object(kind: FloatKind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> float: ...
+@overload
+def read_object(
+    kind: Literal["token"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> str: ...
+@overload
+def read_object(
+    kind: Literal["token-vector"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> list[str]: ...
+@overload
+def read_object(
+    kind: Literal["compressed-matrix"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> CompressedMatrix: ...
+@overload
+def read_object(
+    kind: Literal["posterior"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Posterior: ...
+@overload
+def read_object(
+    kind: Literal["wave"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Wave: ...
+@overload
+def read_object(
+    kind: Literal["wave-info"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> WaveInfo: ...
+@overload
+def read_object(kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Any: ...
+@overload
+def read_object(kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> T: ...
+def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
     """Read one object.
 
     Args:
@@ -154,8 +216,92 @@ def read_object(kind: str | Codec[Any], rxfilename: str | PathLike[str], *, pipe
     return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(name_of(rxfilename))
 
 
+@overload
 def write_object(
-    kind: str | Codec[Any],
+    kind: ArrayKind,
+    wxfilename: str | PathLike[str],
+    value: npt.ArrayLike,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["int"],
+    wxfilename: str | PathLike[str],
+    value: int,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: FloatKind,
+    wxfilename: str | PathLike[str],
+    value: float,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["token"],
+    wxfilename: str | PathLike[str],
+    value: str,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["token-vector"],
+    wxfilename: str | PathLike[str],
+    value: Iterable[str],
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["posterior"],
+    wxfilename: str | PathLike[str],
+    value: Sequence[Sequence[tuple[int, float]]],
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["wave"],
+    wxfilename: str | PathLike[str],
+    value: Wave,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Kind,
+    wxfilename: str | PathLike[str],
+    value: Any,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Codec[T], wxfilename: str | PathLike[str], value: T, binary: bool = ..., *, pipes: bool = ..., **options: Any
+) -> None: ...
+def write_object(
+    kind: Kind | Codec[Any],
     wxfilename: str | PathLike[str],
     value: Any,
     binary: bool = True,

@@ -9,9 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import (
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+)
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
@@ -20,9 +30,15 @@ from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import split_lines
 
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
+
 logger = logging.getLogger("io_ark")
 
-Value = TypeVar("Value")
+T = TypeVar("T")
+Value = TypeVar("Value", covariant=True)
 Entry = tuple[str, Callable[[], Any]]
 Entries = Generator[Entry, None, None]
 
@@ -49,9 +65,139 @@ class SequentialReader(Generic[Value]):
     ...         print(key, matrix.shape)
     """
 
+    @overload
+    def __init__(
+        self: SequentialReader[Float32],
+        kind: Float32Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Float64],
+        kind: Float64Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Int32],
+        kind: Int32Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[int],
+        kind: Literal["int"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[float],
+        kind: FloatKind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[str],
+        kind: Literal["token"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[list[str]],
+        kind: Literal["token-vector"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[CompressedMatrix],
+        kind: Literal["compressed-matrix"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Posterior],
+        kind: Literal["posterior"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Wave],
+        kind: Literal["wave"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[WaveInfo],
+        kind: Literal["wave-info"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Any],
+        kind: Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Value],
+        kind: Codec[Value],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
     def __init__(
         self,
-        kind: str | Codec[Any],
+        kind: Kind | Codec[Any],
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = True,
@@ -197,8 +343,138 @@ class RandomAccessReader(Generic[Value]):
     ...         print(reader["utt1"].shape)
     """
 
+    @overload
     def __init__(
-        self, kind: str | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
+        self: RandomAccessReader[Float32],
+        kind: Float32Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Float64],
+        kind: Float64Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Int32],
+        kind: Int32Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[int],
+        kind: Literal["int"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[float],
+        kind: FloatKind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[str],
+        kind: Literal["token"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[list[str]],
+        kind: Literal["token-vector"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[CompressedMatrix],
+        kind: Literal["compressed-matrix"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Posterior],
+        kind: Literal["posterior"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Wave],
+        kind: Literal["wave"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[WaveInfo],
+        kind: Literal["wave-info"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Any],
+        kind: Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Value],
+        kind: Codec[Value],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self, kind: Kind | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
@@ -215,8 +491,12 @@ class RandomAccessReader(Generic[Value]):
         value: Value = self._lookup.value(self._mapped(key))
         return value
 
-    def get(self, key: str, default: Value | None = None) -> Value | None:
-        """The value of a key, or ``default`` if it is not there."""
+    @overload
+    def get(self, key: str) -> Value | None: ...
+    @overload
+    def get(self, key: str, default: T) -> Value | T: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
     def _mapped(self, key: str) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+import numpy.typing as npt
 
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
@@ -16,9 +20,12 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
 
+if TYPE_CHECKING:
+    from io_ark.codecs.wave import Wave
+
 logger = logging.getLogger("io_ark")
 
-Value = TypeVar("Value")
+Value = TypeVar("Value", contravariant=True)
 
 
 class ChunkBuffer:
@@ -112,8 +119,54 @@ class Writer(Generic[Value]):
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
+    @overload
     def __init__(
-        self, kind: str | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
+        self: Writer[npt.ArrayLike], kind: ArrayKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[int], kind: Literal["int"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[float], kind: FloatKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[str], kind: Literal["token"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Iterable[str]],
+        kind: Literal["token-vector"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Sequence[Sequence[tuple[int, float]]]],
+        kind: Literal["posterior"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Wave], kind: Literal["wave"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Any], kind: Kind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Value], kind: Codec[Value], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    def __init__(
+        self, kind: Kind | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
     ) -> None:
         self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier

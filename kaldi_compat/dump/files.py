@@ -94,7 +94,7 @@ class WholeTable:
         text: write text.
     """
 
-    def __init__(self, kind: str, path: Path, *, text: bool = False) -> None:
+    def __init__(self, kind: io_ark.Kind, path: Path, *, text: bool = False) -> None:
         self.path = path
         self.temporary = temporary_name(path)
         self._writer = io_ark.Writer[Any](kind, f"ark,t:{self.temporary}" if text else f"ark:{self.temporary}")

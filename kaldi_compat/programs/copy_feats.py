@@ -36,7 +36,7 @@ class Options:
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
 
     @property
-    def kind_in(self) -> str:
+    def kind_in(self) -> io_ark.Kind:
         """What is read, as io_ark calls it."""
         return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import io_ark
-from io_ark.api import kind_of
+from io_ark.codecs import kind_of
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import Segment, parse_segment

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_ark.api import AnyCodec
-from io_ark.codecs import KINDS, codec, guess
+from io_ark.codecs import KINDS, AnyCodec, codec, read_any
 from io_ark.errors import ArkError, FormatError, TruncatedError
 from io_ark.specifier import parse_range
 from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -53,7 +52,7 @@ def read_all(source: Source, kind: str | None) -> None:
     while not source.at_end():
         before = source.tell()
         try:
-            guess(source) if kind is None else codec(kind).read(source)
+            read_any(source) if kind is None else codec(kind).read(source)
         except ArkError as error:
             assert str(error)
             return
