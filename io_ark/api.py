@@ -30,6 +30,7 @@ from io_ark.codecs.kinds import (
     Int32,
     Int32Kind,
     Kind,
+    OtherWrittenKind,
 )
 from io_ark.errors import FormatError
 from io_ark.specifier import (
@@ -316,7 +317,7 @@ def writer(
 ) -> Writer[Wave]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Kind, pipes: bool = ...
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: OtherWrittenKind, pipes: bool = ...
 ) -> Writer[Any]: ...
 @overload
 def writer(

@@ -72,8 +72,8 @@ def _read_compact(source: Source) -> Acceptor:
         source.fail("an FST in OpenFst's binary format should stand here", at)
     types = _read_name(source), _read_name(source)
     if types != (b"compact_acceptor", b"standard"):
-        source.fail(f"cannot read an FST of type {quoted(types[0])} with arcs {quoted(types[1])}: only compact_acceptor with "
-                    "standard arcs is supported", at)  # fmt: skip
+        source.fail(f"cannot read an FST of type {quoted(types[0])} with arcs {quoted(types[1])}: only compact_acceptor "
+                    "with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
         source.fail("an FST that carries its symbol tables, which is not read", at)

@@ -21,6 +21,7 @@ __all__ = [
     "Int32",
     "Int32Kind",
     "Kind",
+    "OtherWrittenKind",
 ]
 
 Float32: TypeAlias = npt.NDArray[np.float32]
@@ -36,6 +37,17 @@ FloatKind: TypeAlias = Literal["float", "double"]
 # Kinds that any array-like value can be written as.
 ArrayKind: TypeAlias = Literal[
     Float32Kind, Float64Kind, Int32Kind, "int8-vector", "compressed-matrix", "sparse-vector", "sparse-matrix"
+]
+# Kinds in no other group that values of one type are written as.
+OtherWrittenKind: TypeAlias = Literal[
+    "general-matrix",
+    "int-vector-vector",
+    "bool",
+    "gauss-posterior",
+    "nnet-example",
+    "nnet-chain-example",
+    "htk",
+    "wave-info",
 ]
 # All kinds. Type checkers see the values of kinds without a type of their own as Any.
 Kind: TypeAlias = Literal[

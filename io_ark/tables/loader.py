@@ -22,6 +22,7 @@ from io_ark.codecs.kinds import (
     Int32,
     Int32Kind,
     Kind,
+    OtherWrittenKind,
 )
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
@@ -288,7 +289,7 @@ def write_object(
 ) -> None: ...
 @overload
 def write_object(
-    kind: Kind,
+    kind: OtherWrittenKind,
     wxfilename: str | PathLike[str],
     value: Any,
     binary: bool = ...,

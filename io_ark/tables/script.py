@@ -304,8 +304,8 @@ class Script(Mapping[str, str]):
             line = int(bad[0])
             if key_ends[line] - starts[line] > _LONGEST_KEY:
                 raise FormatError(
-                    f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, at most "
-                    f"{_LONGEST_KEY} are supported)",
+                    f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, "
+                    f"at most {_LONGEST_KEY} are supported)",
                     file=self.name,
                 )
             text = bytes(chunk[starts[line] : rests[line]])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
-from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind
+from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
@@ -159,7 +159,7 @@ class Writer(Generic[Value]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Any], kind: Kind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Any], kind: OtherWrittenKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
     ) -> None: ...
     @overload
     def __init__(

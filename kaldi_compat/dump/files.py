@@ -118,7 +118,7 @@ class WholeTable:
 
 
 @contextlib.contextmanager
-def whole_table(kind: str, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
+def whole_table(kind: io_ark.Kind, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
     """A :class:`WholeTable` that is finished at the end, or abandoned after an error."""
     table = WholeTable(kind, path, text=text)
     try:
