@@ -1,4 +1,4 @@
-"""The casual face: the type is told from the bytes when reading, and from the value when writing.
+"""Load and write tables with automatic type detection: from the data when reading, from the value when writing.
 
 >>> import io_ark, numpy as np, tempfile, os
 >>> folder = tempfile.mkdtemp()
@@ -81,19 +81,22 @@ def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> A
 @overload
 def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Any: ...
 def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Any:
-    """The object that an rxfilename names: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
+    """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
-        rxfilename: where it is; a range in brackets, ends included, takes a part. A path is a file's name as it is.
-        pipes: whether a command may be run.
+        rxfilename: location of the object. A range in brackets, both ends included, selects a part. A path is a plain
+            file name.
+        kind: kind of the object, such as "matrix"; None: detected from the data.
+        pipes: allow commands.
 
     Returns:
-        What the bytes say it is: an array for a matrix or vector (float64 if stored so), a :class:`Wave`, a number ...
+        An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
+        :class:`~io_ark.codecs.wave.Wave`, a number, a string, ...
 
     Raises:
-        ArkError: it cannot be opened, or is no object.
+        ArkError: the object cannot be opened or read.
     """
-    return read_object(AnyCodec(), rxfilename, pipes=pipes)
+    return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes)
 
 
 @overload
@@ -135,22 +138,23 @@ def read(rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> I
 @overload
 def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
 def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Iterator[tuple[str, Any]]:
-    """The entries of a table, in its order.
+    """Iterate over the entries of a table in its order.
 
     Args:
-        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name of an archive or (``*.scp``) script,
-            or its path.
-        pipes: whether commands may be run.
+        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
+            file (``*.scp``).
+        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        pipes: allow commands.
 
     Yields:
         Pairs of a key and a value (see :func:`load`).
 
     Raises:
-        ArkError: the table cannot be opened, or an entry not be read.
+        ArkError: the table cannot be opened, or an entry cannot be read.
     """
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
-    return _entries(SequentialReader(AnyCodec(), table, pipes=pipes))
+    return _entries(SequentialReader(AnyCodec() if kind is None else kind, table, pipes=pipes))
 
 
 def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
@@ -263,20 +267,23 @@ def load_scp(
     max_open_files: int = 64,
     pipes: bool = True,
 ) -> Mapping[str, Any]:
-    """A script file as a mapping from key to object, which is read when it is asked for.
+    """Load a script file as a mapping from key to object. Objects are read on access.
 
-    Ten million lines open in seconds, in about 20 bytes a line besides the file itself. The mapping can be shared by
-    threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
+    Ten million lines are opened in seconds and take about 20 bytes per line besides the file itself. The mapping can be
+    shared by threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
 
     Args:
         rxfilename: the script file: an rxfilename, or a path.
-        kind: what the objects are, such as "matrix"; None tells it from the bytes of each.
-        mmap: map archives into memory, and return views of them (read-only) where the layout allows.
-        max_open_files: how many archives are held open.
-        pipes: whether commands may be run.
+        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        mmap: map archives into memory, and return read-only views of them where the layout allows.
+        max_open_files: maximum number of archives kept open.
+        pipes: allow commands.
+
+    Returns:
+        A mapping whose values are those of :func:`load`. Arrays belong to the caller and are writable, unless ``mmap``.
 
     Raises:
-        ArkError: it cannot be opened, is no script file, or has a key twice.
+        ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     loader = Loader(codec, pipes=pipes, files=OpenFiles(max_open_files, mmap=mmap))
@@ -326,27 +333,26 @@ def writer(
 def writer(
     wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: Kind | None = None, pipes: bool = True
 ) -> Writer[Any]:
-    """A writer that tells from each value how it is to be written.
+    """Open a table for writing. The kind of each object is detected from its value.
 
     Args:
-        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name of an archive, or its
-            path.
-        compress: how float matrices are compressed: "speech" (the usual one), another method's name or number; None:
-            not at all. Text is never compressed.
-        kind: what all values are, such as "vector"; None tells it from each.
-        pipes: whether commands may be run.
+        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name or path of an archive.
+        compress: compression method of float matrices: "speech" (recommended), or the name or number of another method;
+            None: not compressed. Text is never compressed.
+        kind: kind of all objects, such as "vector"; None: detected from each value.
+        pipes: allow commands.
 
     Returns:
-        To be used as ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written
-        as double.
+        A writer: ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written as
+        double.
 
     Raises:
-        ArkError: it cannot be opened.
+        ArkError: the table cannot be opened.
     """
     name = name_of(wspecifier)
     table = classify_wspecifier(name) or Wspecifier("ark", name)
     if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
-        raise FormatError(f"compress={compress!r}: matrices are compressed, not objects of the kind {kind!r}")
+        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
     if kind is None or (compress is not None and kind != "compressed-matrix"):
         return Writer(AnyCodec(compress, kind), table, pipes=pipes)
     return Writer(kind, table, pipes=pipes, **({} if compress is None else {"method": compress}))

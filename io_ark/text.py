@@ -1,4 +1,4 @@
-"""Words of a line, as Kaldi tells them apart."""
+"""Split lines of text into words as Kaldi does."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _SPACE = re.compile(r"\s+", re.ASCII)
 
 
 def split_words(line: str, splits: int = 0) -> list[str]:
-    """The words that ASCII white space stands between. (``str.split`` goes by Unicode's, which Kaldi lets stand.)
+    """Split a line at ASCII white space. (``str.split`` also splits at Unicode spaces, which Kaldi keeps.)
 
     Args:
         line: the line.
-        splits: after so many words the rest of the line is one word; 0 for no limit.
+        splits: maximum number of splits; the rest of the line is the last word. 0: no limit.
 
     >>> split_words("utt1\\twith\\u3000wide\\u00a0space ")
     ['utt1', 'with\\u3000wide\\xa0space']
