@@ -1,4 +1,4 @@
-"""Reads and writes single objects: what one rxfilename or wxfilename names."""
+"""Read and write single objects by rxfilename and wxfilename."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ T = TypeVar("T")
 
 logger = logging.getLogger("io_ark")
 
-_LONGEST_OFFSET = 19  # digits; what is longer is refused by parse_rxfilename
+_LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 
-# How a command ends that writes on after we have read enough: by SIGPIPE, or a shell says that what it ran did.
+# Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
 _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """The codec for a kind of object, or the one that was given."""
+    """Create the codec of a kind of object, or return the codec that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
 class Loader:
-    """Loads objects of one kind by rxfilename, as the lines of a script file name them.
+    """Loads objects of one kind by rxfilename, for the lines of a script file.
 
     Args:
-        kind: what they are (see :mod:`io_ark.codecs`), or a codec that reads them.
-        pipes: whether commands may be run.
-        files: where open files are kept between calls.
-        in_order: whether the objects are mostly asked for in the order in which they stand in their files, once each:
-            then a little is read ahead.
+        kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
+        pipes: allow commands.
+        files: cache of open files.
+        in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
+        options: arguments of the codec.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Loader:
         self._files = (
             files if files is not None else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES)
         )
-        # Regular files that were named with an offset: the same with another offset need not be understood again.
+        # Regular files that were named with an offset: their names need not be parsed again with other offsets.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
 
     def load(self, text: str) -> Any:
-        """The object that an rxfilename, with or without a range, names.
+        """Load the object of an rxfilename with or without a range.
 
         Raises:
-            ArkError: it cannot be opened, read, or cut to the range.
+            ArkError: the object cannot be opened or read, or has no such range.
         """
         path, _, offset = text.rpartition(":")
         if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
@@ -101,7 +101,7 @@ class Loader:
         return extract_range(self._whole(name, target), part, name)
 
     def load_value(self, key: str, text: str) -> Any:
-        """The object of a key's line in a script file; errors name the key."""
+        """Load the object of a line in a script file. Errors have the key."""
         try:
             return self.load(text)
         except ArkError as error:
@@ -125,7 +125,7 @@ class Loader:
         return self.__dict__ | {"_last": None}  # which may be large
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
-        """What a command gives, of which ranges are wanted: the next line often names another range of it."""
+        """Load a whole object, and keep it: the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
             last = self._last = (name, self._read(target))
@@ -145,13 +145,13 @@ class Loader:
                 message = f"the command {describe_status(status)} ({error.message})"
                 raise PipeError(message, file=error.file) from error
             status = opened.close()
-        # The object came whole; a command that ends because nobody reads on is none the worse for it.
+        # The object is complete; that the command could not write more is no failure.
         if status not in (0, *_STOPPED_READING):
             logger.warning("the command %r %s", target.command.strip(), describe_status(status))
         return value
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close all open files."""
         self._files.clear()
         self._paths.clear()
         self._last = None
@@ -200,19 +200,20 @@ def read_object(kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..
 @overload
 def read_object(kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> T: ...
 def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
-    """Read one object.
+    """Read one object of a given kind.
 
     Args:
-        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
-        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow. Or a path,
-            which is the name of a file whatever it looks like.
-        pipes: whether a command may be run.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
+        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``, with or without a range. Or a path,
+            which is a plain file name.
+        pipes: allow commands.
+        options: arguments of the codec.
 
     Returns:
-        The value, of the codec's type.
+        The value, of the type of the kind.
 
     Raises:
-        ArkError: it cannot be opened or is no such object.
+        ArkError: the object cannot be opened or read as this kind.
     """
     return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(name_of(rxfilename))
 
@@ -313,14 +314,15 @@ def write_object(
     """Write one object to a file, standard output or a command.
 
     Args:
-        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
         wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
         value: the object.
-        binary: binary, or text.
-        pipes: whether a command may be run.
+        binary: write binary, else text.
+        pipes: allow commands.
+        options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
-        ArkError: the value is no such object, or it cannot be written there.
+        ArkError: the value cannot be written as this kind, or the output cannot be written.
     """
     writer = as_codec(kind, options)
     with open_output(name_of(wxfilename), pipes=pipes) as output:
@@ -328,12 +330,12 @@ def write_object(
 
 
 def ready(value: Any) -> Callable[[], Any]:
-    """A function that returns this value, which has been read already."""
+    """Return a function that returns this value, in place of one that reads it."""
     return lambda: value
 
 
 def name_key(error: ArkError, key: str) -> ArkError:
-    """The same error, which now says which key it is about."""
+    """Add the key to an error that has none, and return the error."""
     if error.key is None:
         error.key = key
     return error

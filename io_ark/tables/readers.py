@@ -1,7 +1,7 @@
-"""Keyed tables over streams and codecs: sequential reading, random access, writing.
+"""Read tables sequentially and by key.
 
-The rules are those of Kaldi's src/util/kaldi-table-inl.h: what each option does, what is an error at once and what only
-ends a permissive reader. Where Kaldi stops in the middle of a table and says nothing, these raise.
+Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a permissive
+reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ Entries = Generator[Entry, None, None]
 class SequentialReader(Generic[Value]):
     """Reads a table from its start to its end.
 
-    Iterating gives ``(key, value)`` pairs. The first object is read when the reader is made, so that a wrong file name
-    is noticed then. Errors are raised where they are met; with the option ``p``, objects that cannot be read are passed
-    over with a warning (the rest of an archive too: where its next object starts is not known), and counted.
+    Iterating gives ``(key, value)`` pairs. The first object is read by the constructor, so that a wrong file name is
+    reported there. Errors are raised when they occur. With the option ``p``, unreadable objects are skipped with a
+    warning and counted (and the rest of an archive, because the start of its next object is unknown).
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
-        pipes: whether commands may be run.
-        background: read ahead in a thread, as the option ``bg`` asks.
-        options: what the codec takes.
+        pipes: allow commands.
+        background: read ahead in a thread, as with the option ``bg``.
+        options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened, or an object not be read.
+        ArkError: the table cannot be opened, or an object cannot be read.
 
     >>> with SequentialReader("matrix", "ark:feats.ark") as reader:  # doctest: +SKIP
     ...     for key, matrix in reader:
@@ -207,7 +207,7 @@ class SequentialReader(Generic[Value]):
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
         self._skip_counter = _SkipCounter()
-        # What runs in a thread does not refer to this reader, which so can be dropped while the thread waits.
+        # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
         entries = entries_of(table, kind, pipes, options, self._skip_counter)
         self._stop: Callable[[], None] = entries.close
@@ -223,7 +223,7 @@ class SequentialReader(Generic[Value]):
 
     @property
     def skipped(self) -> int:
-        """How many objects were passed over so far."""
+        """Number of objects skipped so far."""
         return self._skip_counter.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
@@ -231,9 +231,9 @@ class SequentialReader(Generic[Value]):
             yield key, load()
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
-        """Pairs of a key and a function that reads its value: for those who do not need each one.
+        """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
-        An object of a script file is read by that call only (at once with ``p``, which must know whether it can be).
+        An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
@@ -272,10 +272,10 @@ class SequentialReader(Generic[Value]):
                     yield key, ready(value)
                 opened.finish()
             except (FormatError, OpenError, PipeError) as error:
-                # Where not even the first object can be read, this is no archive: an error even if permissive.
+                # If the first object is unreadable, the file is not an archive: an error even if permissive.
                 if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
-                skip_counter.add(error, "the rest of the archive is passed over")
+                skip_counter.add(error, "the rest of the archive is skipped")
 
     @staticmethod
     def _script(
@@ -293,11 +293,11 @@ class SequentialReader(Generic[Value]):
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
-                    raise  # even if permissive, as in Kaldi: the script is wrong, not the data
+                    raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
                 except ArkError as error:
                     if not table.permissive:
                         raise
-                    skip_counter.add(error, "passed over")
+                    skip_counter.add(error, "skipped")
                 else:
                     yield key, load
             try:
@@ -305,38 +305,38 @@ class SequentialReader(Generic[Value]):
             except PipeError as error:
                 if not table.permissive:
                     raise
-                skip_counter.add(error, "what came of it is used")
+                skip_counter.add(error, "its output is used")
             loader.close()
 
 
 class _SkipCounter:
-    """Counts what a permissive reader passes over, and tells."""
+    """Counts and logs what a permissive reader skips."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def add(self, error: ArkError, what: str) -> None:
         self.count += 1
-        logger.warning("%s (%s, as the option p asks)", error, what)
+        logger.warning("%s (%s, because of the option p)", error, what)
 
 
 class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
-    A script file is read at once, its objects when they are asked for. An archive is read as far as a key needs; what
-    is read stays in memory unless the options promise that it is not needed again: ``o`` (a key is asked for once),
-    ``s`` (the archive is sorted), ``s,cs`` (and so are the calls: then one object is held at a time).
+    A script file is read at once, its objects on access. An archive is read as far as a key needs, and its values stay in
+    memory unless the options promise that they are not needed again: ``o`` (each key is looked up once), ``s`` (the
+    archive is sorted), ``s,cs`` (the calls are sorted, too: one object is kept at a time).
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
-        utt2spk: a table of tokens; if given, a key asked for is first looked up there, and the value is its speaker's.
-        pipes: whether commands may be run.
-        options: what the codec takes.
+        utt2spk: a table of tokens. If given, keys are utterances, and their values are those of their speakers.
+        pipes: allow commands.
+        options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened, read, or is not what the options promise.
-        MissingKeyError: the key is not there (``reader[key]``), or not in ``utt2spk`` (any call).
+        ArkError: the table cannot be opened or read, or does not keep the promises of its options.
+        MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
 
     >>> with RandomAccessReader("matrix", "scp:feats.scp") as reader:  # doctest: +SKIP
     ...     if "utt1" in reader:
@@ -503,7 +503,7 @@ class RandomAccessReader(Generic[Value]):
         if self._speakers is None:
             return key
         if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so it has no speaker to look up", key=key)
+            raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
         return self._speakers[key]
 
     def close(self) -> None:

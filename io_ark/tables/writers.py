@@ -1,4 +1,4 @@
-"""Where a table's entries are written to: one archive, or a file each (Kaldi: src/util/kaldi-table-inl.h)."""
+"""Write tables: to an archive, or each object to a file of its own (Kaldi: src/util/kaldi-table-inl.h)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChunkBuffer:
 
 
 class ArchiveTarget:
-    """One stream for all objects, and maybe a script file that says where each one is."""
+    """Writes all objects to one stream, and optionally a script file with their locations."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
         self._table = table
@@ -45,7 +45,7 @@ class ArchiveTarget:
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
-                logger.warning("%s: a script file cannot point into what is not a file", self._archive.name)
+                logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
             try:
                 self._script = open_output(table.script, pipes=pipes)
             except ArkError:
@@ -76,7 +76,7 @@ class ArchiveTarget:
 
 
 class ScriptTarget:
-    """A stream for each object: a script file, which is there already, says which."""
+    """Writes each object to a stream of its own, named by an existing script file."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
         self._table = table
@@ -89,31 +89,35 @@ class ScriptTarget:
         if wxfilename is None:
             if self._table.permissive:
                 return
-            raise WriteError("the script has no entry for this key: where should it go?", file=self._table.script)
+            raise WriteError(
+                "the key is not in the script file, so its output file is unknown", file=self._table.script
+            )
         with open_output(wxfilename, pipes=self._pipes) as output:
             for chunk in chunks:
                 output.write(chunk)
 
     def flush(self) -> None:
-        """Each object has been handed on already."""
+        """Do nothing: each object has been written already."""
 
     def close(self) -> None:
-        """Each object's stream is closed already."""
+        """Do nothing: the stream of each object is closed already."""
 
 
 class Writer(Generic[Value]):
-    """Writes a table.
+    """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
+
+    After :meth:`close` has returned, all entries have been passed to the system.
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
-        pipes: whether commands may be run.
-        options: what the codec takes, such as ``method`` for "compressed-matrix".
+        pipes: allow commands.
+        options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
-        ArkError: the table cannot be opened or written; a key or value is none that it can hold. After
-            :meth:`close` returned, everything has been handed to the system.
+        ArkError: the table cannot be opened or written, or cannot hold a key or value.
+        ClosedError: the writer is used after it was closed, or in a forked process.
 
     >>> with Writer("matrix", "ark,scp:feats.ark,feats.scp") as writer:  # doctest: +SKIP
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
@@ -202,7 +206,7 @@ class Writer(Generic[Value]):
             )
 
     def flush(self) -> None:
-        """Hand all that was written to the system."""
+        """Pass all buffered entries to the system."""
         self._check_process()
         with self._lock:
             self._target.flush()
@@ -211,7 +215,8 @@ class Writer(Generic[Value]):
         """Finish the table; a second call does nothing.
 
         Raises:
-            WriteError, PipeError: not all of it got there.
+            WriteError: not all entries were written.
+            PipeError: the command that reads the table failed.
         """
         if os.getpid() != self._process:
             # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
@@ -232,4 +237,4 @@ class Writer(Generic[Value]):
         except ArkError as failure:
             if kind is None:
                 raise
-            logger.error("%s", failure)  # the exception on its way is what came first
+            logger.error("%s", failure)  # the exception being raised occurred first
