@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from io_ark.codecs.posterior import Posterior
     from io_ark.codecs.wave import Wave, WaveInfo
 
+__all__ = ["load", "load_scp", "read", "writer"]
+
 
 @overload
 def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Float32: ...

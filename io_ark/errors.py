@@ -11,6 +11,24 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "ArkError",
+    "ClosedError",
+    "FormatError",
+    "KeyFormatError",
+    "MissingKeyError",
+    "OpenError",
+    "OrderError",
+    "PipeError",
+    "PipesRefusedError",
+    "RangeError",
+    "RangeSyntaxError",
+    "ReaderGoneError",
+    "SpecifierError",
+    "TruncatedError",
+    "WriteError",
+]
+
 
 class ArkError(Exception):
     """Base class of all errors of this package.

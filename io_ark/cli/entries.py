@@ -20,6 +20,8 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import split_lines
 
+__all__ = ["Entry", "entries", "find", "stored_as", "table_of"]
+
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",

@@ -11,6 +11,8 @@ import numpy as np
 
 from io_ark.cli.entries import Entry
 
+__all__ = ["Moments", "Statistics", "statistics"]
+
 
 @dataclass
 class Statistics:

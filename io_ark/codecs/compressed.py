@@ -21,6 +21,18 @@ from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, w
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = [
+    "CompressedMatrix",
+    "CompressedMatrixCodec",
+    "CompressionMethod",
+    "compress",
+    "decompress",
+    "read_compressed",
+    "read_decompressed",
+    "skip_compressed",
+    "write_compressed",
+]
+
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 

@@ -1,4 +1,4 @@
-"""Reads what objects are like, and no more of them than that takes."""
+"""Read the shapes of objects without loading them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from io_ark.codecs.base import Codec
 from io_ark.codecs.registry import codec
 from io_ark.streams.source import Source
 
+__all__ = ["InfoCodec"]
+
 
 class InfoCodec(Codec[Any]):
-    """In place of each object something of its shape: see :meth:`Codec.read_info`. Read only.
+    """Codec that reads the shape of each object: see :meth:`Codec.read_info`. It cannot write.
 
     Args:
         of: the kind of object (see :mod:`io_ark.codecs`), or a codec.
 
     >>> import io, numpy as np
+    >>> from io_ark.codecs import codec
+    >>> from io_ark.codecs.info import InfoCodec
     >>> from io_ark.streams.source import BytesSource
     >>> data = io.BytesIO()
     >>> codec("matrix").write(data, np.zeros((5, 3)))

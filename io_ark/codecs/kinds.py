@@ -1,7 +1,7 @@
 """Kinds of objects for type checkers: literal names, and the types of the values that are read.
 
-A kind of object is named by a string, and each overload of a reader maps the names in one of these groups to the type of
-its values. The names themselves are in :mod:`io_ark.codecs.registry`; a test keeps the two equal.
+A kind of object is named by a string, and each overload of a reader maps the names in one of these groups to the type
+of its values. The names themselves are in :mod:`io_ark.codecs.registry`; a test keeps the two equal.
 """
 
 from __future__ import annotations

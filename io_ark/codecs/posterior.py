@@ -1,4 +1,4 @@
-"""Posteriors: for each frame, what may be there and with what weight.
+"""Posteriors: for each frame, integers (such as pdfs) and their weights.
 
 Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's ``src/hmm/posterior.cc``.
 """
@@ -31,6 +31,8 @@ from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorCodec"]
+
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
@@ -39,7 +41,7 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorCodec(Codec[Posterior]):
-    """A list of frames, each a list of (integer, weight)."""
+    """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         if not binary:
@@ -72,20 +74,20 @@ class PosteriorCodec(Codec[Posterior]):
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """The integers and the weights."""
+    """Return the integers and the weights as arrays."""
     if not pairs:
         return np.empty(0, np.int32), np.empty(0, np.float32)
     indices, weights = zip(*pairs, strict=True)
     try:
         numbers = array("i", indices), array("d", weights)
-    except (OverflowError, TypeError):  # something else, of which these know what to make or to say
+    except (OverflowError, TypeError):  # other types of numbers, or a value that raises FormatError here
         numbers = array("i", map(as_int32, indices)), array("d", map(float, weights))
     with np.errstate(over="ignore"):
         return np.array(numbers[0]), np.array(numbers[1]).astype(np.float32)
 
 
 def _plain_frames(line: bytes) -> Posterior | None:
-    """A posterior in text that is laid out as Kaldi does; None if anything is wrong or unusual."""
+    """Parse a posterior in text in Kaldi's own layout; return None for an invalid one or another layout."""
     lengths = lengths_in_text(line, b"[ ", b"] ")
     if lengths is None or (lengths % 2).any():
         return None
@@ -99,24 +101,24 @@ def _plain_frames(line: bytes) -> Posterior | None:
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
-    """A posterior in text, frame by frame; ``at`` is the offset of the line."""
+    """Parse a posterior in text frame by frame; ``at`` is the offset of the line."""
     frames = []
     place = 0
     while word := _WORD.search(line, place):
         begin = word.start()
         if not word[0].startswith(b"["):
             hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
-            source.fail(f"a frame of a posterior should start with '[', not {quoted(word[0])}{hint}", at + place)
+            source.fail(f"expected '[' before a frame of a posterior, found {quoted(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
-            source.fail("a frame of a posterior has no ']' on its line", at + begin)
+            source.fail("a frame of a posterior has no closing ']' on its line", at + begin)
         frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
         place = end + 1
     return frames
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
-    """A list of frames, each a list of (integer, vector of the weights of a state's Gaussians)."""
+    """Codec of Gaussian posteriors: a list of frames, each a list of (integer, weights of the state's Gaussians)."""
 
     _vector = VectorCodec()
 

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["nearest_float32", "parse", "parse_short_row", "parse_words", "scan"]
+
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

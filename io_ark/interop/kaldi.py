@@ -1,13 +1,13 @@
-"""Readers and writers under Kaldi's names (src/util/table-types.h), each with the type of its values.
+"""Readers and writers under Kaldi's names (src/util/table-types.h), typed by their values.
 
 >>> from io_ark.interop.kaldi import SequentialBaseFloatMatrixReader
 >>> with SequentialBaseFloatMatrixReader("ark:feats.ark") as reader:  # doctest: +SKIP
 ...     for key, matrix in reader:
 ...         print(key, matrix.shape)
 
-The name is a function that makes a :class:`~io_ark.tables.readers.SequentialReader`, :class:`~io_ark.tables.readers.RandomAccessReader`
-or :class:`~io_ark.tables.writers.Writer` of its kind, of which the type checker knows the values. The ``...Mapped`` ones take a
-second rspecifier, that of a map such as ``utt2spk``.
+Each name is a function that creates a :class:`~io_ark.tables.readers.SequentialReader`,
+:class:`~io_ark.tables.readers.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of its kind. The
+``...Mapped`` functions take a second rspecifier, of a map such as ``utt2spk``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,111 @@ from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
+__all__ = [
+    "BaseFloatMatrixWriter",
+    "BaseFloatPairVectorWriter",
+    "BaseFloatVectorWriter",
+    "BaseFloatWriter",
+    "BoolWriter",
+    "CompressedMatrixWriter",
+    "DoubleMatrixWriter",
+    "DoubleVectorWriter",
+    "DoubleWriter",
+    "Factories",
+    "Float32",
+    "Float64",
+    "GaussPostWriter",
+    "GeneralMatrixWriter",
+    "Int8",
+    "Int8VectorWriter",
+    "Int32",
+    "Int32PairVectorWriter",
+    "Int32VectorVectorWriter",
+    "Int32VectorWriter",
+    "Int32Writer",
+    "MappedReaderFactory",
+    "NnetChainExampleWriter",
+    "NnetExampleWriter",
+    "Posterior",
+    "PosteriorWriter",
+    "RandomAccessBaseFloatMatrixReader",
+    "RandomAccessBaseFloatMatrixReaderMapped",
+    "RandomAccessBaseFloatPairVectorReader",
+    "RandomAccessBaseFloatPairVectorReaderMapped",
+    "RandomAccessBaseFloatReader",
+    "RandomAccessBaseFloatReaderMapped",
+    "RandomAccessBaseFloatVectorReader",
+    "RandomAccessBaseFloatVectorReaderMapped",
+    "RandomAccessBoolReader",
+    "RandomAccessBoolReaderMapped",
+    "RandomAccessCompressedMatrixReader",
+    "RandomAccessCompressedMatrixReaderMapped",
+    "RandomAccessDoubleMatrixReader",
+    "RandomAccessDoubleMatrixReaderMapped",
+    "RandomAccessDoubleReader",
+    "RandomAccessDoubleReaderMapped",
+    "RandomAccessDoubleVectorReader",
+    "RandomAccessDoubleVectorReaderMapped",
+    "RandomAccessGaussPostReader",
+    "RandomAccessGaussPostReaderMapped",
+    "RandomAccessGeneralMatrixReader",
+    "RandomAccessGeneralMatrixReaderMapped",
+    "RandomAccessInt8VectorReader",
+    "RandomAccessInt8VectorReaderMapped",
+    "RandomAccessInt32PairVectorReader",
+    "RandomAccessInt32PairVectorReaderMapped",
+    "RandomAccessInt32Reader",
+    "RandomAccessInt32ReaderMapped",
+    "RandomAccessInt32VectorReader",
+    "RandomAccessInt32VectorReaderMapped",
+    "RandomAccessInt32VectorVectorReader",
+    "RandomAccessInt32VectorVectorReaderMapped",
+    "RandomAccessNnetChainExampleReader",
+    "RandomAccessNnetChainExampleReaderMapped",
+    "RandomAccessNnetExampleReader",
+    "RandomAccessNnetExampleReaderMapped",
+    "RandomAccessPosteriorReader",
+    "RandomAccessPosteriorReaderMapped",
+    "RandomAccessReaderFactory",
+    "RandomAccessTokenReader",
+    "RandomAccessTokenReaderMapped",
+    "RandomAccessTokenVectorReader",
+    "RandomAccessTokenVectorReaderMapped",
+    "RandomAccessWaveInfoReader",
+    "RandomAccessWaveInfoReaderMapped",
+    "RandomAccessWaveReader",
+    "RandomAccessWaveReaderMapped",
+    "SequentialBaseFloatMatrixReader",
+    "SequentialBaseFloatPairVectorReader",
+    "SequentialBaseFloatReader",
+    "SequentialBaseFloatVectorReader",
+    "SequentialBoolReader",
+    "SequentialCompressedMatrixReader",
+    "SequentialDoubleMatrixReader",
+    "SequentialDoubleReader",
+    "SequentialDoubleVectorReader",
+    "SequentialGaussPostReader",
+    "SequentialGeneralMatrixReader",
+    "SequentialInt8VectorReader",
+    "SequentialInt32PairVectorReader",
+    "SequentialInt32Reader",
+    "SequentialInt32VectorReader",
+    "SequentialInt32VectorVectorReader",
+    "SequentialNnetChainExampleReader",
+    "SequentialNnetExampleReader",
+    "SequentialPosteriorReader",
+    "SequentialReaderFactory",
+    "SequentialTokenReader",
+    "SequentialTokenVectorReader",
+    "SequentialWaveInfoReader",
+    "SequentialWaveReader",
+    "TokenVectorWriter",
+    "TokenWriter",
+    "WaveInfoWriter",
+    "WaveWriter",
+    "WriterFactory",
+]
+
 Value = TypeVar("Value")
 Read = TypeVar("Read", covariant=True)
 Written = TypeVar("Written", contravariant=True)
@@ -35,25 +140,25 @@ Posterior = list[list[tuple[int, float]]]
 
 
 class SequentialReaderFactory(Protocol[Read]):
-    """Makes a sequential reader of one kind."""
+    """Function that creates a sequential reader of one kind."""
 
     def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Read]: ...
 
 
 class RandomAccessReaderFactory(Protocol[Read]):
-    """Makes a random-access reader of one kind."""
+    """Function that creates a random-access reader of one kind."""
 
     def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
 class MappedReaderFactory(Protocol[Read]):
-    """Makes a random-access reader of one kind, whose keys are first looked up in a map."""
+    """Function that creates a random-access reader of one kind, whose keys are first looked up in a map."""
 
     def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
 class WriterFactory(Protocol[Written]):
-    """Makes a writer of one kind."""
+    """Function that creates a writer of one kind."""
 
     def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Written]: ...
 
@@ -68,7 +173,7 @@ def _mapped(kind: Kind, rspecifier: str, utt2spk: str, *, pipes: bool = True) ->
 
 
 def _factories(kind: Kind, value: type[Value]) -> Factories[Value]:
-    """The readers and the writer of one kind of object."""
+    """Return the functions that create the readers and the writer of one kind of object."""
     return (
         cast("SequentialReaderFactory[Value]", partial(SequentialReader, kind)),
         cast("RandomAccessReaderFactory[Value]", partial(RandomAccessReader, kind)),

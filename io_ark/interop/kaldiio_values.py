@@ -1,4 +1,4 @@
-"""Values in kaldiio's shapes: text, audio, and parts of both.
+"""Values in kaldiio's shapes: text, audio, and ranges of both.
 
 Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in kaldiio's ``matio.py``.
 """
@@ -21,12 +21,14 @@ from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import Source
 from io_ark.tables.loader import Loader, name_key
 
+__all__ = ["KaldiioCodec", "KaldiioLoader", "as_kaldiio", "from_kaldiio", "is_audio"]
+
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
 
 class KaldiioCodec(AnyCodec):
-    """Objects of any kind. Numbers in text are an array, as kaldiio has them; a vector is of int32 if all are whole."""
+    """Codec of objects of any kind. As in kaldiio, numbers in text are an array, of int32 if all are whole numbers."""
 
     def read(self, source: Source) -> Any:
         if not _is_text(source):
@@ -62,7 +64,7 @@ def _is_text(source: Source) -> bool:
 
 
 def _look(source: Source, stop: bytes) -> bytes:
-    """What stands before this byte, and stays unread."""
+    """Return the bytes before this byte without consuming them."""
     size = _FIRST_LOOK
     while stop not in (ahead := source.peek(size)) and len(ahead) == size:
         size *= 4
@@ -70,7 +72,7 @@ def _look(source: Source, stop: bytes) -> bytes:
 
 
 def _text_of(array: npt.NDArray[Any]) -> bytes:
-    """A float array as kaldiio writes it: with as many digits as tell it from all others."""
+    """Format a float array as kaldiio does: with the digits that identify each number uniquely."""
     if array.ndim == 1:
         return f" [ {_row_of(array)}]\n".encode("ascii")
     return (" [" + "".join([f"\n  {_row_of(row)}" for row in array]) + "]\n").encode("ascii")
@@ -84,18 +86,18 @@ class KaldiioLoader:
     """Loads objects in kaldiio's shapes.
 
     Args:
-        pipes: whether commands may be run.
-        max_open_files: how many archives are held open.
+        pipes: allow commands.
+        max_open_files: maximum number of archives kept open.
     """
 
     def __init__(self, pipes: bool, max_open_files: int = 1) -> None:
         self._loader = Loader(KaldiioCodec(), pipes=pipes, files=OpenFiles(max_open_files))
 
     def load(self, rxfilename: str) -> Any:
-        """The object that an rxfilename names, or the part of it that a range takes, by Kaldi's rules or NumPy's.
+        """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.
 
         Raises:
-            ArkError: it cannot be opened, read, or cut to the range.
+            ArkError: the object cannot be opened or read, or has no such range.
         """
         try:
             return as_kaldiio(self._loader.load(rxfilename))
@@ -112,7 +114,7 @@ class KaldiioLoader:
             raise refused from None
 
     def load_value(self, key: str, rxfilename: str) -> Any:
-        """The object of a key's line in a script file; errors name the key."""
+        """Load the object of a line in a script file. Errors have the key."""
         try:
             return self.load(rxfilename)
         except ArkError as error:
@@ -120,7 +122,7 @@ class KaldiioLoader:
 
 
 def _slices(part: str) -> tuple[slice, ...] | None:
-    """What kaldiio takes a range for: slices of which both ends count; None if it is no range."""
+    """Parse a range as kaldiio does: slices that include both ends; None if it is not a range."""
     slices = []
     for text in part.split(","):
         if text in ("", ":"):
@@ -142,7 +144,7 @@ def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
 
 
 def as_kaldiio(value: Any) -> Any:
-    """A value in kaldiio's shape: audio as ``(rate, samples)``, each row of samples a moment."""
+    """Convert a value to kaldiio's shape: audio to ``(rate, samples)``, with samples of shape (time, channels)."""
     if not isinstance(value, Wave):
         return value
     samples = value.samples
@@ -150,7 +152,7 @@ def as_kaldiio(value: Any) -> Any:
 
 
 def from_kaldiio(value: Any) -> Any:
-    """The other way: ``(rate, samples)`` or ``(samples, rate)`` is audio.
+    """Convert a value from kaldiio's shape: ``(rate, samples)`` or ``(samples, rate)`` is audio.
 
     Raises:
         FormatError: the samples are not int16.
@@ -161,7 +163,5 @@ def from_kaldiio(value: Any) -> Any:
     if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
         return value
     if samples.dtype != np.int16:
-        raise FormatError(
-            f"audio is written from samples of int16, not of {samples.dtype}: scale, round and convert them"
-        )
+        raise FormatError(f"audio needs samples of int16, not of {samples.dtype}: scale, round and convert them")
     return Wave(float(rate), np.atleast_2d(samples.T))

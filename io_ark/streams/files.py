@@ -15,6 +15,15 @@ from typing import Any, TypeVar
 from io_ark.errors import OpenError
 from io_ark.streams.source import FileSource, MapSource, Source
 
+__all__ = [
+    "MAX_OPEN_FILES",
+    "MAX_OPEN_FILES_SEQUENTIAL",
+    "OpenFile",
+    "OpenFiles",
+    "reason_of",
+    "retry_when_out_of_descriptors",
+]
+
 MAX_OPEN_FILES = 64
 # Files that are read from start to end are used one at a time and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16

@@ -13,6 +13,8 @@ from io_ark.streams.files import OpenFile, OpenFiles
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 from io_ark.streams.source import Source, StreamSource
 
+__all__ = ["Input", "open_input", "standard_input"]
+
 
 class Input:
     """An opened rxfilename: its source of bytes, and the resources to close.

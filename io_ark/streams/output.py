@@ -15,6 +15,8 @@ from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 
+__all__ = ["Output", "open_output"]
+
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
 

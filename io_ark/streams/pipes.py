@@ -8,6 +8,8 @@ import signal
 from io_ark.errors import PipeError, PipesRefusedError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 
+__all__ = ["NO_PIPES_VARIABLE", "describe_status", "refuse_pipes", "spawn"]
+
 NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
 
 

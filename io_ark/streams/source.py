@@ -1,8 +1,8 @@
 """Sources of bytes that codecs read objects from.
 
-A :class:`Source` knows its name and the offset of the next byte, so that every error can name them. A size in a header is
-checked against the number of available bytes before memory is allocated. For a pipe, whose length is unknown, memory
-grows only as bytes arrive.
+A :class:`Source` knows its name and the offset of the next byte, so that every error can name them. A size in a header
+is checked against the number of available bytes before memory is allocated. For a pipe, whose length is unknown,
+memory grows only as bytes arrive.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
+
+__all__ = ["BytesSource", "FileSource", "MapSource", "RawInput", "Source", "StreamSource"]
 
 HEADER_WINDOW = 512
 SMALL_WINDOW = 4096

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from io_ark.codecs.posterior import Posterior
     from io_ark.codecs.wave import Wave, WaveInfo
 
+__all__ = ["Loader", "as_codec", "name_key", "read_object", "ready", "write_object"]
+
 T = TypeVar("T")
 
 logger = logging.getLogger("io_ark")
@@ -145,7 +147,7 @@ class Loader:
                 message = f"the command {describe_status(status)} ({error.message})"
                 raise PipeError(message, file=error.file) from error
             status = opened.close()
-        # The object is complete; that the command could not write more is no failure.
+        # The object is complete; a command that could not write more has not failed.
         if status not in (0, *_STOPPED_READING):
             logger.warning("the command %r %s", target.command.strip(), describe_status(status))
         return value

@@ -12,6 +12,8 @@ from typing import Any
 from io_ark.errors import ClosedError
 from io_ark.tables.loader import ready
 
+__all__ = ["ReadAhead"]
+
 Entry = tuple[str, Callable[[], Any]]
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
 AHEAD = 2

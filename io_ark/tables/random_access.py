@@ -25,6 +25,8 @@ from io_ark.tables.keys import decode_key, encode_key, read_key
 from io_ark.tables.loader import Loader, as_codec, name_key
 from io_ark.tables.script import Script
 
+__all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "open_lookup"]
+
 logger = logging.getLogger("io_ark")
 
 

@@ -1,7 +1,7 @@
 """Read tables sequentially and by key.
 
-Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a permissive
-reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
+Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a
+permissive reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from io_ark.codecs.compressed import CompressedMatrix
     from io_ark.codecs.posterior import Posterior
     from io_ark.codecs.wave import Wave, WaveInfo
+
+__all__ = ["RandomAccessReader", "SequentialReader"]
 
 logger = logging.getLogger("io_ark")
 
@@ -323,8 +325,8 @@ class _SkipCounter:
 class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
-    A script file is read at once, its objects on access. An archive is read as far as a key needs, and its values stay in
-    memory unless the options promise that they are not needed again: ``o`` (each key is looked up once), ``s`` (the
+    A script file is read at once, its objects on access. An archive is read as far as a key needs, and its values stay
+    in memory unless the options promise that they are not needed again: ``o`` (each key is looked up once), ``s`` (the
     archive is sorted), ``s,cs`` (the calls are sorted, too: one object is kept at a time).
 
     Args:

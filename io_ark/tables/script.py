@@ -1,8 +1,8 @@
 """Script files (scp): the location of each key's object. Ten million lines are kept as their bytes and a few arrays.
 
-A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Per line
-only its start, the length of its key, and 8 bytes of an index built by the first lookup are kept. There is no Python
-object per line, except in a dictionary of the keys of small files.
+A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Only
+the start of each line, the length of its key, and 8 bytes of an index built by the first lookup are kept. There are no
+Python objects for lines, except in a dictionary of the keys of small files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, Sp
 from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
+
+__all__ = ["Script", "ScriptTable", "split_line", "split_lines"]
 
 logger = logging.getLogger("io_ark")
 
@@ -249,8 +251,8 @@ class Script(Mapping[str, str]):
 
     def _out_of_order(self, line: int) -> None:
         raise OrderError(
-            f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the script file is "
-            "not sorted by bytes (sort it with LC_ALL=C sort)",
+            f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the script file "
+            "is not sorted by bytes (sort it with LC_ALL=C sort)",
             file=self.name,
             key=self._key(line),
         )

@@ -23,6 +23,8 @@ from io_ark.tables.script import Script
 if TYPE_CHECKING:
     from io_ark.codecs.wave import Wave
 
+__all__ = ["ArchiveTarget", "ChunkBuffer", "ScriptTarget", "Writer"]
+
 logger = logging.getLogger("io_ark")
 
 Value = TypeVar("Value", contravariant=True)

@@ -1,4 +1,4 @@
-"""What codecs read by a shortcut, many numbers at a time, is what they read the long way: same values, same errors."""
+"""Fast paths of codecs, which read many numbers at a time, give the values and errors of the slow paths."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def quoted(value: Any) -> Any:
 
 
 def outcome(kind: str, source: Source) -> Any:
-    """What is read and where that ends, or what error is raised about which place."""
+    """Return the value read and where it ends, or the error and its offset."""
     try:
         return quoted(codec(kind).read(source)), source.tell()
     except ArkError as error:

@@ -44,14 +44,14 @@ def sources(data: bytes, folder: Path) -> list[Source]:
 
 
 def like(value: Any) -> Any:
-    """What an object and its outline have in common."""
+    """Return what an object and its info have in common."""
     value = getattr(value, "samples", value)
     shape = getattr(value, "shape", None)
     return (type(value) if shape is None else shape), getattr(value, "dtype", np.dtype("int16"))
 
 
 def outcome(read: Callable[[Source], Any], source: Source) -> Any:
-    """What reading gives and what comes then; or the complaint."""
+    """Return the value read and the rest of the source, or the error."""
     try:
         value = read(source)
     except ArkError as error:
@@ -184,7 +184,7 @@ def with_holes(folder: Path, objects: list[tuple[bytes, int, str]]) -> None:
 
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each call for some gave."""
+    """Record the number of bytes of each system call that reads."""
     given: list[int] = []
 
     def pread(*arguments: Any, original: Callable[..., bytes] = os.pread) -> bytes:

@@ -1,4 +1,4 @@
-"""What kaldiio and kaldi_native_io (Kaldi's own code) write is read alike, and the other way round."""
+"""kaldiio and kaldi_native_io (Kaldi's own code) read what we write, and we read what they write."""
 
 from __future__ import annotations
 

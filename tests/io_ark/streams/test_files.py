@@ -56,7 +56,7 @@ def in_child(table: object, keys: list[str], failures: multiprocessing.Queue) ->
 
 
 def with_descriptors(limit: int, script: str, *arguments: str) -> str:
-    """What a script in Python prints that may have so many descriptors."""
+    """Return the output of a Python script that is limited to this number of descriptors."""
     prelude = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); import io_ark, sys\n"
     done = subprocess.run([sys.executable, "-c", prelude + script, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

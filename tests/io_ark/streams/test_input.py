@@ -23,7 +23,7 @@ def content(rxfilename: str) -> bytes:
 
 
 class FakeStandardInput:
-    """What ``sys.stdin`` is, over bytes."""
+    """Stand-in for ``sys.stdin`` over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.buffer = io.BytesIO(data)

@@ -63,7 +63,7 @@ STEPS = st.lists(
 
 
 def act(source: Source, step: Step) -> object:
-    """What one call gives, as plain bytes."""
+    """Return the result of one call as plain bytes."""
     name, count = step
     calls: dict[str, Callable[[], object]] = {
         "peek": lambda: source.peek(count),

@@ -33,7 +33,7 @@ RANDOM = ["ark:feats.ark", "scp:feats.scp", "ark,s:feats.ark", "ark,s,cs:feats.a
 
 
 def answers(reader: Any, calls: str) -> Iterator[object]:
-    """What a reader says up to its first refusal: ``?key`` asks whether the key is there, ``key`` for its value."""
+    """Yield a reader's answers up to its first error: ``?key`` asks if the key exists, ``key`` for its value."""
     try:
         for call in calls.split():
             yield call[1:] in reader if call[0] == "?" else reader[call]
