@@ -49,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], OPTIONS)}")
+    if chosen.command is None:
+        parser.error(f"a command is required: {', '.join(COMMANDS)}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # print keys with the bytes that they have
     try:
@@ -93,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
     parser.add_argument("--no-pipes", action="store_true", help="refuse to run commands in specifiers and script files")
-    commands = parser.add_subparsers(dest="command", required=True, metavar=" | ".join(COMMANDS))
+    commands = parser.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
     ls = commands.add_parser("ls", help="list the entries of tables; where headers give the shape, no data is read")
     ls.add_argument("tables", nargs="+", metavar="TABLE")
     ls.set_defaults(run=_ls)

@@ -68,7 +68,7 @@ def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.Cap
 def test_ls_says_what_is_cut_short(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut_short()
     assert main(["ls", name]) == 1
-    assert "utt2: ends too early: 112 bytes should follow, 109 are there" in capsys.readouterr().out
+    assert "utt2: ends too early: 112 bytes should follow, 109 are available" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["feats.scp", "utt2"], ["feats.ark", "utt2"]])
@@ -145,7 +145,7 @@ def empty() -> None:
     ("damage", "said"),
     [
         (damaged_in_the_middle, "feats.ark:"),
-        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are there"),
+        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are available"),
         (not_finite, "utt1: 1 of 24 values are not finite, first at [2, 3]"),
         (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
         (key_twice, "utt1: duplicate key"),
@@ -171,7 +171,7 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') and nothing")],
+    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') without a value")],
 )
 def test_check_and_ls_go_on_after_a_bad_line(
     line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
@@ -264,7 +264,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["ls", "--no-pips", "x"], "ark: unknown option or argument '--no-pips': did you mean --no-pipes?"),
         (["--versoin"], "did you mean --version?"),
         (["shw", "x"], "ark: unknown command 'shw': did you mean show?"),
-        ([], "ark: the following arguments are required"),
+        ([], "ark: a command is required: ls, show, check, stat"),
     ],
 )
 def test_invalid_command_line_gives_one_line_with_a_suggestion(

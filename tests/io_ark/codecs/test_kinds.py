@@ -101,7 +101,7 @@ def test_symmetric_and_triangular() -> None:
 def test_sparse_in_text() -> None:
     assert to_bytes("sparse-vector", [0.2, 0, 0, 0.9, 0], binary=False) == b"dim=5 [ 0 0.2 3 0.9 ] "
     assert to_bytes("sparse-matrix", [[0.0, 1.0], [0.0, 0.0]], binary=False) == b"rows=2 dim=2 [ 1 1 ] dim=2 [ ] \n"
-    with pytest.raises(FormatError, match="not in order"):
+    with pytest.raises(FormatError, match="not ascending"):
         from_bytes("sparse-vector", b"dim=5 [ 3 1 2 1 ]")
 
 

@@ -40,7 +40,7 @@ def test_rxfilename_opens_file_offset_or_command(tmp_path: Path) -> None:
 
 def test_offset_into_a_device_is_refused() -> None:
     assert content("/dev/null") == b""
-    with pytest.raises(OpenError, match="no regular file"):
+    with pytest.raises(OpenError, match="not a regular file"):
         content("/dev/null:3")
 
 

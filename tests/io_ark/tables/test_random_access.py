@@ -51,7 +51,7 @@ def test_keys_are_found_with_all_options(rspecifier: str, folder: Path) -> None:
         assert reader.get("u02_feat").shape == (64, 40)  # type: ignore[union-attr]
         assert reader["u18_long"].shape == (300, 23)
         assert reader.get("v") is None
-        with pytest.raises(MissingKeyError, match="v: the table has no such key"):
+        with pytest.raises(MissingKeyError, match="v: the key is not in the table"):
             reader["v"]
         with pytest.raises(KeyFormatError):
             assert "a b" in reader
@@ -72,15 +72,15 @@ def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
         twice.write(Path("feats.ark").read_bytes())
     for rspecifier, keys, complaint in (
         ("scp,s:unsorted.scp", [], "not sorted"),
-        ("scp:dup.scp", [], "twice"),
+        ("scp:dup.scp", [], "duplicate key"),
         ("scp,s:dup.scp", [], "not sorted"),
-        ("ark:twice.ark", ["zzz"], "u01_normal: is twice"),
-        ("ark,o:twice.ark", ["u02_feat", "zzz"], "u01_normal: is twice"),
+        ("ark:twice.ark", ["zzz"], "u01_normal: is a duplicate key"),
+        ("ark,o:twice.ark", ["u02_feat", "zzz"], "u01_normal: is a duplicate key"),
         ("ark,s:twice.ark", ["zzz"], "u01_normal: comes after 'u18_long'"),
         ("ark,s,cs:twice.ark", ["zzz"], "u01_normal: comes after 'u18_long'"),
-        ("ark,s,cs:feats.ark", ["u18_long", "u01_normal"], "asked for after 'u18_long'"),
-        ("ark,o:feats.ark", ["u01_normal", "u01_normal"], "asked for twice"),
-        ("ark,s,o:feats.ark", ["u01_normal", "u01_normal"], "asked for twice"),
+        ("ark,s,cs:feats.ark", ["u18_long", "u01_normal"], "looked up after 'u18_long'"),
+        ("ark,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
+        ("ark,s,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
     ):
         with pytest.raises(OrderError, match=complaint), io_ark.RandomAccessReader("matrix", rspecifier) as reader:
             for key in keys:
