@@ -159,11 +159,11 @@ LARGE = [
     (b"\0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 256), GIBIBYTE, "matrix\t1048576 x 256\tfloat32"),
     (b"\0BDM " + struct.pack("<bibi", 4, 1 << 20, 4, 128), GIBIBYTE, "matrix\t1048576 x 128\tfloat64"),
     (b"\0BCM " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE + 8 * 1024,
-     "matrix\t1048576 x 1024\tcompressed: 1 byte a value, 4 percentiles a column"),
+     "matrix\t1048576 x 1024\tcompressed: 1 byte per value, 4 percentiles per column"),
     (b"\0BCM2 " + struct.pack("<ffii", 0, 1, 1 << 20, 512), GIBIBYTE,
-     "matrix\t1048576 x 512\tcompressed: 2 bytes a value"),
+     "matrix\t1048576 x 512\tcompressed: 2 bytes per value"),
     (b"\0BCM3 " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE,
-     "matrix\t1048576 x 1024\tcompressed: 1 byte a value"),
+     "matrix\t1048576 x 1024\tcompressed: 1 byte per value"),
     (b"\0BFV " + struct.pack("<bi", 4, 1 << 28), GIBIBYTE, "vector\t268435456\tfloat32"),
     (b"\0BFP " + struct.pack("<bi", 4, 1 << 14), 2 * (1 << 14) * (1 + (1 << 14)), "vector\t134225920\tfloat32, packed"),
     (b"RIFF" + struct.pack("<I", GIBIBYTE + 36) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 2, 8000, 32000, 4, 16)
@@ -218,7 +218,7 @@ def test_ls_says_that_a_large_object_is_not_all_there(tmp_path: Path, capsys: py
     for table in ("large.ark", "large.scp"):
         assert main(["ls", str(tmp_path / table)]) == 1
         out = capsys.readouterr().out
-        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are there" in out
+        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are available" in out
 
 
 @pytest.mark.parametrize("specifier", ["ark:{}/large.ark", "scp:{}/large.scp"])
