@@ -171,7 +171,11 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') without a value")],
+    [
+        ("utt1 feats.ark:5[a:b]", "utt1: "),
+        ("", "line 2 is blank"),
+        ("utt1", "line 2 has a key ('utt1') without a value"),
+    ],
 )
 def test_check_and_ls_go_on_after_a_bad_line(
     line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
