@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Processes that run tests: one for each core.
+JOBS ?= auto
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
@@ -19,17 +21,30 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/test.stamp
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+# A wheel with the C libraries for this platform, and one without for all others.
+wheels: $(VENV)/bin/python
+	$(PIP) build
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist
+	rm -rf build
+	KALDI_COMPAT_NATIVE=0 $(BIN)/python -m build --wheel --outdir dist
+	ls dist
 
 $(VENV)/bin/python:
+	@echo "Making a virtual environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 
+# Needs neither torch nor a compiler (without one the features are computed by NumPy, more slowly).
 $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing kaldi-compat with NumPy"
 	$(PIP) --editable .
 	-$(PIP) matplotlib
 	touch $@
 
-$(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
+	@echo "Installing kaldi-compat with PyTorch, the test tools and the libraries to compare with (some 1 GB, minutes)"
 	$(PIP) --editable '.[test]'
 # A peer of which the Python part is enough; its own requirements would replace torch.
 	-$(PIP) --no-deps torchaudio && rm -f $(VENV)/lib/python*/site-packages/torchaudio/lib/*.so
@@ -38,4 +53,4 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info
+	rm -rf $(VENV) demo build dist *.egg-info io_ark/native/_native.* kaldi_compat/native/_native.*

@@ -1,16 +1,25 @@
 """Kaldi's signal processing in PyTorch: the same flags, the same numbers, on any device.
 
-What is named here is loaded when it is first used, so that ``import kaldi_compat`` does not import torch.
+The names below are imported when they are first used: ``import kaldi_compat`` imports neither torch nor NumPy.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from kaldi_compat.data.batching import Batch as Batch
+    from kaldi_compat.data.batching import BucketBatchSampler as BucketBatchSampler
+    from kaldi_compat.data.batching import Utterance as Utterance
+    from kaldi_compat.data.batching import collate as collate
+    from kaldi_compat.data.batching import pad as pad
+    from kaldi_compat.data.batching import unpad as unpad
+    from kaldi_compat.data.datasets import ArchiveDataset as ArchiveDataset
+    from kaldi_compat.data.datasets import FeatureDataset as FeatureDataset
+    from kaldi_compat.data.datasets import FeaturesOnDevice as FeaturesOnDevice
+    from kaldi_compat.data.datasets import WaveDataset as WaveDataset
     from kaldi_compat.errors import AudioError as AudioError
     from kaldi_compat.errors import FeatureError as FeatureError
     from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
@@ -29,16 +38,48 @@ if TYPE_CHECKING:
     from kaldi_compat.features.spectrogram import Spectrogram as Spectrogram
     from kaldi_compat.functional.resample import resample_waveform as resample_waveform
     from kaldi_compat.options.config import load_options as load_options
+    from kaldi_compat.options.pitch import InterpolatePitchOptions as InterpolatePitchOptions
     from kaldi_compat.options.pitch import PitchOptions as PitchOptions
     from kaldi_compat.options.pitch import ProcessPitchOptions as ProcessPitchOptions
+    from kaldi_compat.options.pitch import SmoothPitchOptions as SmoothPitchOptions
+    from kaldi_compat.options.postprocessing import CmvnOptions as CmvnOptions
+    from kaldi_compat.options.postprocessing import DeltaOptions as DeltaOptions
+    from kaldi_compat.options.postprocessing import ReverberationOptions as ReverberationOptions
+    from kaldi_compat.options.postprocessing import ShiftedDeltaOptions as ShiftedDeltaOptions
+    from kaldi_compat.options.postprocessing import SlidingCmvnOptions as SlidingCmvnOptions
+    from kaldi_compat.options.postprocessing import SpliceOptions as SpliceOptions
+    from kaldi_compat.options.postprocessing import VadOptions as VadOptions
     from kaldi_compat.options.spectral import FbankOptions as FbankOptions
     from kaldi_compat.options.spectral import MfccOptions as MfccOptions
     from kaldi_compat.options.spectral import PlpOptions as PlpOptions
     from kaldi_compat.options.spectral import SpectrogramOptions as SpectrogramOptions
     from kaldi_compat.pitch.process import process_pitch as process_pitch
     from kaldi_compat.pitch.tracker import track_pitch as track_pitch
+    from kaldi_compat.streaming.features import DeltaStream as DeltaStream
+    from kaldi_compat.streaming.features import FeatureStream as FeatureStream
+    from kaldi_compat.streaming.features import ShiftedDeltaStream as ShiftedDeltaStream
+    from kaldi_compat.streaming.features import SlidingCmvnStream as SlidingCmvnStream
+    from kaldi_compat.streaming.features import SpliceStream as SpliceStream
+    from kaldi_compat.streaming.features import StreamChain as StreamChain
+    from kaldi_compat.streaming.pitch import PitchStream as PitchStream
+    from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
 
+# The same names by module. tests/kaldi_compat/test_public_names.py compares the two lists.
 _NAMES_OF = {
+    "data.batching": (
+        "Batch",
+        "BucketBatchSampler",
+        "Utterance",
+        "collate",
+        "pad",
+        "unpad",
+    ),
+    "data.datasets": (
+        "ArchiveDataset",
+        "FeatureDataset",
+        "FeaturesOnDevice",
+        "WaveDataset",
+    ),
     "errors": (
         "AudioError",
         "FeatureError",
@@ -64,8 +105,19 @@ _NAMES_OF = {
     "functional.resample": ("resample_waveform",),
     "options.config": ("load_options",),
     "options.pitch": (
+        "InterpolatePitchOptions",
         "PitchOptions",
         "ProcessPitchOptions",
+        "SmoothPitchOptions",
+    ),
+    "options.postprocessing": (
+        "CmvnOptions",
+        "DeltaOptions",
+        "ReverberationOptions",
+        "ShiftedDeltaOptions",
+        "SlidingCmvnOptions",
+        "SpliceOptions",
+        "VadOptions",
     ),
     "options.spectral": (
         "FbankOptions",
@@ -75,18 +127,41 @@ _NAMES_OF = {
     ),
     "pitch.process": ("process_pitch",),
     "pitch.tracker": ("track_pitch",),
+    "streaming.features": (
+        "DeltaStream",
+        "FeatureStream",
+        "ShiftedDeltaStream",
+        "SlidingCmvnStream",
+        "SpliceStream",
+        "StreamChain",
+    ),
+    "streaming.pitch": (
+        "PitchStream",
+        "ProcessPitchStream",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 __all__ = ["__version__", *_MODULE_OF]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    import importlib
+
+    try:
+        value: object = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"kaldi_compat.{name} needs PyTorch, which is not installed: pip install torch. The features of NumPy arrays "
+            "need NumPy only: kaldi_compat.features.numpy",
+            name="torch",
+        ) from None
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -15,6 +15,27 @@ from kaldi_compat.errors import FeatureError
 if TYPE_CHECKING:
     import torch
 
+__all__ = [
+    "Array",
+    "arange",
+    "as_like",
+    "astype",
+    "at_least_float32",
+    "float64",
+    "full",
+    "is_followed",
+    "is_recorded",
+    "matmul",
+    "multiply_add",
+    "namespace",
+    "precision",
+    "running_sum",
+    "running_sum_by_doubling",
+    "sliding_windows",
+    "take_frames",
+    "with_zeros",
+]
+
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 """A NumPy array or a torch tensor: what comes out is of the kind that went in."""
 

@@ -1,19 +1,21 @@
-"""What can be wrong with what a user asks of the signal processing."""
+"""Errors about what a user asks of the signal processing."""
 
-INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells have it
+__all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
+
+INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells report it
 
 
 class KaldiCompatError(Exception):
-    """Base of every error this package raises on purpose; its message fits one line."""
+    """Base of every error that this package raises on purpose; its message is one line."""
 
 
 class OptionError(KaldiCompatError, ValueError):
-    """An option has a value that cannot be meant, or does not go with another option's value."""
+    """An option has an invalid value, conflicts with another option, or does not exist."""
 
 
 class AudioError(KaldiCompatError, ValueError):
-    """Samples that no feature can be computed from: wrong shape, type or sampling rate."""
+    """Samples of a wrong shape, type or sampling rate."""
 
 
 class FeatureError(KaldiCompatError, ValueError):
-    """Features, or what is applied to them, whose shapes or values do not go together."""
+    """Features, statistics or transforms whose shapes or values do not fit."""

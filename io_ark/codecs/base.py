@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.array_info import ArrayInfo
+from io_ark.codecs.batch import Batch
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
+from io_ark.native.scan import Scanner, scanner
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -85,10 +87,12 @@ class Codec(Generic[T]):
     Attributes:
         kind: the name of the kind, set by :func:`io_ark.codecs.codec`; "" for other codecs.
         marker: bytes before an object in binary; empty for formats without a marker.
+        scan_kind: the name of such objects in :mod:`io_ark.native.scan`; "" if it does not scan them.
     """
 
     kind = ""
     marker = BINARY_MARKER
+    scan_kind = ""
 
     def read(self, source: Source) -> T:
         """Read the object at the next byte of ``source``, in binary or in text.
@@ -98,6 +102,14 @@ class Codec(Generic[T]):
             TruncatedError: the object is incomplete.
         """
         return self.read_body(source, read_marker(source))
+
+    def scanner(self) -> Scanner | None:
+        """Return the C code that reads many small objects of this kind at a time; None if there is none."""
+        return scanner(self.scan_kind) if self.scan_kind else None
+
+    def batch(self, binary: bool) -> Batch | None:
+        """Return how many small objects of this kind are written together; None if they are written one by one."""
+        return None
 
     def read_range(self, source: Source, part: Range) -> T:
         """Read a part of the object at the next byte. The bytes after that part may stay unread.

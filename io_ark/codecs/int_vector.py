@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from io_ark.codecs import base
 from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
-from io_ark.codecs.nested_lists import format_lists, lengths_in_text, read_lists, split_lists, write_lists
-from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.nested_lists import format_lists, lengths_in_text, pack_lists, read_lists, split_lists, write_lists
+from io_ark.codecs.text_format import format_integers
 from io_ark.codecs.text_parse import nearest_float32, parse_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -151,6 +151,7 @@ class IntVectorCodec(ArrayCodec):
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._layout = sized(self.dtype, "value")
+        self.scan_kind = "int-vector" if self.dtype.itemsize == 4 else "int8-vector"
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -178,6 +179,7 @@ class IntVectorCodec(ArrayCodec):
 class IntVectorVectorCodec(Codec[list[Array]]):
     """Codec of lists of vectors of int32."""
 
+    scan_kind = "int-vector-vector"
     _vector = IntVectorCodec()
 
     def read_body(self, source: Source, binary: bool) -> list[Array]:
@@ -206,9 +208,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
         lengths, numbers = _joined(list(value))
         if binary:
-            write_lists(sink, lengths, 1, numbers)
+            write_lists(sink, lengths, (numbers,))
         else:
-            sink.write(format_lists(lengths, b"", b"%b ", b"; ", format_integers(numbers).split()) + b"\n")
+            sink.write(format_lists(lengths, b"", b"; ", (numbers,)) + b"\n")
 
 
 def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
@@ -232,6 +234,7 @@ class PairVectorCodec(Codec[Array]):
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._layout = sized(self.dtype, "first", "second")
+        self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -279,14 +282,24 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        pairs = self._checked(value)
+        first, second = self._columns(value)
         if binary:
-            sink.write(int32_bytes(len(pairs)))
-            write_sized(sink, self._layout, first=pairs[:, 0], second=pairs[:, 1])
+            sink.write(pack_lists([len(first)], (first, second)))
         else:
-            formatted = format_integers if self.dtype.kind == "i" else format_values
-            words = formatted(pairs.reshape(-1)).split()
-            sink.write(b"; ".join([b"%b %b "] * len(pairs)) % tuple(words) + b"\n")
+            sink.write(format_lists([1] * len(first), b"", b"; ", (first, second)).removesuffix(b"; ") + b"\n")
+
+    def _columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
+        """The first and the second number of each pair."""
+        if isinstance(value, list) and value and type(value[0]) is tuple:
+            # Not a NumPy array of the pairs, which takes longer than all the rest.
+            with suppress(OverflowError, TypeError, ValueError):  # of something else, see below
+                first, second = zip(*value, strict=True)
+                code = "i" if self.dtype.kind == "i" else "d"
+                with np.errstate(over="ignore"):
+                    columns = (np.array(array(code, numbers)).astype(self.dtype) for numbers in (first, second))
+                    return next(columns), next(columns)
+        pairs = self._checked(value)
+        return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
 
     def _checked(self, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)

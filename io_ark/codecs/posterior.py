@@ -25,7 +25,6 @@ from io_ark.codecs.nested_lists import (
     write_lists,
 )
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -42,6 +41,8 @@ _WORD = re.compile(rb"\S+")
 
 class PosteriorCodec(Codec[Posterior]):
     """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
+
+    scan_kind = "posterior"
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         if not binary:
@@ -63,14 +64,11 @@ class PosteriorCodec(Codec[Posterior]):
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
         lengths = list(map(len, value))
-        indices, weights = _columns(list(chain.from_iterable(value)))
+        columns = _columns(list(chain.from_iterable(value)))
         if binary:
-            write_lists(sink, lengths, 2, np.stack([indices, weights.view(np.int32)], axis=1).reshape(-1))
+            write_lists(sink, lengths, columns)
         else:
-            words = [b""] * (2 * len(indices))
-            words[0::2] = format_integers(indices).split()
-            words[1::2] = format_values(weights).split()
-            sink.write(format_lists(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
+            sink.write(format_lists(lengths, b"[ ", b"] ", columns) + b"\n")
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:

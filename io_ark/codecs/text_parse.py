@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.native.text import text_functions
+
 __all__ = ["nearest_float32", "parse", "parse_short_row", "parse_words", "scan"]
 
 Fail = Callable[[str, int], NoReturn]
@@ -64,6 +66,8 @@ _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
 _PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
 _IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
 _SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
+# C code for plain numbers, where it is there.
+_NATIVE = text_functions()
 _MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
@@ -159,6 +163,8 @@ def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
 
 def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """Parse rows of plain numbers; return None if any of them needs :func:`scan`."""
+    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+        return rows
     if text.translate(None, _PLAIN_CHARACTERS):
         return None
     return _parse_few(text, single) if len(text) < _FEW_BYTES else _parse_many(text, single)
@@ -175,7 +181,11 @@ def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 def parse_short_row(text: bytes, single: bool) -> Floats | None:
     """Parse one short row of plain numbers; return None for any other text, which :func:`parse` handles."""
-    if len(text) >= _FEW_BYTES or text.translate(None, _PLAIN_ROW):
+    if text.translate(None, _PLAIN_ROW):
+        return None
+    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+        return rows[0]
+    if len(text) >= _FEW_BYTES:
         return None
     return _numbers_of_few(text, single)
 

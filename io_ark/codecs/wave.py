@@ -6,7 +6,9 @@ Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi'
 from __future__ import annotations
 
 import logging
+import math
 import struct
+import sys
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
@@ -165,23 +167,35 @@ def read_header(source: Source) -> WaveInfo:
     return WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
 
 
-def _read_samples(source: Source, info: WaveInfo) -> bytes | bytearray | memoryview:
+def _read_samples(source: Source, info: WaveInfo, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
-    if info.data_bytes is None:
+    limit = max_duration * info.sample_frequency * 2 * info.channels
+    announced, remaining = info.data_bytes, source.remaining()
+    available = min((size for size in (announced, remaining) if size is not None), default=0)
+    if remaining is not None and available > limit:
+        _refuse_long(source, max_duration)
+    if announced is None and (remaining is not None or limit == math.inf):
         return source.read_rest()
-    remaining = source.remaining()
-    if remaining is not None and remaining >= info.data_bytes:
-        return source.read(info.data_bytes)
+    if announced is not None and remaining is not None and remaining >= announced:
+        return source.read(announced)
+    wanted = sys.maxsize if announced is None else announced
     data = bytearray()
-    while len(data) < info.data_bytes:
-        piece = source.peek(min(_PIECE, info.data_bytes - len(data)))
+    while len(data) < wanted:
+        piece = source.peek(min(_PIECE, wanted - len(data)))
         if not piece:
-            logger.warning("%s: %d bytes of samples expected, but only %d are available; is the file truncated?",
-                           source.name, info.data_bytes, len(data))  # fmt: skip
+            if announced is not None:
+                logger.warning("%s: %d bytes of samples expected, but only %d are available; is the file truncated?",
+                               source.name, announced, len(data))  # fmt: skip
             break
         source.skip(len(piece))
         data += piece
+        if len(data) > limit:
+            _refuse_long(source, max_duration)
     return data
+
+
+def _refuse_long(source: Source, max_duration: float) -> NoReturn:
+    source.fail(f"audio longer than max_duration={max_duration:g} s")
 
 
 def _frames(source: Source, info: WaveInfo, size: int) -> int:
@@ -209,13 +223,20 @@ class WaveInfoCodec(Codec[WaveInfo]):
 
 
 class WaveCodec(Codec[Wave]):
-    """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files."""
+    """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files.
+
+    Args:
+        max_duration: maximum duration in seconds; longer audio is refused.
+    """
 
     marker = b""
 
+    def __init__(self, max_duration: float = math.inf) -> None:
+        self.max_duration = max_duration
+
     def read(self, source: Source) -> Wave:
         info = read_header(source)
-        data = _read_samples(source, info)
+        data = _read_samples(source, info, self.max_duration)
         frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels)
@@ -227,7 +248,7 @@ class WaveCodec(Codec[Wave]):
         info = read_header(source)
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
-            size = len(_read_samples(source, info))
+            size = len(_read_samples(source, info, self.max_duration))
         else:
             size = info.data_bytes
             source.skip(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -26,6 +27,7 @@ from io_ark.codecs.kinds import (
 )
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
+from io_ark.native.scan import BLOCK
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
@@ -53,6 +55,12 @@ _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """Create the codec of a kind of object, or return the codec that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
+
+
+# Objects that are read one by one where some could not be read together.
+_LONGEST_PAUSE = 64
+# Lines of a script that are looked at to read their objects together.
+_MOST_LINES = 1 << 11
 
 
 class Loader:
@@ -84,6 +92,8 @@ class Loader:
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
+        self._scanner = self._codec.scanner() if in_order else None
+        self._run_pause = 1  # objects to read one by one; the first one shows if its file is a regular one
 
     def load(self, text: str) -> Any:
         """Load the object of an rxfilename with or without a range.
@@ -109,7 +119,29 @@ class Loader:
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _read_at(self, path: str, offset: int) -> Any:
+    def load_run(self, lines: list[bytes], first: int) -> list[Any]:
+        """Return the small objects that lines of a script from ``first`` on name, as far as they are read together.
+
+        They stand close together in one file, in this order. Most often there are none: then :meth:`load` reads them.
+        """
+        if self._scanner is None or self._run_pause > 0:
+            self._run_pause -= 1
+            return []
+        prefix, places = _places(lines, first)
+        path = prefix[:-1].decode("utf-8", "surrogateescape")
+        values: list[Any] = []
+        if len(places) > 1 and path in self._paths:
+            with suppress(ArkError):  # which load() raises, too
+                source = self._source(path, places[0])
+                if isinstance(source, FileSource):
+                    window, begin, end = source.buffered(BLOCK)
+                    values = self._scanner.objects(window, begin, end, [place - places[0] for place in places])
+                    self._files.idle_sources.append(source)
+        self._run_pause = 0 if values else _LONGEST_PAUSE
+        return values
+
+    def _source(self, path: str, offset: int) -> Source:
+        """The file from an offset on; a source that was used before, if there is one."""
         source: Source | None
         try:
             source = self._files.idle_sources.pop()
@@ -118,6 +150,10 @@ class Loader:
         if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
             source = None  # which closes a file that is not kept any more, before another one is opened
             source = self._files.get(path).source(offset, ahead=self._in_order)
+        return source
+
+    def _read_at(self, path: str, offset: int) -> Any:
+        source = self._source(path, offset)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             self._files.idle_sources.append(source)
@@ -157,6 +193,33 @@ class Loader:
         self._files.clear()
         self._paths.clear()
         self._last = None
+
+
+def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
+    """Return the path with ``:`` that lines of a script file have in common from ``first`` on, and their offsets.
+
+    The offsets are close to each other and ascending.
+    """
+    _, _, rest = lines[first].partition(b" ")
+    prefix = rest[: rest.rfind(b":") + 1]
+    places: list[int] = []
+    if not prefix:
+        return prefix, places
+    start = len(prefix)
+    least = most = -1
+    for line in lines[first : first + _MOST_LINES]:
+        _, _, rest = line.partition(b" ")
+        digits = rest[start:]
+        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:
+            break
+        place = int(digits)
+        if places and not least < place < most:
+            break
+        if not places:
+            most = place + BLOCK
+        least = place
+        places.append(place)
+    return prefix, places
 
 
 @overload

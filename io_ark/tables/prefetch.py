@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from queue import SimpleQueue
 from typing import Any
 
 from io_ark.errors import ClosedError
-from io_ark.tables.loader import ready
 
 __all__ = ["ReadAhead"]
 
-Entry = tuple[str, Callable[[], Any]]
+Entry = tuple[str, Any]
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
 AHEAD = 2
 JOIN_SECONDS = 5.0
@@ -82,8 +81,7 @@ def _run(
 ) -> None:
     end: BaseException | None = None
     try:
-        for key, load in entries:
-            entry = key, ready(load())
+        for entry in entries:
             free_slots.get()
             if stopped.is_set():
                 break

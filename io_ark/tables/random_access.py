@@ -21,8 +21,9 @@ from io_ark.errors import (
 )
 from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
-from io_ark.tables.keys import decode_key, encode_key, read_key
-from io_ark.tables.loader import Loader, as_codec, name_key
+from io_ark.tables.entries import read_entries
+from io_ark.tables.keys import decode_key, encode_key
+from io_ark.tables.loader import Loader, as_codec
 from io_ark.tables.script import Script
 
 __all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "open_lookup"]
@@ -113,8 +114,9 @@ class _ArchiveScan(Lookup):
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._decoder = as_codec(kind, options)
+        self._codec = as_codec(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
+        self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
     def read_next(self) -> tuple[str, Any] | None:
@@ -123,24 +125,22 @@ class _ArchiveScan(Lookup):
         if self._input is None:
             return None
         try:
-            key = read_key(self._input.source)
-            if key is None:
+            entry: tuple[str, Any] | None = next(self._entries, None)
+            if entry is None:
                 opened, self._input = self._input, None
                 opened.finish()
                 return None
-            try:
-                value = self._decoder.read(self._input.source)
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
+                if self._input is not None:  # a generator is at its end after an error, the archive is not
+                    self._entries = read_entries(self._input.source, self._codec)
                 raise
             logger.warning("%s (treated as the end of the archive, because of the option p)", error)
             self._end()
             return None
         if self.table.sorted:
-            self._check_order(key)
-        return key, value
+            self._check_order(entry[0])
+        return entry
 
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
@@ -155,6 +155,7 @@ class _ArchiveScan(Lookup):
 
     def _end(self) -> None:
         opened, self._input = self._input, None
+        self._entries.close()
         if opened is not None:
             opened.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -25,8 +26,10 @@ from io_ark.codecs.kinds import (
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
-from io_ark.tables.keys import check_key, read_key
-from io_ark.tables.loader import Loader, as_codec, name_key, ready
+from io_ark.streams.source import Source
+from io_ark.tables.entries import read_entries
+from io_ark.tables.keys import check_key
+from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import split_lines
 
@@ -41,7 +44,7 @@ logger = logging.getLogger("io_ark")
 
 T = TypeVar("T")
 Value = TypeVar("Value", covariant=True)
-Entry = tuple[str, Callable[[], Any]]
+Entry = tuple[str, Any]
 Entries = Generator[Entry, None, None]
 
 
@@ -213,14 +216,15 @@ class SequentialReader(Generic[Value]):
         entries_of = self._archive if table.kind == "ark" else self._script
         entries = entries_of(table, kind, pipes, options, self._skip_counter)
         self._stop: Callable[[], None] = entries.close
+        self._entries: Iterator[Entry] = entries
+        self._lazy = table.kind == "scp"  # entries have functions that read the values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            ahead = ReadAhead(entries)
-            self._entries: Iterator[Entry] = ahead
+            ahead = ReadAhead(_loaded(entries) if self._lazy else entries)
+            self._entries = ahead
             self._stop = ahead.close
-        else:
-            self._entries = entries
+            self._lazy = False
         self._first = next(self._entries, None)
 
     @property
@@ -229,14 +233,18 @@ class SequentialReader(Generic[Value]):
         return self._skip_counter.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        for key, load in self.entries():
-            yield key, load()
+        entries = self._all()
+        yield from _loaded(entries) if self._lazy else entries
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
         An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
+        entries = self._all()
+        yield from entries if self._lazy else ((key, ready(value)) for key, value in entries)
+
+    def _all(self) -> Entries:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         if self._first is not None:
@@ -262,16 +270,13 @@ class SequentialReader(Generic[Value]):
     ) -> Entries:
         decoder = as_codec(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
-            source = opened.source
             begun = False
             try:
-                while (key := read_key(source)) is not None:
-                    try:
-                        value = decoder.read(source)
-                    except ArkError as error:
-                        raise name_key(error, key) from error.__cause__
-                    begun = True
-                    yield key, ready(value)
+                with closing(read_entries(opened.source, decoder)) as entries:
+                    for first in entries:
+                        begun = True
+                        yield first
+                        yield from entries
                 opened.finish()
             except (FormatError, OpenError, PipeError) as error:
                 # If the first object is unreadable, the file is not an archive: an error even if permissive.
@@ -286,12 +291,13 @@ class SequentialReader(Generic[Value]):
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
-            for line in split_lines(opened.source.read_lines(), name):
+            runs = _Runs(opened.source, loader)
+            for line in split_lines(runs.lines(), name):
                 try:
                     if isinstance(line, FormatError):
                         raise line
                     key, rxfilename = line
-                    load: Callable[[], Any] = partial(loader.load_value, key, rxfilename)
+                    load: Callable[[], Any] = partial(runs.load, key, rxfilename)
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
@@ -309,6 +315,57 @@ class SequentialReader(Generic[Value]):
                     raise
                 skip_counter.add(error, "its output is used")
             loader.close()
+
+
+class _Runs:
+    """Reads the lines of a script file, and the objects of adjacent lines together.
+
+    Attributes:
+        load: function that loads the object of the line read last, by its key and rxfilename.
+    """
+
+    def __init__(self, source: Source, loader: Loader) -> None:
+        self._source = source
+        self._loader = loader
+        self.load: Callable[[str, str], Any] = loader.load_value
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the script file."""
+        for lines in self._source.read_line_lists():
+            run = _Run(self._loader, lines)
+            for i, line in enumerate(lines):
+                self.load = partial(run.load, i)
+                yield line
+
+
+class _Run:
+    """Lines of a script file, whose objects are read together if they are adjacent in a file.
+
+    No object is read before one of them is needed.
+    """
+
+    def __init__(self, loader: Loader, lines: list[bytes]) -> None:
+        self._loader = loader
+        self._lines = lines
+        self._begin = 0  # line of the first value
+        self._values: list[Any] = []
+
+    def load(self, i: int, key: str, rxfilename: str) -> Any:
+        """Return the object of line ``i``."""
+        at = i - self._begin
+        if not 0 <= at < len(self._values):
+            self._values = self._loader.load_run(self._lines, i)
+            self._begin, at = i, 0
+        if not self._values or self._values[at] is None:
+            return self._loader.load_value(key, rxfilename)
+        value, self._values[at] = self._values[at], None  # the caller decides how long it is kept
+        return value
+
+
+def _loaded(entries: Entries) -> Entries:
+    """Call the functions that read the values."""
+    for key, load in entries:
+        yield key, load()
 
 
 class _SkipCounter:

@@ -16,6 +16,7 @@ from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
+from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
@@ -64,6 +65,12 @@ class ArchiveTarget:
         if self._table.flush:
             self.flush()
 
+    def pending(self, codec: Codec[Any]) -> Pending | None:
+        """Return what gathers small entries; None if each has to be written at once, or its place be known."""
+        if self._script is not None or self._table.flush:
+            return None
+        return pending_entries(codec, self._table.binary, self._archive)
+
     def flush(self) -> None:
         self._archive.flush()
         if self._script is not None:
@@ -97,6 +104,9 @@ class ScriptTarget:
         with open_output(wxfilename, pipes=self._pipes) as output:
             for chunk in chunks:
                 output.write(chunk)
+
+    def pending(self, codec: Codec[Any]) -> None:
+        """Nothing is gathered."""
 
     def flush(self) -> None:
         """Do nothing: each object has been written already."""
@@ -182,14 +192,19 @@ class Writer(Generic[Value]):
         self._process = os.getpid()
         # Reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
-
-    def __setitem__(self, key: str, value: Value) -> None:
-        self.write(key, value)
+        self._pending = self._target.pending(self._encoder)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
-        check_key(key)
         self._check_process(key)
+        with self._lock:
+            if self._pending is not None:
+                if self._pending.add(key, value):
+                    return
+                self._pending.send()
+            if self._closed:
+                raise ClosedError("the writer is closed", key=key)
+        check_key(key)
         buffer = ChunkBuffer()
         try:
             self._encoder.write(buffer, value, binary=self._table.binary)
@@ -207,10 +222,14 @@ class Writer(Generic[Value]):
                 key=key,
             )
 
+    __setitem__ = write
+
     def flush(self) -> None:
         """Pass all buffered entries to the system."""
         self._check_process()
         with self._lock:
+            if self._pending is not None:
+                self._pending.send()
             self._target.flush()
 
     def close(self) -> None:
@@ -223,12 +242,18 @@ class Writer(Generic[Value]):
         if os.getpid() != self._process:
             # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
             self._closed = True
+            self._pending = None
             self._target.close()
             return
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._target.close()
+                pending, self._pending = self._pending, None
+                try:
+                    if pending is not None:
+                        pending.send()
+                finally:
+                    self._target.close()
 
     def __enter__(self) -> Writer[Value]:
         return self

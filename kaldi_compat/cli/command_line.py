@@ -1,60 +1,103 @@
-"""A Kaldi command line: options, then arguments; and the text that explains them (src/util/parse-options.cc)."""
+"""Parse command lines, and write the text that explains them (Kaldi: src/util/parse-options.cc).
+
+Programs and the dump share this module. The dump takes options in the style of Kaldi's shell scripts, which
+:func:`from_script_style` rewrites to that of Kaldi's programs.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from kaldi_compat.options.base import option
-from kaldi_compat.options.config import Scalar, find_flag, flag_table, normalise, read_config, split_flag
+from kaldi_compat import __version__
+from kaldi_compat.options.base import BaseOptions, Scalar, option
+from kaldi_compat.options.config import (
+    Flag,
+    UsageError,
+    find_flag,
+    flag_table,
+    normalise,
+    read_config,
+    split_flag,
+)
+
+__all__ = [
+    "CommandLine",
+    "CommonOptions",
+    "StandardOptions",
+    "from_script_style",
+    "option_list",
+    "parse",
+    "shell_line",
+    "usage",
+    "version",
+]
 
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandardOptions:
-    """Options of every program."""
+class CommonOptions(BaseOptions):
+    """Options of every program and of the dump."""
 
     config: str = option("", "configuration file with a line --name=value for each option; may be given several times")
     help: bool = option(False, "print this text")
+    version: bool = option(False, "print the version")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardOptions(CommonOptions):
+    """Options of every program."""
+
     print_args: bool = option(True, "print the command line on standard error")
-    verbose: int = option(0, "higher says more")
+    verbose: int = option(0, "higher logs more")
+
+
+Standard = TypeVar("Standard", bound=CommonOptions)
 
 
 @dataclass(frozen=True)
-class CommandLine:
-    """What a command line asks for.
+class CommandLine(Generic[Standard]):
+    """A parsed command line.
 
     Attributes:
         values: the program's options that were given, by field.
         standard: the options that every program has.
-        arguments: what is left, in order.
+        arguments: the other arguments, in order.
     """
 
     values: dict[str, Scalar]
-    standard: StandardOptions
+    standard: Standard
     arguments: tuple[str, ...]
 
 
-def parse(argv: Sequence[str], options: type[Any]) -> CommandLine:
-    """The command line without the program's name, understood.
+def parse(argv: Sequence[str], options: type[Any], standard: type[Standard]) -> CommandLine[Standard]:
+    """Parse a command line without the program's name.
 
     Configuration files are read first, so that the command line overrides them. Options end at the first argument that
-    does not start with ``--``, or at a lone ``--``; but ``--help`` and ``--config`` count after such an argument, too.
+    does not start with ``--``, or at a lone ``--``; but ``--help``, ``--version`` and ``--config`` also count after
+    such an argument.
+
+    Args:
+        argv: the arguments.
+        options: the dataclass of the program's own options.
+        standard: the dataclass of the options that it shares with others, such as :class:`StandardOptions`.
 
     Raises:
-        OptionError: an option that does not exist, a value that cannot be meant, or a bad configuration file.
+        OptionError: an unknown option, an invalid value, or a bad configuration file.
     """
-    standard_flags = flag_table(StandardOptions)
+    standard_flags = flag_table(standard)
     flags = flag_table(options) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
     given = list(takewhile(_is_flag, named))
     values: dict[str, Scalar] = {}
     for name, text in map(split_flag, filter(_is_flag, named)):
-        if normalise(name) == "help":
-            return CommandLine({}, StandardOptions(help=True), ())
+        if normalise(name) in ("help", "version"):
+            found: dict[str, Any] = {normalise(name): True}
+            return CommandLine({}, standard(**found), ())
         if normalise(name) == "config":
             path = str(flags["config"].parse(text))
             values.update((normalise(flag.name), value) for flag, value in read_config(path, flags))
@@ -68,30 +111,81 @@ def parse(argv: Sequence[str], options: type[Any]) -> CommandLine:
     by_field = {
         flag.field: values[name] for name, flag in flags.items() if name in values and name not in standard_flags
     }
-    standard: dict[str, Any] = {flag.field: values[name] for name, flag in standard_flags.items() if name in values}
-    return CommandLine(by_field, StandardOptions(**standard), tuple(rest))
+    shared: dict[str, Any] = {flag.field: values[name] for name, flag in standard_flags.items() if name in values}
+    return CommandLine(by_field, standard(**shared), tuple(rest))
 
 
 def _is_flag(argument: str) -> bool:
     return argument.startswith("--")
 
 
-def usage(text: str, options: type[Any]) -> str:
-    """A program's usage, with every option, its type and default."""
-    lines = ["", text.strip("\n"), ""]
-    for title, flags in (("Options:", flag_table(options)), ("Standard options:", flag_table(StandardOptions))):
-        if flags:
-            lines.append(title)
-            lines += [
-                f"  --{flag.name:<25} : {flag.meaning} ({flag.kind}, default = {flag.shown_default})"
-                for flag in flags.values()
-            ]
-            lines.append("")
-    return "\n".join(lines)
+def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
+    """Rewrite a command line in the style of Kaldi's shell scripts for :func:`parse`.
+
+    There, options stand before, after and between the arguments; a value may follow its option after a space; and
+    ``--no-name`` sets a boolean to false.
+
+    >>> from kaldi_compat.options.postprocessing import CmvnOptions
+    >>> from_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], flag_table(CmvnOptions))
+    ['--norm-means=false', '--norm-vars=true', '--', 'a', 'b']
+
+    Raises:
+        UsageError: the last option lacks its value.
+    """
+    given: list[str] = []
+    rest: list[str] = []
+    left = deque(argv)
+    while left:
+        argument = left.popleft()
+        if argument == "--":
+            rest += left
+            break
+        if not _is_flag(argument) and argument != "-h":
+            rest.append(argument)
+            continue
+        given.append("--help" if argument == "-h" else _with_value(argument, left, flags))
+    return [*given, "--", *rest]
+
+
+def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
+    """Join an option and its value, which is taken from the arguments that follow if need be."""
+    name, equals, _ = argument[2:].partition("=")
+    flag = flags.get(normalise(name))
+    if equals:
+        return argument
+    if flag is None:
+        negated = flags.get(normalise(name).removeprefix("no-"))
+        is_switched_off = negated is not None and negated.kind == "bool"
+        return f"--{normalise(name).removeprefix('no-')}=false" if is_switched_off else argument
+    if flag.kind == "bool":
+        return f"{argument}={following.popleft()}" if following and following[0] in ("true", "false") else argument
+    if not following:
+        raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
+    return f"{argument}={following.popleft()}"
+
+
+def usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
+    """Return a program's usage, with every option, its type and default."""
+    lists = (option_list("Options:", options), option_list("Standard options:", standard))
+    return "\n".join(["", text.strip("\n"), "", *filter(None, lists)])
+
+
+def option_list(title: str, options: type[Any]) -> str:
+    """Return a line for each option below a title, as Kaldi lists them; "" if there are none."""
+    lines = [
+        f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
+        for flag in flag_table(options).values()
+    ]
+    return f"{title}\n{''.join(lines)}" if lines else ""
+
+
+def version(program: str) -> str:
+    """Return what ``--version`` prints."""
+    return f"{program} (kaldi-compat) {__version__}"
 
 
 def shell_line(words: Sequence[str]) -> str:
-    """The words as a line that a shell would split into them again, quoted as Kaldi quotes."""
+    """Join words to a line that a shell splits into them again, quoted as Kaldi quotes."""
     return " ".join(map(_quoted, words))
 
 

@@ -1,6 +1,6 @@
-"""What compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats have in common.
+"""Shared code of compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats.
 
-They differ in the options, in the module that computes, and in what HTK calls the result.
+The programs differ in their options, the module that computes, and the HTK parameter kind of the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,39 @@ import io_ark
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, Skip, Table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table
 from kaldi_compat.cli.objects import Matrix, duration_of
-from kaldi_compat.cli.pipeline import behind, has_second_core
+from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.exact.engine import subtract_mean
+from kaldi_compat.exact.features import features_of_list
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.base import as_float32, option, require
-from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from kaldi_compat.features.spectral import SpectralFeature
+
+__all__ = [
+    "ApplicationOptions",
+    "Computer",
+    "ExactComputer",
+    "Extractor",
+    "TorchComputer",
+    "VtlnOptions",
+    "compute_features",
+    "computer_for",
+    "feature_options",
+    "htk_frame_shift",
+    "program_name",
+    "program_options",
+    "spectral_program",
+    "warn_of_nan",
+]
 
 Options = TypeVar("Options", bound=FrameOptions)
 
@@ -48,27 +68,22 @@ LOG_EVERY = 10
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs that are no part of the feature."""
+    """Options of the four programs besides those of the feature."""
 
-    output_format: str = option("kaldi", "format of the output: " + ", ".join(OUTPUT_FORMATS))
+    output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
-    channel: int = option(MONO, "channel to take, from 0; -1 expects mono")
+    channel: int = option(MONO, "channel to take, from 0; -1 expects mono", ge=MONO)
     min_duration: float = option(0.0, "utterances shorter than this, in seconds, have no output")
     write_utt2dur: str = option("", "wspecifier for the duration of each utterance in seconds, e.g. ark,t:utt2dur")
     device: str = option("cpu", "where to compute: cpu, cuda or cuda:1 (not in Kaldi)")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.output_format in OUTPUT_FORMATS,
-            f"--output-format={self.output_format}: expected one of {', '.join(OUTPUT_FORMATS)}",
-        )
-        require(self.channel >= MONO, f"--channel={self.channel}: expected a channel from 0, or -1")
+    engine: str = option(
+        "auto", "what computes: exact gives Kaldi's bits, on a CPU (not in Kaldi)", choices=get_args(Engine)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VtlnOptions(ApplicationOptions):
-    """Where the VTLN factor of an utterance comes from."""
+    """Options that give the VTLN factor of an utterance."""
 
     vtln_warp: float = option(1.0, "VTLN factor of all utterances (without --vtln-map)")
     vtln_map: str = option("", "rspecifier of VTLN factors by utterance, or by speaker with --utt2spk")
@@ -76,16 +91,16 @@ class VtlnOptions(ApplicationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.vtln_map != "" or self.utt2spk == "", "--utt2spk is only of use with --vtln-map")
+        require(self.vtln_map != "" or self.utt2spk == "", f"utt2spk={self.utt2spk} needs vtln_map")
 
 
 def feature_options(cls: type[Options], options: Any) -> Options:
-    """The feature's part of a program's options."""
+    """Return the feature's options among those of a program."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
 def program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """The options of the program that computes a feature: the feature's own, and those of the application."""
+    """Return the options of the program that computes a feature: the feature's own and the application's."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     options = type("Options", bases, {"__doc__": f"Options of {program_name(feature)}.", "__module__": __name__})
@@ -93,12 +108,12 @@ def program_options(feature: FeatureType) -> type[ApplicationOptions]:
 
 
 def program_name(feature: FeatureType) -> str:
-    """The name of the program that computes a feature."""
+    """Return the name of the program that computes a feature."""
     return f"compute-{feature.name}-feats"
 
 
 def spectral_program(name: str) -> Program:
-    """The program that computes the feature of this name: ``spectral_program("fbank")`` is compute-fbank-feats."""
+    """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
 
     def main(options: Any, source: str, target: str) -> int:
@@ -114,15 +129,15 @@ def compute_features(
     source: str,
     target: str,
 ) -> int:
-    """Compute the features of a table of audio and write them as a table; returns the exit status.
+    """Compute the features of a table of audio and write them as a table; return the exit status.
 
     Args:
-        feature: what is computed.
-        options: of the program.
+        feature: feature type.
+        options: options of the program.
         source: rspecifier of audio.
         target: wspecifier of features.
     """
-    extractor = Extractor(feature.module()(feature_options(feature.options, options)), options)
+    extractor = Extractor(feature, options)
     as_htk: Any = partial(
         HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
     )
@@ -130,16 +145,14 @@ def compute_features(
     with ExitStack() as stack:
         warps = None
         if isinstance(options, VtlnOptions) and options.vtln_map:
-            warps = stack.enter_context(
-                io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
-            )
+            warps = stack.enter_context(LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk))
         reader = stack.enter_context(io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()))
         htk = options.output_format == "htk"
         writer = stack.enter_context(io_ark.Writer[Any]("htk" if htk else "matrix", target))
         durations = None
         if options.write_utt2dur:
             durations = stack.enter_context(io_ark.Writer[float]("double", options.write_utt2dur))
-        writing = stack.enter_context(behind(writer))
+        writing = stack.enter_context(write_in_background(writer))
         for key, wave in reader:
             try:
                 features = extractor(key, wave, warps)
@@ -147,6 +160,7 @@ def compute_features(
                 counts.failed += 1
                 logger.warning("%s", reason)
                 continue
+            warn_of_nan(key, features)
             writing[key] = as_htk(features) if htk else features
             if durations is not None:
                 durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
@@ -158,46 +172,50 @@ def compute_features(
     return counts.status
 
 
+def warn_of_nan(key: str, features: Matrix) -> None:
+    """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
+    if features.size and np.isnan(features.sum()) and (frames := int(np.isnan(features).any(axis=1).sum())):
+        logger.warning(
+            "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither",
+            frames,
+            len(features),
+            key,
+        )
+
+
 def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
-    """The frame shift in HTK's header, in units of 100 ns: Kaldi's programs say 10 ms except for the spectrogram."""
+    """Return the frame shift for the HTK header in units of 100 ns: in Kaldi, 10 ms except for the spectrogram."""
     return int(np.float32(options.frame_shift) * np.float32(10_000)) if feature.name == "spectrogram" else 100_000
 
 
 class Extractor:
-    """Computes the features of one utterance after the other, with Kaldi's random numbers running on through them."""
+    """Computes the features of one utterance after the other; Kaldi's random numbers continue from one to the next.
 
-    def __init__(self, module: SpectralFeature, options: ApplicationOptions) -> None:
-        import torch
+    Attributes:
+        generator: source of the noise of dithering.
+    """
 
-        from kaldi_compat.exact.rand import KaldiRandom
-
-        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
-        if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(1)
+    def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
-        try:
-            self.module = module.to(options.device)
-        except (RuntimeError, AssertionError) as error:
-            raise OptionError(f"--device={options.device}: {str(error).splitlines()[0]}") from error
-        self.generator = KaldiRandom()
+        self.generator: NoiseSource = KaldiRandom()
+        self.computer = computer_for(feature, options)
 
     def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
-        """The features.
+        """Compute the features of an utterance.
 
         Raises:
             Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
         """
         samples, warp = self.audio(key, wave, warps)
         try:
-            features = self.compute(samples, wave.sample_frequency, warp)
+            self.check_rate(wave.sample_frequency)
+            features = self.computer.features(samples, wave.sample_frequency, warp, self.generator)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
-        if self.options.subtract_mean and len(features):
-            features = features - features.mean(axis=0)
-        return features
+        return subtract_mean(features) if self.options.subtract_mean and len(features) else features
 
     def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:
-        """The samples to compute features of, and the utterance's VTLN factor.
+        """Return the samples to compute features of, and the utterance's VTLN factor.
 
         Raises:
             Skip: the utterance is too short, or lacks the channel or a VTLN factor.
@@ -208,49 +226,96 @@ class Extractor:
         return wave.samples[self.channel(key, len(wave.samples))], self.warp(key, warps)
 
     def channel(self, key: str, num_channels: int) -> int:
-        """The channel to take of an utterance that has so many."""
+        """Return the channel to use of an utterance with ``num_channels`` channels."""
         if self.options.channel >= num_channels:
             raise Skip(
                 f"File with id {key} has {num_channels} channels but you specified channel {self.options.channel}, "
                 "producing no output."
             )
         if self.options.channel == MONO and num_channels > 1:
-            logger.warning(
-                "Channel not specified but you have data with %d channels (%s); defaulting to zero", num_channels, key
-            )
+            logger.warning("Channel not specified but you have data with %d channels; defaulting to zero", num_channels)
         return max(self.options.channel, 0)
 
     def warp(self, key: str, warps: Table[float] | None) -> float:
-        """The utterance's VTLN factor."""
+        """Return the utterance's VTLN factor."""
         if warps is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         if key not in warps:
             raise Skip(f"No vtln-map entry for utterance-id (or speaker-id) {key}")
         return warps[key]
 
-    def compute(self, samples: npt.NDArray[np.int16], rate: float, warp: float) -> Matrix:
-        """The features of samples at some sampling rate."""
+    def check_rate(self, rate: float) -> None:
+        """Raise :class:`AudioError` if audio of this sampling rate must be resampled and the options forbid it."""
+        wanted = self.options.sample_frequency
+        if rate != wanted and not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
+            flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
+            raise AudioError(
+                f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
+            )
+
+
+class Computer(Protocol):
+    """Computes the features of audio."""
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+
+
+def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
+    """Return what computes a feature with the engine and on the device that the options name.
+
+    Raises:
+        OptionError: that engine cannot compute on that device, or the device does not exist.
+    """
+    if options.engine == "exact" and options.device != "cpu":
+        raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
+    own_options = feature_options(feature.options, options)
+    if options.device == "cpu" and options.engine in ("auto", "exact"):
+        return ExactComputer(own_options)
+    return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
+
+
+class ExactComputer:
+    """Computes features with Kaldi's bits, on one thread of a CPU."""
+
+    def __init__(self, options: FrameOptions) -> None:
+        self.options = options
+        self.plan = plan_of(options)
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+        audio: npt.NDArray[Any] = samples
+        if rate != self.options.sample_frequency:
+            audio = resample_waveform(samples.astype(np.float32), int(rate), int(self.options.sample_frequency))
+        (features,) = features_of_list(self.plan, [audio], warp, noise.frame_seeds)
+        return features
+
+
+class TorchComputer:
+    """Computes features with a torch module."""
+
+    def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch
 
+        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        self.device = device
+        try:
+            self.module = module.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise OptionError(f"--device={device}: {str(error).splitlines()[0]}") from error
+
+    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+        import torch
+
+        from kaldi_compat.functional.resample import resample_waveform as resample_tensor
+
+        wanted = self.module.options.sample_frequency
         with torch.inference_mode():
             # torch warns of arrays that may not be written to, such as views of what was read.
             samples = samples if samples.flags.writeable else samples.copy()
-            audio = self.resampled(torch.from_numpy(samples).to(self.options.device), rate)
-            features = self.module(audio, vtln_warp=warp, generator=self.generator)
-            return np.asarray(features.cpu())
-
-    def resampled(self, audio: Tensor, rate: float) -> Tensor:
-        """Audio at the sampling rate that the features are computed at.
-
-        Raises:
-            AudioError: it has another one, and no option allows to resample it.
-        """
-        from kaldi_compat.functional.resample import resample_waveform
-
-        wanted = self.options.sample_frequency
-        if rate == wanted:
-            return audio
-        if not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
-            flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
-            raise AudioError(f"it has {rate:g} Hz, not --sample-frequency={wanted:g}; {flag} would resample it")
-        return resample_waveform(audio, int(rate), int(wanted))
+            audio = torch.from_numpy(samples).to(self.device)
+            audio = audio if rate == wanted else resample_tensor(audio, int(rate), int(wanted))
+            return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

@@ -6,15 +6,17 @@ import re
 
 from kaldi_compat.errors import OptionError
 
+__all__ = ["parse_dims"]
+
 
 def parse_dims(text: str, name: str) -> list[int]:
-    """The dimensions in a list like ``13:14:15``; none of an empty text.
+    """Parse a list of dimensions such as ``13:14:15``; an empty string has none.
 
     Raises:
-        OptionError: it is no such list; ``name`` says what was to be one.
+        OptionError: the string is not such a list; the message starts with ``name``.
     """
     if not text:
         return []
     if not re.fullmatch(r"[+-]?\d+(:[+-]?\d+)*", text, re.ASCII):
-        raise OptionError(f"{name}: expected integers with colons between, such as 13:14:15, but found {text!r}")
+        raise OptionError(f"{name}: expected a colon-separated list of integers such as 13:14:15, not {text!r}")
     return [int(each) for each in text.split(":")]

@@ -1,4 +1,4 @@
-"""Text files that are no tables, named as Kaldi names files: a path, ``-``, or a command."""
+"""Text files that are not tables. Names are as in Kaldi: a path, ``-``, or a command."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ from collections.abc import Iterator
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
+__all__ = ["printable_rxfilename", "printable_wxfilename", "text_lines", "write_text"]
+
 
 def text_lines(rxfilename: str) -> Iterator[str]:
-    """The lines of a text file, without their ends.
+    """Yield the lines of a text file without their line ends.
 
     Raises:
-        ArkError: it cannot be opened or read.
+        ArkError: the file cannot be opened or read.
     """
     with open_input(rxfilename) as opened:
         while not opened.source.at_end():
             yield bytes(opened.source.read_line()).decode(errors="surrogateescape").rstrip("\n")
 
 
+def printable_rxfilename(rxfilename: str) -> str:
+    """Return the name as Kaldi logs it."""
+    return "standard input" if rxfilename in ("", "-") else rxfilename
+
+
+def printable_wxfilename(wxfilename: str) -> str:
+    """Return the name as Kaldi logs it."""
+    return "standard output" if wxfilename in ("", "-") else wxfilename
+
+
 def write_text(wxfilename: str, text: str) -> None:
     """Write a text file.
 
     Raises:
-        ArkError: it cannot be opened or written.
+        ArkError: the file cannot be opened or written.
     """
     with open_output(wxfilename) as output:
         output.write(text.encode(errors="surrogateescape"))

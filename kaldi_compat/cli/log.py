@@ -1,4 +1,4 @@
-"""What a program says on standard error, in Kaldi's shape, so that recipes which look for it find it.
+"""Log to standard error in Kaldi's format, so that recipes which search logs find what they expect.
 
 ``LOG (copy-feats[0.1.0]:main():copy_feats.py:40) Copied 4 feature matrices.``
 """
@@ -16,25 +16,36 @@ from typing import TextIO
 
 from kaldi_compat import __version__
 
+__all__ = [
+    "KaldiFormatter",
+    "StandardErrorHandler",
+    "log_error",
+    "logger",
+    "logging_as_kaldi",
+    "say",
+    "verbose_level",
+    "vlog",
+]
+
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")
 MAX_VERBOSE = 9
 
 
 def vlog(level: int, message: str, *values: object) -> None:
-    """Say something that shows from ``--verbose=level`` on."""
+    """Log a message that is shown from ``--verbose=level`` on."""
     logger.log(verbose_level(level), message, *values, stacklevel=2)
 
 
 def verbose_level(verbose: int) -> int:
-    """The logging level that corresponds to ``--verbose``: 0 shows LOG lines, -1 warnings, less only errors."""
+    """Return the logging level for ``--verbose``: 0 shows LOG lines, -1 warnings, less only errors."""
     if verbose >= 0:
         return logging.INFO - min(verbose, MAX_VERBOSE)
     return logging.WARNING if verbose == -1 else logging.ERROR
 
 
 def log_error(error: BaseException) -> None:
-    """Say what went wrong, and where in the code it was found."""
+    """Log an error with the place in the code that raised it."""
     place = _raised_at(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
     logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))
@@ -50,14 +61,14 @@ def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
 
 
 def say(text: str) -> None:
-    """Write a line to whatever standard error is now; one that is closed or broken must not stop the work."""
+    """Write a line to standard error; one that is closed or broken does not stop the program."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 class KaldiFormatter(logging.Formatter):
-    """A log record as Kaldi prints it (src/base/kaldi-error.cc)."""
+    """Formats log records as Kaldi does (src/base/kaldi-error.cc)."""
 
     def __init__(self, program: str) -> None:
         super().__init__()
@@ -83,7 +94,7 @@ class StandardErrorHandler(logging.Handler):
 
 @contextmanager
 def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
-    """While this lasts, what our packages and Python's warnings have to say goes to standard error in Kaldi's shape."""
+    """Send our packages' logs and Python's warnings to standard error in Kaldi's format within this context."""
     handler = StandardErrorHandler()
     handler.setFormatter(KaldiFormatter(program))
     before = [(each.level, each.propagate) for each in LOGGERS]

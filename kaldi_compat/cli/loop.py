@@ -1,26 +1,44 @@
-"""The one loop over a table, and what it counts."""
+"""The loop over a table that most programs run, and its counts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import io_ark
+from io_ark.errors import PipeError
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
+__all__ = [
+    "Counts",
+    "FileSink",
+    "LookupReader",
+    "Sink",
+    "Skip",
+    "Table",
+    "are_tables",
+    "convert",
+    "convert_table",
+    "lookup",
+    "map_lines",
+    "map_table",
+]
+
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
+Value = TypeVar("Value")
 
 
 class Skip(Exception):
-    """There will be no output for this entry of a table; the message, if there is one, is the warning that says why."""
+    """An entry of a table that has no output. The message, if any, is logged as a warning."""
 
 
 class Table(Protocol[Out]):
-    """What has entries by key: a random-access reader."""
+    """Entries by key, such as a random-access reader."""
 
     def __contains__(self, key: str, /) -> bool: ...
 
@@ -28,34 +46,53 @@ class Table(Protocol[Out]):
 
 
 class Sink(Protocol):
-    """What takes a table's entries: a writer."""
+    """Takes a table's entries, such as a writer."""
 
     def __setitem__(self, key: str, value: Any, /) -> None: ...
 
 
+class LookupReader(io_ark.RandomAccessReader[Value]):
+    """Random-access reader of a program's second table.
+
+    If the command of a pipe fails, keys that did not arrive are missing, with a warning, as in Kaldi: each costs its
+    utterance, not the job.
+    """
+
+    def __contains__(self, key: str) -> bool:
+        try:
+            return super().__contains__(key)
+        except PipeError as error:
+            logger.warning("%s", error)
+            return super().__contains__(key)
+
+    def __enter__(self) -> LookupReader[Value]:
+        super().__enter__()
+        return self
+
+
 @dataclass
 class Counts:
-    """How many entries gave an output, and how many did not."""
+    """Numbers of entries with and without an output."""
 
     done: int = 0
     failed: int = 0
 
     @property
     def total(self) -> int:
-        """Entries seen."""
+        """Number of entries read."""
         return self.done + self.failed
 
     @property
     def status(self) -> int:
-        """Kaldi's usual exit status: success if anything was done."""
+        """Exit status of most of Kaldi's programs: 0 if anything was done, else 1."""
         return 0 if self.done else 1
 
 
 def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callable[[str, In], Any]) -> Counts:
-    """Write ``function(key, value)`` under each key, unless it raises :class:`Skip`; and count.
+    """Write ``function(key, value)`` under each key and count; entries for which it raises :class:`Skip` are left out.
 
     Raises:
-        KaldiCompatError: the function's error, with the key put before its message.
+        KaldiCompatError: the function's error, with the key before its message.
     """
     counts = Counts()
     for key, value in entries:
@@ -74,7 +111,7 @@ def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callabl
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], tuple[str, Any]]) -> Counts:
-    """Write the key and value that ``function(line)`` returns, unless it raises :class:`Skip`; and count."""
+    """Write the key and value that ``function(line)`` returns and count; lines that raise Skip are left out."""
     counts = Counts()
     for line in lines:
         try:
@@ -88,28 +125,28 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], tupl
     return counts
 
 
-def beside(key: str, name: str, table: Table[Out]) -> Out:
-    """What another table, called ``name``, has under the same key.
+def lookup(key: str, table: Table[Out], warning: str) -> Out:
+    """Return the entry of another table under the same key.
 
     Raises:
-        Skip: nothing.
+        Skip: there is none; with the warning to log.
     """
     if key not in table:
-        raise Skip(f"Missing utt {key} from input {name}")
+        raise Skip(warning)
     return table[key]
 
 
 class FileSink:
-    """Writes each object to a file ``directory/key.extension``; the directory is made if its parent exists.
+    """Writes each object to a file ``directory/key.extension``. Creates the directory if its parent exists.
 
     Args:
-        kind: what the objects are, as ``io_ark`` calls it.
-        directory: of the files.
-        extension: of the files.
-        codec_options: of that kind.
+        kind: type of the objects, by its name in ``io_ark``.
+        directory: directory of the files.
+        extension: extension of the files.
+        codec_options: options of the codec of that type.
 
     Raises:
-        OptionError: the directory cannot be made.
+        OptionError: the directory cannot be created.
     """
 
     def __init__(self, kind: io_ark.Kind, directory: str, extension: str, **codec_options: Any) -> None:
@@ -121,7 +158,7 @@ class FileSink:
             try:
                 os.mkdir(directory)
             except OSError as error:
-                raise OptionError(f"the directory {directory!r} cannot be made: {error.strerror}") from error
+                raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
 
     def __setitem__(self, key: str, value: Any, /) -> None:
         path = os.path.join(self.directory, f"{key}.{self.extension}")
@@ -129,10 +166,10 @@ class FileSink:
 
 
 def are_tables(source: str, target: str) -> bool:
-    """Whether source and target are tables; false if they are single files.
+    """Return True if source and target are tables, False if both are single files.
 
     Raises:
-        OptionError: one of each.
+        OptionError: one is a table, the other a file.
     """
     source_is: bool = io_ark.is_table_rspecifier(source)
     target_is: bool = io_ark.is_table_wspecifier(target)
@@ -150,23 +187,25 @@ def convert(
     *,
     binary: bool = True,
     kind_out: io_ark.Kind | None = None,
+    output_first: bool = False,
 ) -> Counts:
-    """Apply a function to each object of a table, or to the object in a single file, whichever the names say.
+    """Apply a function to each object of a table, or to the object in a single file.
 
     Args:
-        kind: what the objects are, as ``io_ark`` calls it.
+        kind: type of the objects, by its name in ``io_ark``.
         source: an rspecifier, or a file name.
         target: a wspecifier, or a file name.
-        function: of the key (empty for a single file) and the object; may raise :class:`Skip`.
-        binary: how a single file is written.
-        kind_out: what is written, if that is something else.
+        function: takes the key (empty for a single file) and the object; may raise :class:`Skip`.
+        binary: write a single file in binary.
+        kind_out: type of the objects that are written, if it is another one.
+        output_first: open the target table before the source (see :func:`convert_table`).
 
     Raises:
-        OptionError: a table and a single file; or a single file for which there is no output.
+        OptionError: one of the names is a table and the other a file; or a single file has no output.
     """
     kind_out = kind_out or kind
     if are_tables(source, target):
-        return convert_table(kind, source, target, function, kind_out=kind_out)
+        return convert_table(kind, source, target, function, kind_out=kind_out, output_first=output_first)
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
@@ -182,15 +221,18 @@ def convert_table(
     function: Callable[[str, Any], Any],
     *,
     kind_out: io_ark.Kind | None = None,
-    **codec_options: Any,
+    output_first: bool = False,
 ) -> Counts:
     """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files.
 
     Args:
-        codec_options: of the kind that is written.
+        kind, source, target, function, kind_out: see :func:`convert`.
+        output_first: open the target before the source, as some of Kaldi's programs do. If the source cannot be
+            opened, an older target of that name is then empty, and a recipe that ignores the exit status cannot take
+            it for this run's output.
     """
-    with (
-        io_ark.SequentialReader[Any](kind, source) as reader,
-        io_ark.Writer[Any](kind_out or kind, target, **codec_options) as writer,
-    ):
+    with ExitStack() as stack:
+        opened: Any = stack.enter_context(io_ark.Writer[Any](kind_out or kind, target)) if output_first else None
+        reader = stack.enter_context(io_ark.SequentialReader[Any](kind, source))
+        writer = opened or stack.enter_context(io_ark.Writer[Any](kind_out or kind, target))
         return map_table(reader, writer, function)

@@ -1,4 +1,4 @@
-"""What tables hold."""
+"""Types of the objects in tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import numpy.typing as npt
 
 from io_ark.codecs.array_info import ArrayInfo
 
+__all__ = ["DoubleMatrix", "Indices", "Matrix", "Shaped", "Vector", "duration_of"]
+
 Matrix = npt.NDArray[np.float32]
-# A matrix of which no more is wanted than the shape.
+# A matrix of which only the shape is used.
 Shaped = Matrix | ArrayInfo
 Vector = npt.NDArray[np.float32]
 DoubleMatrix = npt.NDArray[np.float64]
@@ -16,5 +18,5 @@ Indices = npt.NDArray[np.intp]
 
 
 def duration_of(num_samples: int, rate: float) -> float:
-    """Audio's length in seconds, in Kaldi's single precision (src/feat/wave-reader.h)."""
+    """Return the length of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
     return float(np.float32(num_samples) / np.float32(rate))

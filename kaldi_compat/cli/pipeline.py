@@ -1,6 +1,6 @@
-"""Threads of their own for writing and for what comes before, where there is a second core.
+"""Background threads for reading, computing and writing, used if the process has a second core.
 
-What waits between the threads is bounded, so memory does not grow with the length of a table.
+The queues between the threads are bounded, so memory does not grow with the length of a table.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from typing import Any, Generic, TypeVar
 
 from kaldi_compat.cli.loop import Sink
 
+__all__ = ["ComputeAhead", "WriteBehind", "compute_in_background", "has_second_core", "write_in_background"]
+
 Entry = TypeVar("Entry")
-WAITING = 8
+QUEUE_SIZE = 8
 
 
 def has_second_core() -> bool:
-    """Whether this process may use more than one core."""
+    """Return True if this process may use more than one core."""
     return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
 
 
-def behind(writer: Sink) -> AbstractContextManager[Sink]:
-    """The same writer, writing in a thread while the next entries are worked on, if there is a second core."""
+def write_in_background(writer: Sink) -> AbstractContextManager[Sink]:
+    """Return a sink that writes in a background thread if there is a second core; else the writer itself."""
     return WriteBehind(writer) if has_second_core() else nullcontext(writer)
 
 
-def ahead(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
-    """The same entries, computed in a thread while earlier ones are worked on, if there is a second core."""
+def compute_in_background(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
+    """Return the entries, computed in a background thread if there is a second core."""
     return ComputeAhead(entries) if has_second_core() else nullcontext(entries)
 
 
 class ComputeAhead(Generic[Entry]):
-    """Computes entries in a thread, in order; an error of theirs is raised where the entry would have come."""
+    """Computes entries in a thread, in order. An error is raised in place of the entry that failed."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = entries
-        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(QUEUE_SIZE)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="compute ahead", daemon=True)
 
@@ -74,15 +76,15 @@ class ComputeAhead(Generic[Entry]):
 
 
 class WriteBehind:
-    """Hands entries to a writer in a thread, in order.
+    """Passes entries to a writer in a thread, in order.
 
-    An error of the writer is raised at the next entry, or at the end; entries after it are not written. Leaving the
-    context waits until all that was handed over is written, whether there was an exception or not.
+    An error of the writer is raised at the next entry, or at the end; later entries are not written. Leaving the
+    context waits until all entries are written, with or without an exception.
     """
 
     def __init__(self, writer: Sink) -> None:
         self._writer = writer
-        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(QUEUE_SIZE)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="write behind", daemon=True)
 

@@ -1,4 +1,4 @@
-"""Posteriors as matrices."""
+"""Conversion of posteriors to matrices."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ import numpy as np
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
+
+__all__ = ["PosteriorOptions", "posterior_matrix", "require_post_dim"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions:
+class PosteriorOptions(BaseOptions):
     """PosteriorOptions of the programs that turn posteriors into features."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
-    post_dim: int = option(0, "number of classes; must be given")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
+    post_dim: int = option(0, "number of classes (required)")
 
 
 def require_post_dim(options: PosteriorOptions) -> None:
-    """Raise OptionError unless the number of classes was given."""
-    require(options.post_dim > 0, "the number of classes must be given: --post-dim=D")
+    """Raise OptionError unless the number of classes is given."""
+    require(options.post_dim > 0, "You have to set the dimensionality of posteriors with '--post-dim=D'")
 
 
 def posterior_matrix(posterior: Posterior, num_classes: int) -> Matrix:
-    """A posterior as ``(frames, classes)``; of a class that a frame names twice, the last weight counts.
+    """Convert a posterior to ``(frames, classes)``; if a frame lists a class twice, the last weight counts.
 
     Raises:
         FeatureError: a class is out of range.
@@ -35,6 +37,8 @@ def posterior_matrix(posterior: Posterior, num_classes: int) -> Matrix:
     for row, frame in zip(matrix, posterior, strict=True):
         for index, weight in frame:
             if not 0 <= index < num_classes:
-                raise FeatureError(f"the posterior of class {index} does not fit --post-dim={num_classes}")
+                raise FeatureError(
+                    f"posterior of class {index}: with --post-dim={num_classes}, classes are 0 to {num_classes - 1}"
+                )
             row[index] = weight
     return matrix

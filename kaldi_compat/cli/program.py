@@ -1,9 +1,9 @@
-"""How a program is declared, and how it starts and ends.
+"""Declare, start and end a program.
 
 A program is a module with a dataclass of options (if it has any) and one function::
 
     @dataclass(frozen=True, kw_only=True)
-    class Options:
+    class Options(BaseOptions):
         shift: int = option(0, "frames by which the features move towards the end")
 
     @program("shift-feats", "Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
@@ -13,9 +13,9 @@ A program is a module with a dataclass of options (if it has any) and one functi
         return counts.status
 
 The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). It returns the exit status. What it raises ends the program with
-status 255 and one line: an ``ArkError`` or ``KaldiCompatError`` is for the user to mend.
-``main`` is then what ``[project.scripts]`` of pyproject.toml names; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
+takes any number (``at_least`` arguments in all). It returns the exit status. An exception ends the program with
+status 255 and one line; ``ArkError`` and ``KaldiCompatError`` are for mistakes that the user can correct.
+``[project.scripts]`` of pyproject.toml names ``main``; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
 in this process.
 """
 
@@ -31,22 +31,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
-from kaldi_compat.cli.command_line import parse, shell_line, usage
+from kaldi_compat.cli.command_line import StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
-from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError
+from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.config import UsageError, spell_as_flags
+
+__all__ = [
+    "ERROR_STATUS",
+    "NoOptions",
+    "Program",
+    "end_of_process",
+    "open_closed_streams",
+    "program",
+]
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
-BROKEN_PIPE_STATUS = 141  # what a shell reports of a program that SIGPIPE ended
+BROKEN_PIPE_STATUS = 141  # as shells report a program ended by SIGPIPE
 
 
 @dataclass(frozen=True)
-class NoOptions:
-    """The options of a program that has none of its own."""
+class NoOptions(BaseOptions):
+    """No options, for a program that has none of its own."""
 
 
 class InternalError(KaldiCompatError):
-    """Something that should not have happened, told in one line."""
+    """A bug, reported in one line."""
 
 
 class Program:
@@ -72,26 +83,41 @@ class Program:
     def _run(self, argv: Sequence[str]) -> int:
         with logging_as_kaldi(self.name, verbose=0):
             try:
-                line = parse(argv, self.options)
+                line = parse(argv, self.options, StandardOptions)
             except KaldiCompatError as error:
-                say(self.usage())
-                say(f"Command line was: {shell_line([self.name, *argv])}")
+                if isinstance(error, UsageError):
+                    say(self.usage())
+                    say(f"Command line was: {shell_line([self.name, *argv])}")
                 log_error(error)
                 return ERROR_STATUS
         if line.standard.help:
             say(self.usage())
             return 0
+        if line.standard.version:
+            print(version(self.name), flush=True)
+            return 0
         if line.standard.print_args:
             say(f"{shell_line([self.name, *argv])} ")
         if not self.at_least <= len(line.arguments) <= self.at_most:
             say(self.usage())
+            say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
             return USAGE_STATUS
         with logging_as_kaldi(self.name, line.standard.verbose):
             return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
 
     def usage(self) -> str:
-        """What ``--help`` prints."""
+        """Return what ``--help`` prints."""
         return usage(self.text, self.options)
+
+    def wrong_number(self, given: int) -> str:
+        """Return the message for a wrong number of arguments."""
+        if self.at_least == self.at_most:
+            wanted = str(self.at_least)
+        elif self.at_most == sys.maxsize:
+            wanted = f"at least {self.at_least}"
+        else:
+            wanted = f"{self.at_least} to {self.at_most}"
+        return f"expected {wanted} argument{'s' * (wanted != '1')}, not {given}"
 
     def _guarded(self, run: Callable[[], int]) -> int:
         try:
@@ -103,16 +129,21 @@ class Program:
             return INTERRUPTED_STATUS
         except Exception as error:
             if _is_broken_pipe(error):
-                _forget_standard_output()
+                _discard_standard_output()
                 return BROKEN_PIPE_STATUS
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
-                told = KaldiCompatError(f"the Python package {error.name} is not installed: pip install {error.name}")
-                error = told.with_traceback(error.__traceback__)
+                missing = KaldiCompatError(
+                    f"the Python package {error.name} is not installed: pip install {error.name}"
+                )
+                error = missing.with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = internal.with_traceback(error.__traceback__)
+            if isinstance(error, OptionError):
+                spelled = OptionError(spell_as_flags(str(error), self.options))
+                error = spelled.with_traceback(error.__traceback__)
             log_error(error)
             return ERROR_STATUS
 
@@ -120,12 +151,12 @@ class Program:
 def program(
     name: str, text: str, options: type[Any] = NoOptions, *, at_least: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Make a program of a function (see this module's text)."""
+    """Make a function a program (see the module's docstring)."""
     return lambda run: Program(name, text, options, run, at_least)
 
 
 def open_closed_streams() -> None:
-    """Make standard streams that were closed (``2>&-``) lead nowhere, lest an output take the place of one of them."""
+    """Open closed standard streams (``2>&-``) on /dev/null, so that no output file takes their descriptors."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -137,7 +168,7 @@ def open_closed_streams() -> None:
 
 def end_of_process(status: int) -> int:
     """End this process with this status if that saves time; else return it."""
-    # All output is closed and checked by now, and taking torch apart would add a third to what its import takes.
+    # All output is closed and checked by now. Unloading torch would take a third of the time of its import.
     if "torch" in sys.modules:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
@@ -146,7 +177,7 @@ def end_of_process(status: int) -> int:
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
-    """Whether the reader of our output went away, which is its good right (``| head``)."""
+    """Return whether the reader of our output has closed it, as ``| head`` does."""
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return True
@@ -154,7 +185,7 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
     return False
 
 
-def _forget_standard_output() -> None:
-    # What is still buffered has nowhere to go, and the interpreter would complain about it at exit.
+def _discard_standard_output() -> None:
+    # Drop what is still buffered, or the interpreter complains about it at exit.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Lines of a segments file in a program: one that cannot be understood is passed over with a warning."""
+"""Lines of a segments file in a program: an invalid line is skipped with a warning."""
 
 from __future__ import annotations
 
@@ -8,46 +8,80 @@ from io_ark import data_dir
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import TO_THE_END, Segment
 from io_ark.errors import FormatError, RangeError
+from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
+from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import as_float32, option
+from kaldi_compat.options.config import parse_real
 
 __all__ = ["TO_THE_END", "Segment", "SegmentOptions", "cut", "parse_segment"]
 
 
 def parse_segment(line: str) -> Segment:
-    """Understand ``<segment> <recording> <start> <end> [<channel>]``.
+    """Parse ``<segment> <recording> <start> <end> [<channel>]``.
 
     Raises:
-        Skip: the line is something else, or the segment is empty.
+        Skip: the line is invalid, or the segment is empty; with Kaldi's warning.
     """
     try:
         return data_dir.parse_segment(line)
     except FormatError as error:
-        raise Skip(f"Invalid line in segments file: {error}") from error
+        raise Skip(f"Invalid line in segments file{_fault(line)}: {line}") from error
+
+
+def _fault(line: str) -> str:
+    """Return the part of Kaldi's warning that tells what is wrong with a line."""
+    fields = split_words(line)
+    if len(fields) not in (4, 5):
+        return ""
+    for name, text in (("start", fields[2]), ("end", fields[3])):
+        if parse_real(text) is None:
+            return f" [bad {name}]"
+    if len(fields) == 5 and not (fields[4].isascii() and fields[4].isdigit()):
+        return " [bad channel]"
+    return " [empty or invalid segment]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentOptions:
-    """How segments are cut from recordings (Kaldi: extract-segments)."""
+    """Options of cutting segments from recordings (Kaldi: extract-segments)."""
 
-    min_segment_length: float = option(0.1, "shortest segment to write, in seconds")
-    max_overshoot: float = option(0.5, "cut segments that end no more than this after the audio, in seconds; else skip")
+    min_segment_length: float = option(0.1, "minimum length of a segment in seconds; shorter ones are skipped")
+    max_overshoot: float = option(
+        0.5, "truncate segments that end at most this long after the audio, in seconds; skip others"
+    )
 
 
 def cut(recording: Wave, segment: Segment, options: SegmentOptions) -> Wave:
-    """The segment's audio (see :meth:`io_ark.Segment.cut`).
+    """Return the segment's audio (see :meth:`io_ark.Segment.cut`).
 
     Raises:
-        Skip: the segment lies outside the recording, is too short, or names a channel that is not there.
-        AudioError: the recording has several channels and the segment names none.
+        Skip: the segment lies outside the recording, is too short, or its channel does not exist; with Kaldi's warning.
+        AudioError: the recording has several channels and the segment does not specify one.
     """
-    channels = len(recording.samples)
-    if segment.channel is None and channels > 1:
-        raise AudioError(
-            f"recording {segment.recording} has {channels} channels: segment {segment.key} must name one (fifth field)"
-        )
     try:
         return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
     except RangeError as error:
-        raise Skip(f"{error}; skipping it") from error
+        raise _refusal(recording, segment, options) from error
+
+
+def _refusal(recording: Wave, segment: Segment, options: SegmentOptions) -> Skip | AudioError:
+    """Return the exception for a segment that cannot be cut: Kaldi's checks in Kaldi's order."""
+    channels, count = recording.samples.shape
+    length = duration_of(count, recording.sample_frequency)
+    channel = "" if segment.channel is None else f" {segment.channel}"
+    line = f"{segment.key} {segment.recording} {segment.start:g} {segment.end:g}{channel}"
+    if segment.start > length:
+        return Skip(f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line}'")
+    if segment.end > length + as_float32(options.max_overshoot):
+        return Skip(f"Segment end is too far out of file data range [0,{length:g}s]; skipping segment '{line}'")
+    end = segment.end if 0 <= segment.end <= length else length
+    if end - segment.start < as_float32(options.min_segment_length):
+        return Skip(f"Segment {segment.key} too short, skipping it.")
+    if segment.channel is not None:
+        return Skip(f"Invalid channel {segment.channel} >= {channels}. Skipping segment {segment.key}")
+    return AudioError(
+        f"recording {segment.recording} has multiple channels ({channels}): you must specify the channel of segment "
+        f"{segment.key} in the segments file (fifth field)"
+    )

@@ -15,6 +15,17 @@ from torch.utils.data import Sampler
 
 from kaldi_compat.errors import OptionError
 
+__all__ = [
+    "ALIGNMENT_PADDING",
+    "Batch",
+    "BucketBatchSampler",
+    "Utterance",
+    "collate",
+    "pad",
+    "rank_and_world_size",
+    "unpad",
+]
+
 ALIGNMENT_PADDING = -100
 """What pads labels and alignments: torch's losses ignore it by default."""
 

@@ -27,6 +27,8 @@ from io_ark.tables.script import Script
 from kaldi_compat.data.batching import Batch, Utterance, rank_and_world_size
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
+__all__ = ["Annotations", "ArchiveDataset", "FeatureDataset", "FeaturesOnDevice", "InEachProcess", "WaveDataset"]
+
 Path = str | os.PathLike[str]
 Labels = Path | Mapping[str, Any]
 Value = TypeVar("Value")

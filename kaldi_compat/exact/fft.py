@@ -15,6 +15,17 @@ import numpy as np
 
 from kaldi_compat.exact.libm import cosf, sinf
 
+__all__ = [
+    "bit_reversed",
+    "mixed_base",
+    "packed_irfft",
+    "packed_rfft",
+    "prime_factors",
+    "real_fft",
+    "roots",
+    "twiddles",
+]
+
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Indices = np.ndarray[Any, np.dtype[np.intp]]
 
@@ -42,14 +53,14 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
-    re, im = _mixed_radix(re, im, _prime_factors(half)) if half & (half - 1) else _complex_fft(re, im)
-    root_re, root_im = _roots(signal.shape[-1])
+    re, im = _mixed_radix(re, im, prime_factors(half)) if half & (half - 1) else _complex_fft(re, im)
+    root_re, root_im = roots(signal.shape[-1])
     return _unzipped(re, im, root_re, root_im, ends=np.float32(1.0))
 
 
 def packed_irfft(re: Floats, im: Floats) -> Floats:
     """The inverse of :func:`packed_rfft` times ``n``, for powers of two."""
-    root_re, root_im = _roots(2 * re.shape[-1])
+    root_re, root_im = roots(2 * re.shape[-1])
     re, im = _unzipped(re, im, -root_re, root_im, ends=np.float32(0.5))
     im, re = _complex_fft(im, re)
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
@@ -63,7 +74,7 @@ def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np
     k = np.arange(1, half // 2 + 1)
     mirror = half - k
     c_re, c_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
-    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., mirror] - re[..., k]) / 2
+    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
     out_re, out_im = np.empty_like(re), np.empty_like(im)
     out_re[..., mirror] = c_re + (root_im * d_im - root_re * d_re)
     out_im[..., mirror] = (root_re * d_im + root_im * d_re) - c_im
@@ -75,7 +86,7 @@ def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np
 
 
 @lru_cache(maxsize=4)
-def _roots(n: int) -> tuple[Floats, Floats]:
+def roots(n: int) -> tuple[Floats, Floats]:
     """``exp(-2 pi i k / n)`` for ``k = 1 .. n / 4``, each the rounded product of the one before and the first."""
     return _powers(_root(n), n // 4)
 
@@ -85,7 +96,7 @@ def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
     n = re.shape[-1]
     for size, starts in _levels(n):
         _butterflies(re, im, starts, size)
-    order = _bit_reversed(n)
+    order = bit_reversed(n)
     return re[..., order], im[..., order]
 
 
@@ -123,7 +134,7 @@ def _butterflies(re: Floats, im: Floats, starts: Indices, size: int) -> None:
 
 def _turned(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
     """Multiplied by ``exp(-2 pi i step n / size)``, with three products in place of four."""
-    cosine, minus_sum, difference = _twiddles(size, step)
+    cosine, minus_sum, difference = twiddles(size, step)
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
     turned_re[..., 0], turned_im[..., 0] = re[..., 0], im[..., 0]
@@ -137,14 +148,16 @@ def _turned(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Float
 
 
 @lru_cache(maxsize=64)
-def _twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
+def twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
+    """Return multipliers ``(size / 4,)`` for ``exp(-2 pi i step n / size)``: c, -(s + c), s - c of cosine and sine."""
     angle = (step * np.arange(size // 4) * (2.0 * np.pi) / size).astype(np.float32)
     sine, cosine = sinf(angle), cosf(angle)
     return cosine, -(sine + cosine), sine - cosine
 
 
 @lru_cache(maxsize=4)
-def _bit_reversed(n: int) -> Indices:
+def bit_reversed(n: int) -> Indices:
+    """Return the numbers below n, a power of two, with their bits in reverse order."""
     order = np.zeros(1, np.intp)
     while len(order) < n:
         order = np.concatenate((2 * order, 2 * order + 1))
@@ -169,14 +182,14 @@ def _powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
     return np.array([re for re, _ in powers[1:]], np.float32), np.array([im for _, im in powers[1:]], np.float32)
 
 
-def _prime_factors(n: int) -> tuple[int, ...]:
+def prime_factors(n: int) -> tuple[int, ...]:
     """In ascending order.
 
-    >>> _prime_factors(200)
+    >>> prime_factors(200)
     (2, 2, 2, 5, 5)
     """
     p = next((p for p in range(2, n + 1) if n % p == 0), None)
-    return () if p is None else (p, *_prime_factors(n // p))
+    return () if p is None else (p, *prime_factors(n // p))
 
 
 def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -188,22 +201,21 @@ def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floa
     parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
     re, im = _mixed_radix(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
-    for p, (cosine, sine) in enumerate(_mixed_twiddles(shape[-1], radix), start=1):
+    base = power = mixed_base(shape[-1], radix)
+    for p in range(1, radix):
+        cosine, sine = power
         x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
         total_re = total_re + (x * cosine - y * sine)
         total_im = total_im + (x * sine + y * cosine)
+        power = _product(power, base)
     return total_re.reshape(shape), total_im.reshape(shape)
 
 
 @lru_cache(maxsize=64)
-def _mixed_twiddles(n: int, radix: int) -> list[tuple[Floats, Floats]]:
-    """What the part p = 1, 2 ... radix - 1 of each output ``(radix, n / radix)`` is multiplied by."""
+def mixed_base(n: int, radix: int) -> tuple[Floats, Floats]:
+    """Return what the second part of each output ``(radix, n / radix)`` is multiplied by: real and imaginary parts."""
     re, im = _powers(_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):
         outputs.append(_product(outputs[-1], _root(radix)))
-    base = (np.stack([re for re, _ in outputs]), np.stack([im for _, im in outputs]))
-    twiddles = [base]
-    for _ in range(radix - 2):
-        twiddles.append(_product(twiddles[-1], base))
-    return twiddles
+    return np.stack([re for re, _ in outputs]), np.stack([im for _, im in outputs])

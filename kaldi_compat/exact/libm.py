@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["cosf", "expf", "logf", "sincosf", "sinf"]
+
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 

@@ -8,11 +8,14 @@ NumPy alone; :mod:`kaldi_compat.functional.dither` turns the seeds into a frame'
 from __future__ import annotations
 
 import functools
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.libm import cosf, logf
+
+__all__ = ["RAND_MAX", "KaldiRandom", "NoiseSource", "rand_r_jumps"]
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
@@ -34,6 +37,13 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
     for i in range(_LAG, len(rows)):
         rows[i] = rows[i - _SHORT_LAG] + rows[i - _LAG]
     return rows[_LAG:]
+
+
+class NoiseSource(Protocol):
+    """Source of the ``rand_r()`` states that frames' noise starts from, such as :class:`~kaldi_compat.KaldiRandom`."""
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        """Return the states of the next ``count`` frames, shape ``(count,)``."""
 
 
 class KaldiRandom:

@@ -6,15 +6,18 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_followed
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
-from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
+from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.spectral import FbankOptions
 
+__all__ = ["Fbank"]
 
-@supports_kernels
-class Fbank(MelFeature):
+
+@accelerated
+class Fbank(FbankConstructor, MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 
     A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with
@@ -36,20 +39,21 @@ class Fbank(MelFeature):
 
     @property
     def are_log_energies(self) -> bool:
-        """Whether the features are the logs of the mel energies and nothing more."""
+        """True if the features are the logs of the mel energies and nothing else."""
         return self.options.use_log_fbank and not self.options.use_energy
 
-    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
-        """Mel sums of the power spectrum, or of the magnitudes."""
-        power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
-        return self._mel_sums(power if self.options.use_power else steps.power(power, 0.5), mel)
+    @property
+    def uses_magnitude(self) -> bool:
+        """True without ``use_power``."""
+        return not self.options.use_power
 
-    def is_delicate(self, energies: Tensor) -> Tensor:
-        """As for powers, of which sums of magnitudes are the square roots."""
-        return super().is_delicate(energies if self.options.use_power else energies.square())
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Compute mel sums of the power spectrum, or of the magnitudes."""
+        power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+        return self.mel_energies(steps.power(power, 0.5) if self.uses_magnitude else power, filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """The log of the mel energies, and the energy's column."""
+        """Compute the logs of the mel energies, and the energy's column."""
         options = self.options
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
-from kaldi_compat.kernels import supports_kernels
-from kaldi_compat.options.spectral import FrameOptions, MfccOptions
+from kaldi_compat.options.constructors import MfccConstructor
+from kaldi_compat.options.spectral import MfccOptions
+
+__all__ = ["Mfcc"]
 
 
-@supports_kernels
-class Mfcc(MelFeature):
+@accelerated
+class Mfcc(MfccConstructor, MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.MfccOptions`; call:
@@ -33,8 +35,9 @@ class Mfcc(MelFeature):
     cosines: Tensor
     lifter: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         num_ceps = self.options.num_ceps
         self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
         self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))
@@ -45,7 +48,7 @@ class Mfcc(MelFeature):
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """The DCT of the log mel energies, liftered; the energy in C0's place; HTK's order if asked for."""
+        """Compute the DCT of the log mel energies, liftered, the energy in C0's place, HTK's order if asked for."""
         options = self.options
         cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)

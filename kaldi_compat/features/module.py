@@ -1,4 +1,4 @@
-"""What all our modules share: the dataclass of options that each is made from."""
+"""Base class of modules configured by an options dataclass."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
+from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+
+__all__ = ["ConfiguredModule", "checked_list"]
 
 
 def checked_list(
     items: Any, lengths: Any, axes: tuple[str, ...], error: type[KaldiCompatError] = FeatureError
 ) -> list[Tensor]:
-    """What a module is called with if it is no tensor: a list of utterances, with these axes.
+    """Check a module's input that is not a tensor: a list of utterances with these axes.
 
     Raises:
-        error: it is no list of such tensors, or lengths are given for it.
+        error: it is not a list of such tensors, or lengths are given for it.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     utterances = list(items) if isinstance(items, Iterable) else [items]
@@ -31,32 +34,40 @@ def checked_list(
     return utterances
 
 
-class OptionedModule(nn.Module):
-    """Base of the modules that are made from Kaldi's options. Use a subclass, which names its dataclass ``Options``.
+class ConfiguredModule(nn.Module):
+    """Base class of modules configured by an options dataclass, which a subclass names ``Options``.
+
+    Type checkers and editors take the constructor's keyword arguments from :mod:`kaldi_compat.options.constructors`.
 
     Args:
-        options: the options; Kaldi's defaults where none are given.
+        options: the options; Kaldi's defaults if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        OptionError: where Kaldi's program would refuse the options.
+        OptionError: an option that does not exist, or a value that Kaldi's program would refuse.
     """
 
     Options: ClassVar[type[Any]]
     options: Any
+    __signature__ = ConstructorSignature()
+
+    def __init_subclass__(cls) -> None:
+        setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
     def __init__(self, options: Any = None, **changes: Any) -> None:
         super().__init__()
-        if options is not None and not isinstance(options, self.Options):
-            raise OptionError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(options).__name__}")
-        self.options = dataclasses.replace(options or self.Options(), **changes)
+        self.options = configured(type(self).__name__, self.Options, options, changes)
+        self.setup()
+
+    def setup(self) -> None:
+        """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def constant(self, name: str, value: Tensor) -> None:
-        """Hold a tensor that follows the module to its device but is no part of its state."""
+        """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> OptionedModule:
-        # A model that is moved to half precision keeps its features in single precision.
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
+        # Features stay in single precision in a model that is moved to half precision.
         before = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in before.items():
@@ -66,6 +77,6 @@ class OptionedModule(nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        """The options that differ from Kaldi's defaults."""
+        """Return the options that differ from Kaldi's defaults."""
         values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
         return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)

@@ -1,15 +1,15 @@
-"""Pitch and its features as modules for a model: the pitch tracker, and what is made of its track.
+"""Modules for pitch: the pitch tracker, and features computed from its output.
 
-On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and in models
-that are compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that
-compares every pair of states.
+On a CPU the search runs in NumPy, many utterances at once. On other devices, with gradients, and in models that are
+compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that compares
+every pair of states.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from torch import Tensor
 
 from kaldi_compat.array_api import is_followed, is_recorded
 from kaldi_compat.errors import AudioError, KaldiCompatError
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.functional.deltas import delta_filters
+from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.costs import local_costs, mean_square, path_features, search_nccf
@@ -33,14 +34,16 @@ from kaldi_compat.pitch.tracker import Analysis, track_pitches
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
+__all__ = ["Pitch", "ProcessPitch", "silent_past", "track_batch"]
+
 _TABLES = ("band", "weights", "discount", "pitch")
 
 
-class Pitch(OptionedModule):
+class Pitch(PitchConstructor, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
-    The correlation is differentiable with respect to the audio; the pitch is one of a grid of values and is not. A
-    factor on the audio changes nothing, so that its scale does not matter here.
+    The correlation is differentiable with respect to the audio; the pitch, one of a grid of values, is not. The scale
+    of the audio does not matter.
 
     Args:
         options: a :class:`PitchOptions`; Kaldi's defaults if none.
@@ -58,29 +61,36 @@ class Pitch(OptionedModule):
     Options = PitchOptions
     options: PitchOptions
 
-    def __init__(self, options: PitchOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._constants = PitchConstants.of(self.options)
         for name in _TABLES:
             self.constant(name, torch.from_numpy(getattr(self._constants, name)))
         self.constant("lowpass_starts", torch.from_numpy(self._constants.lowpass.starts))
         self.constant("lowpass_weights", torch.from_numpy(self._constants.lowpass.weights))
 
+    @overload
+    def forward(self, samples: Tensor, lengths: None = None) -> Tensor: ...
+    @overload
+    def forward(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Normalized correlation (NCCF) and pitch in Hz of each frame.
+        """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
                 float64 is computed in float64, everything else in float32.
-            lengths: how many samples count in each row of (B, T), a tensor or a list.
+            lengths: number of valid samples in each row of (B, T), a tensor or a list.
 
         Returns:
-            (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,) (rows
-            past it are zero); for a list, a list.
+            (frames, 2) or (B, frames, 2); with ``lengths``, also the numbers of frames of the rows, shape (B,), and
+            later frames are zero; for a list, a list.
 
         Raises:
             AudioError: samples of a wrong shape or type, or lengths that do not fit.
-            KaldiCompatError: ``simulate_first_pass_online`` is wanted of a model that is compiled, exported, traced or
+            KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
         if not isinstance(samples, Tensor):
@@ -95,6 +105,16 @@ class Pitch(OptionedModule):
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
 
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, samples: Tensor, lengths: None = None) -> Tensor: ...
+        @overload
+        def __call__(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
     def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if self._wants_torch(batch):
             return track_batch(batch, lengths, self._tensors())
@@ -106,26 +126,26 @@ class Pitch(OptionedModule):
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
     def _tensors(self) -> PitchConstants:
-        """The constants with tensors, where the module lies."""
+        """Return the constants with tensors on the module's device."""
         tables = {name: getattr(self, name) for name in _TABLES}
         lowpass = dataclasses.replace(self._constants.lowpass, starts=self.lowpass_starts, weights=self.lowpass_weights)
         return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
 
     def _wants_torch(self, samples: Tensor) -> bool:
-        """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
+        """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_followed(samples)
-        if is_followed(samples.detach()):  # by others than autograd: the pitch has no gradient
+        if is_followed(samples.detach()):  # not by autograd: the pitch has no gradient
             raise KaldiCompatError(
-                "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
-                "model can hold: leave it out there"
+                "simulate_first_pass_online=True is computed in NumPy and cannot be part of a compiled, exported, "
+                "traced or mapped model: leave it out"
             )
         return False
 
     def _checked(self, samples: Tensor) -> Tensor:
         if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
-                "samples are real numbers of shape (T,) or (B, T), or a list of (T,); not "
+                "samples must be real numbers of shape (T,) or (B, T), or a list of (T,); not "
                 f"{samples.dtype} of shape {tuple(samples.shape)}"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
@@ -144,17 +164,17 @@ class Pitch(OptionedModule):
 
 
 def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
-    """Audio (B, T) with zeros past each row's length."""
+    """Set audio (B, T) to zero past each row's length."""
     return zero_past(samples[..., None], lengths)[..., 0]
 
 
 def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstants) -> tuple[Tensor, Tensor]:
-    """Track pitch in a padded batch, in torch throughout; no number is taken to the CPU.
+    """Track pitch in a padded batch, entirely in torch on its device.
 
     Args:
         samples: (B, T), float32 or float64, on any device.
-        lengths: (B,) samples that count in each row; all if none.
-        constants: of the tracker, with tensors.
+        lengths: (B,) numbers of valid samples of the rows; None for all.
+        constants: constants of the tracker, with tensors.
 
     Returns:
         features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
@@ -182,8 +202,8 @@ def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstan
     return zero_past(path_features(nccf(inner, norm, 0.0), path, constants), frames), frames
 
 
-class ProcessPitch(OptionedModule):
-    """Makes features for speech recognition of a pitch track (Kaldi: process-kaldi-pitch-feats).
+class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
+    """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
     Args:
         options: a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
@@ -200,10 +220,21 @@ class ProcessPitch(OptionedModule):
     Options = ProcessPitchOptions
     options: ProcessPitchOptions
 
-    def __init__(self, options: ProcessPitchOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
 
+    @overload
+    def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
+    @overload
+    def forward(
+        self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -215,13 +246,13 @@ class ProcessPitch(OptionedModule):
 
         Args:
             features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-            lengths: how many frames count in each row of (B, frames, 2), a tensor or a list.
-            generator: where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a
+            lengths: number of valid frames in each row of (B, frames, 2), a tensor or a list.
+            generator: source of the noise of ``delta_pitch_noise_stddev``: None for torch's global generator, a
                 ``torch.Generator``, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own.
 
         Returns:
-            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, that and the number of frames of each
-            row (rows past it are zero); for a list, a list.
+            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, also the number of frames of each row,
+            and later frames are zero; for a list, a list.
 
         Raises:
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
@@ -237,3 +268,17 @@ class ProcessPitch(OptionedModule):
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)
         return zero_past(processed, counts), counts
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
+        @overload
+        def __call__(
+            self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import mel as steps
+from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.mel import mel_banks
-from kaldi_compat.kernels import supports_kernels
-from kaldi_compat.options.spectral import FrameOptions, PlpOptions
+from kaldi_compat.options.constructors import PlpConstructor
+from kaldi_compat.options.spectral import PlpOptions
+
+__all__ = ["Plp"]
 
 SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
 
 
-@supports_kernels
-class Plp(MelFeature):
+@accelerated
+class Plp(PlpConstructor, MelFeature):
     """Perceptual linear prediction cepstra (Kaldi: compute-plp-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
@@ -36,15 +37,17 @@ class Plp(MelFeature):
     cosines: Tensor
     lifter: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         # the first and last mel bins stand for the spectrum's ends too
         bins = self.options.num_mel_bins + 2
         self.constant("cosines", cepstrum.idft_matrix(self.options.lpc_order + 1, bins))
         scale = self.options.cepstral_scale
         self.constant("lifter", cepstrum.lifter(self.options.num_ceps, self.options.cepstral_lifter) * scale)
 
-    def _mel_constant(self, vtln_warp: float) -> Tensor:
+    def mel_weights(self, vtln_warp: float) -> Tensor:
+        """Compute the filter bank with the equal-loudness curve in it: (fft_bins, num_mel_bins)."""
         banks = mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * cepstrum.equal_loudness(banks.centers))
 
@@ -54,7 +57,7 @@ class Plp(MelFeature):
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Loudness of the mel bins, an all-pole model of it, the model's cepstra."""
+        """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""
         options = self.options
         loudness = steps.power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)

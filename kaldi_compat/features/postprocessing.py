@@ -7,7 +7,7 @@ can be moved, copied, compiled and exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kaldi_compat.array_api import is_followed
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.functional.cmvn import (
@@ -26,6 +26,13 @@ from kaldi_compat.functional.cmvn import (
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
+from kaldi_compat.options.constructors import (
+    CmvnConstructor,
+    DeltaConstructor,
+    ShiftedDeltaConstructor,
+    SlidingCmvnConstructor,
+    SpliceConstructor,
+)
 from kaldi_compat.options.postprocessing import (
     CmvnOptions,
     DeltaOptions,
@@ -34,8 +41,10 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
 )
 
+__all__ = ["Cmvn", "Deltas", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
 
-class PostProcessing(OptionedModule):
+
+class PostProcessing(ConfiguredModule):
     """Base of the modules that turn features into features. Use a subclass.
 
     Args:
@@ -50,6 +59,12 @@ class PostProcessing(OptionedModule):
         """A subclass's own step, on ``(..., frames, dim)``."""
         raise NotImplementedError
 
+    @overload
+    def forward(self, features: Tensor, lengths: None = None) -> Tensor: ...
+    @overload
+    def forward(self, features: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 
@@ -73,8 +88,18 @@ class PostProcessing(OptionedModule):
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, lengths)
 
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
 
-class Deltas(PostProcessing):
+        @overload
+        def __call__(self, features: Tensor, lengths: None = None) -> Tensor: ...
+        @overload
+        def __call__(self, features: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
+
+class Deltas(DeltaConstructor, PostProcessing):
     """Appends deltas (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
@@ -84,8 +109,9 @@ class Deltas(PostProcessing):
     Options = DeltaOptions
     options: DeltaOptions
 
-    def __init__(self, options: DeltaOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
@@ -94,7 +120,7 @@ class Deltas(PostProcessing):
         return deltas.add_deltas(features, self.options, lengths=lengths, filters=filters)
 
 
-class ShiftedDeltas(PostProcessing):
+class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
     """Appends shifted deltas (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
@@ -104,8 +130,9 @@ class ShiftedDeltas(PostProcessing):
     Options = ShiftedDeltaOptions
     options: ShiftedDeltaOptions
 
-    def __init__(self, options: ShiftedDeltaOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
         self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
@@ -120,7 +147,7 @@ def _by_precision(filters: Callable[[Any], Any]) -> tuple[Any, Any]:
     return filters(np.float32), filters(np.float64)
 
 
-class Splice(PostProcessing):
+class Splice(SpliceConstructor, PostProcessing):
     """Puts the neighbours of a frame beside it (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
@@ -135,7 +162,7 @@ class Splice(PostProcessing):
         return splice(features, self.options, lengths=lengths)
 
 
-class SlidingCmvn(PostProcessing):
+class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
     """Normalizes over a window that moves (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
     >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
@@ -150,7 +177,7 @@ class SlidingCmvn(PostProcessing):
         return sliding_cmvn(features, self.options, lengths=lengths)
 
 
-class Cmvn(PostProcessing):
+class Cmvn(CmvnConstructor, PostProcessing):
     """Normalizes by given statistics, or each utterance by its own (:func:`~kaldi_compat.functional.cmvn.apply_cmvn`).
 
     Args:
@@ -171,15 +198,13 @@ class Cmvn(PostProcessing):
     options: CmvnOptions
     stats: Tensor | None
 
-    def __init__(
-        self,
-        stats: Any = None,
-        options: CmvnOptions | None = None,
-        *,
-        skip_dims: Sequence[int] = (),
-        **changes: Any,
-    ) -> None:
-        super().__init__(options, **changes)
+    if not TYPE_CHECKING:  # type checkers take the constructor from CmvnConstructor
+
+        def __init__(self, stats=None, options=None, *, skip_dims=(), **changes) -> None:
+            super().__init__(options, **changes)
+            self._set_stats(stats, skip_dims)
+
+    def _set_stats(self, stats: Any, skip_dims: Sequence[int]) -> None:
         if stats is None:
             if self.options.reverse or skip_dims:
                 raise OptionError("reverse and skip_dims go with given statistics only")

@@ -1,44 +1,47 @@
-"""What the spectral features share: audio is framed, windowed and transformed, then each adds its own step."""
+"""Base classes of the spectral features: audio is framed, windowed and transformed; each feature adds its last step."""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from kaldi_compat import kernels
 from kaldi_compat.array_api import is_followed, is_recorded
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.fft import real_fft
-from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.features.module import OptionedModule, checked_list
+from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
+from kaldi_compat.features.engines import checked_engine, engine_for
+from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
-from kaldi_compat.functional.batches import checked_lengths
-from kaldi_compat.functional.dither import kaldi_noise, without_waiting
-from kaldi_compat.functional.mel import in_groups, matmul, mel_banks, mel_sums, power_spectrum
+from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
+from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.base import as_float32
-from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
+from kaldi_compat.options.spectral import Engine, FrameOptions, MelFeatureOptions
 
-Generator = torch.Generator | KaldiRandom | None
+__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
+
 Warp = float | Sequence[float] | Tensor
-Noise = Callable[..., Tensor | None]
-
-# How far one mel band may lie below another before float32's rounding shows in it. The FFT's rounding errors are about
-# 1e-14 of the frame's power: in a band 80 dB below the loudest, a thousandth of the amplitude.
-DELICATE = 1e-8
-# Frames worked on at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
-BLOCK = 512
+# Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
+BLOCK = 1024
+ALL = slice(None)
 
 
-class SpectralFeature(OptionedModule):
-    """Base of the features computed from a frame's spectrum. Use a subclass: Fbank, Mfcc, Plp or Spectrogram.
+class SpectralFeature(ConfiguredModule):
+    """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
+
+    A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
 
     Args:
         options: the options; Kaldi's defaults where none are given.
+        engine: what computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -50,14 +53,19 @@ class SpectralFeature(OptionedModule):
     options: FrameOptions
     window: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
+    def __init__(self, options: FrameOptions | None = None, *, engine: Engine = "auto", **changes: Any) -> None:
         super().__init__(options, **changes)
-        # Plain numbers: what they are computed by is not for compilers to follow.
+        self.engine = checked_engine(engine)
+
+    def setup(self) -> None:
+        """Compute the constants. A subclass with constants of its own overrides this and calls it first."""
+        # Computed once, as plain integers: torch.compile need not trace how.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
             raise OptionError(
-                f"the FFT's {self.points} points (frame_length in samples) must be even: change frame_length"
+                f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
+                "change frame_length or pass round_to_power_of_two=True"
             )
         self.constant(
             "window", steps.window(self.options.window_type, self.size, as_float32(self.options.blackman_coeff))
@@ -71,28 +79,53 @@ class SpectralFeature(OptionedModule):
 
     @property
     def are_log_energies(self) -> bool:
-        """Whether the features are the logs of the energies, floored, and nothing more."""
+        """True if the features are the logs of the floored energies and nothing else."""
         return False
 
-    def bands(self, vtln_warp: float) -> Tensor | None:
-        """What turns power spectra into energies, (fft_bins, bands), where the module lies; None: they are the same."""
+    @property
+    def uses_magnitude(self) -> bool:
+        """True if energies are made of magnitudes, False if of powers."""
+        return False
+
+    @property
+    def is_raw_fft(self) -> bool:
+        """True if the features are the numbers of the FFT themselves."""
+        return False
+
+    def filter_bank(self, vtln_warp: float) -> Tensor | None:
+        """Return the weights (fft_bins, bands) from power spectra to energies; None if the spectra are the energies."""
         return None
 
-    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
-        """A subclass's first step: complex spectra (..., fft_bins), which it may overwrite, to energies (..., bands).
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """First step of a feature: complex spectra (..., fft_bins) to what it is made of, mostly energies (..., bands).
 
-        Energies are those of the bands, or whatever else the features are made of.
+        Args:
+            spectrum: the spectra; may be overwritten.
+            filter_bank: weights in place of ``filter_bank(1.0)``, for VTLN; None for the module's own.
         """
         raise NotImplementedError
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """A subclass's second step: energies (..., bands) and the frames' log energies (...) to features (..., dim)."""
+        """Second step of a feature: energies (..., bands) and the frames' log energies (...) to features (..., dim)."""
         raise NotImplementedError
 
-    def is_delicate(self, energies: Tensor) -> Tensor:
-        """For energies (..., bands), whether float32's rounding decides digits of the frame's features: bool (...)."""
-        raise NotImplementedError
+    def needs_energy(self, raw: bool) -> bool:
+        """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
+        options: Any = self.options
+        return bool(options.use_energy) and bool(options.raw_energy) == raw
 
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -104,283 +137,231 @@ class SpectralFeature(OptionedModule):
         """Compute the features of audio.
 
         Args:
-            samples: audio at ``options.sample_frequency`` in Kaldi's scale (16-bit integers): (T,), (B, T), or a list
+            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), or a list
                 of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
-            lengths: how many samples count in each row of (B, T), a tensor or a list; what lies past them is ignored.
-            vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as
-                Kaldi's.
-            generator: where the noise of dithering comes from: torch's global generator, a ``torch.Generator``, or a
-                :class:`~kaldi_compat.exact.rand.KaldiRandom`, which gives Kaldi's own noise.
+            lengths: number of samples in each row of (B, T), a tensor or a list; the samples after them are ignored.
+            vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as in
+                Kaldi.
+            generator: source of the noise of dithering: torch's global generator if None, a ``torch.Generator``, or a
+                :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
 
         Returns:
             (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, shape (B,)
-            (rows past it are zero); for a list, a list.
+            (the rows after it are zero); for a list, a list.
 
         Raises:
-            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not go with them.
-            OptionError: a VTLN factor that is no number, or that the mel bins' range has no room for.
+            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
+            OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        vtln_warp = _one_or_tensor(vtln_warp)
         if not isinstance(samples, Tensor):
-            utterances = checked_list(samples, lengths, ("T",), AudioError)
-            return self._of_list(utterances, vtln_warp, generator)
+            return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
+        self._check(samples, has_lengths=lengths is not None)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
-        return self._of_batch(samples, None if lengths is None else lengths.to(samples.device), vtln_warp, generator)
-
-    def _of_batch(
-        self, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Tensor, generator: Generator
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        if samples.device.type == kernels.DEVICE_TYPE and kernels.serves(self, samples, lengths, vtln_warp):
-            if samples.dtype == torch.float32:
-                self._warn_of_scale(samples)
-            return kernels.features(self, samples, lengths, vtln_warp)
-        options = self.options
-        samples = self._checked(samples)
+        lengths = None if lengths is None else lengths.to(samples.device)
+        warps = normalized_warps(vtln_warp, samples.shape[:-1])
+        engine = engine_for(self, samples, lengths, warps)
+        if engine == "triton":
+            return kernels.features(self, samples, lengths, warps)
+        if engine == "exact":
+            return self._exact(samples, lengths, warps, generator)
+        samples = samples if samples.dtype == torch.float64 else samples.float()
+        if self.options.waveform_scale != 1:
+            samples = samples * self.options.waveform_scale
         if lengths is not None and is_followed(samples):
-            # what lies past a length is no part of any result, but its gradient would be NaN where it is NaN itself
-            inside = torch.arange(samples.shape[-1], device=samples.device) < lengths.unsqueeze(-1)
-            samples = torch.where(inside, samples, 0.0)
-        frames = steps.frames_of(samples, self.size, self.shift, options.snip_edges, lengths)
-        counts = valid = None
-        if lengths is not None:
-            counts = steps.num_frames(lengths, self.size, self.shift, options.snip_edges)
-            valid = torch.arange(frames.shape[-2], device=samples.device) < counts.unsqueeze(-1)
-        mel = self._mel(vtln_warp, samples)
-        leading = frames.shape[:-2]
-        frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
-        noise = self._noise(frames, valid, generator)
-        repeatable = options.dither == 0 or isinstance(generator, KaldiRandom)
-        features = self._in_blocks(frames, noise, mel, repeatable)
-        features = features.reshape(*leading, *features.shape[1:])
-        if valid is not None:
-            features = torch.where(valid.unsqueeze(-1), features, 0.0)
+            # The padding is part of no result, but where it is NaN its gradient would be NaN too.
+            samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
+        frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
+        counts = None if lengths is None else self._num_frames(lengths)
+        features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
         if is_recorded(samples):
-            count = steps.num_frames(samples.shape[-1], self.size, self.shift, options.snip_edges)
             # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
-            features = features.index_select(-2, torch.arange(count, device=samples.device))
-        return features if counts is None else (features, counts)
+            features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
+        return features if counts is None else (zero_past(features, counts), counts)
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(
+            self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            samples: Tensor,
+            lengths: Tensor | Sequence[int],
+            *,
+            vtln_warp: Warp = 1.0,
+            generator: Generator = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def features_of_frames(
-        self, frames: Tensor, noise: Tensor | None = None, mel: Tensor | None = None, *, kaldi_order: bool = False
+        self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
     ) -> Tensor:
-        """Features of frames of audio: each row depends on its frame alone.
+        """Compute the features of frames of audio. Each row depends on its frame alone.
 
         Args:
-            frames: (..., window_size).
+            frames: samples on Kaldi's scale, (..., window_size).
             noise: standard normal noise of the same shape, which ``options.dither`` scales.
-            mel: mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
-            kaldi_order: whether everything up to the spectrum is computed in Kaldi's order of operations, so that it
-                rounds as Kaldi's (float32, on a CPU, without gradients): slow, and of use where rounding decides.
+            filter_bank: mel weights (..., fft_bins, num_mel_bins) in place of the module's own, for VTLN.
 
         Returns:
             (..., dim).
         """
-        spectrum, log_energy = self.spectrum_of_frames(frames, noise, kaldi_order)
-        return self.features_of_energies(self.energies_of_spectrum(spectrum, mel), log_energy)
-
-    def spectrum_of_frames(
-        self, frames: Tensor, noise: Tensor | None = None, kaldi_order: bool = False, room: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The complex spectra (..., fft_bins) and, if they are asked for, the log energies (...) of frames.
-
-        ``room`` (..., points), zero past the frames' samples, is where the windowed frames are put; of use where many
-        blocks of frames come one after the other.
-        """
-        options = self.options
+        options, log_energy = self.options, None
         if noise is not None:
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
-            frames = frames - (steps.mean_in_kaldi_order(frames) if kaldi_order else frames.mean(-1, keepdim=True))
-        log_energy = steps.log_energy(frames) if self.needs_energy(raw=True) else None
-        place = None if room is None else room[..., : self.size]
+            frames = frames - frames.mean(-1, keepdim=True)
+        if self.needs_energy(raw=True):
+            log_energy = steps.log_energy(frames)
         if options.preemphasis_coefficient != 0:
-            frames = steps.preemphasize(frames, options.preemphasis_coefficient, place)
-        frames = torch.mul(frames, self.window.to(frames.dtype), out=place)
+            frames = steps.preemphasize(frames, options.preemphasis_coefficient)
+        frames = frames * self.window.to(frames.dtype)
         if self.needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
-        points = self.points
-        if kaldi_order:
-            padded = nn.functional.pad(frames, (0, points - self.size))
-            return torch.from_numpy(real_fft(padded.numpy())), log_energy
-        return (steps.spectrum(frames, points) if room is None else torch.fft.rfft(room)), log_energy
+        return self.features_of_energies(self.energies(steps.spectrum(frames, self.points), filter_bank), log_energy)
 
-    def needs_energy(self, raw: bool) -> bool:
-        """Whether the energy before (raw) or after preemphasis and windowing is asked for."""
-        options: Any = self.options
-        return bool(getattr(options, "use_energy", True)) and bool(options.raw_energy) == raw
+    def _num_frames(self, num_samples: Any) -> Any:
+        return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def _mel(self, vtln_warp: float | Tensor, like: Tensor) -> Tensor | None:
-        """Mel weights for these VTLN factors; None stands for the module's own."""
-        return None
+    def _features(self, frames: Tensor, counts: Tensor | None, banks: Tensor | None, generator: Generator) -> Tensor:
+        """Features (..., frames, dim) of frames (..., frames, size), of which ``counts`` (...) exist."""
+        leading = frames.shape[:-2]
+        frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
+        noise: FrameNoise | None = None
+        if self.options.dither != 0:
+            exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
+            noise = noise_of_frames(frames, exist, generator)
+        if frames.device.type != "cpu" or is_followed(frames) or frames.numel() == 0:
+            features = self.features_of_frames(frames, noise and noise(ALL), banks)
+        else:
+            features = self._in_blocks(frames, noise, banks)
+        return features.reshape(*leading, *features.shape[1:])
 
-    def _checked(self, samples: Tensor) -> Tensor:
-        """The samples in the type that they are computed in and in Kaldi's scale."""
+    def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None) -> Tensor:
+        """:meth:`features_of_frames` of (rows, frames, size), a block at a time that fits the cache."""
+        _keep_freed_memory()
+        rows, count, _ = frames.shape
+        # noise takes as much memory as all the rest
+        block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+        parts = [slice(start, start + block) for start in range(0, count, block)]
+        return torch.cat([self.features_of_frames(frames[:, p], noise and noise(p), banks) for p in parts], 1)
+
+    def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
+        """Filter banks for VTLN factors, one or one per row; None for the module's own."""
+        if isinstance(warps, float):
+            bank = None if warps == 1 else self.filter_bank(warps)
+            return None if bank is None else bank.to(like)
+        banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
+        return torch.stack(banks).to(like) if banks else None
+
+    def _exact(self, samples: Tensor, lengths: Tensor | None, warps: Warps, generator: Generator) -> Any:
+        ends = None if lengths is None else lengths.numpy()
+        features, counts = features_of_rows(
+            plan_of(self.options), _as_array(samples), ends, warps, _seeds(generator), torch.get_num_threads()
+        )
+        return torch.from_numpy(features) if counts is None else (torch.from_numpy(features), torch.from_numpy(counts))
+
+    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
+        warps = normalized_warps(vtln_warp, (len(utterances),))
+        if utterances and {engine_for(self, each, None, warps) for each in utterances} == {"exact"}:
+            for each in utterances:
+                self._check(each)
+            arrays = [_as_array(each) for each in utterances]
+            features = features_of_list(
+                plan_of(self.options), arrays, warps, _seeds(generator), torch.get_num_threads()
+            )
+            return [torch.from_numpy(each) for each in features]
+        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
+        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, factors, strict=True)]
+
+    def _check(self, samples: Tensor, *, has_lengths: bool = False) -> None:
+        """Raise unless these are samples; warn of audio on the wrong scale, and of an export that would be random."""
         if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
                 f"{tuple(samples.shape)}"
             )
-        if samples.is_floating_point():
-            self._warn_of_scale(samples)
-        samples = samples if samples.dtype == torch.float64 else samples.float()
-        return samples if self.options.waveform_scale == 1 else samples * self.options.waveform_scale
-
-    def _warn_of_scale(self, samples: Tensor) -> None:
-        """Say once where audio in -1 to 1 stands where Kaldi's 16-bit integers should; looks until it finds a sound."""
-        if is_followed(samples) or self._scale_is_known:
+        if is_recorded(samples):
+            if self.options.dither != 0 and _is_exported():
+                warnings.warn(
+                    f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                    "adds random noise to its input: make it with dither=0.0 for deployment",
+                    stacklevel=3,
+                )
             return
-        if samples.is_cuda and torch.cuda.is_current_stream_capturing():
-            return
-        peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
-        self._scale_is_known = peak > 0
-        if 0 < peak <= 1:
-            warnings.warn(
-                f"the samples never leave -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
-                "integers: give waveform_scale=32768, or ignore this warning if so quiet a signal is meant",
-                stacklevel=5,
-            )
-
-    def _noise(self, frames: Tensor, valid: Tensor | None, generator: Generator) -> Noise:
-        """What gives the noise of the frames that an index (rows, frames) selects, in Kaldi's rounding if asked for."""
-        if self.options.dither == 0:
-            return lambda index, kaldi_order=False: None
-        if generator is None:
-            return lambda index, kaldi_order=False: torch.randn_like(frames[index])
-        if not isinstance(generator, KaldiRandom):
-            return lambda index, kaldi_order=False: torch.randn(
-                frames[index].shape, generator=generator, dtype=frames.dtype, device=frames.device
-            )
-        if valid is None:
-            valid = torch.ones(frames.shape[:-1], dtype=torch.bool, device="cpu")
-        valid = valid.reshape(frames.shape[:-1])
-        seeds = torch.zeros(valid.shape, dtype=torch.int32, device="cpu")
-        seeds[valid.cpu()] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
-        seeds = without_waiting(seeds, frames.device)
-        size = frames.shape[-1]
-        return lambda index, kaldi_order=False: kaldi_noise(seeds[index], size, kaldi_order=kaldi_order)
-
-    def _in_blocks(self, frames: Tensor, noise: Noise, mel: Tensor | None, repeatable: bool) -> Tensor:
-        """:meth:`features_of_frames` of (rows, frames, size), a cacheful at a time where only the result is wanted.
-
-        ``repeatable`` says whether the noise, if there is any, is Kaldi's: then the result is to be in its rounding.
-        """
-        rows, count, _ = frames.shape
-        everything = (slice(None), slice(None))
-        if frames.device.type != "cpu" or is_followed(frames) or frames.numel() == 0:
-            return self.features_of_frames(frames, noise(everything), mel)
-        _keep_freed_memory()
-        at_once = BLOCK if self.options.dither else 2 * BLOCK  # noise takes as much room as all the rest
-        block = min(count, max(1, at_once * torch.get_num_threads() // rows))
-        room = frames.new_zeros(rows, block, self.points)
-        rounds_as_kaldi = repeatable and frames.dtype == torch.float32
-        blocks, delicate = [], []
-        for start in range(0, count, block):
-            part = (slice(None), slice(start, start + block))
-            frames_here = frames[part]
-            place = room[:, : frames_here.shape[1]]
-            spectrum, log_energy = self.spectrum_of_frames(frames_here, noise(part), room=place)
-            energies = self.energies_of_spectrum(spectrum, mel)
-            if rounds_as_kaldi:
-                delicate.append(self.is_delicate(energies))
-            blocks.append(self.features_of_energies(energies, log_energy))
-        features = torch.cat(blocks, 1)
-        if rounds_as_kaldi:
-            self._compute_again(features, frames, torch.cat(delicate, 1), noise, mel)
-        return features
-
-    def _compute_again(
-        self, features: Tensor, frames: Tensor, delicate: Tensor, noise: Noise, mel: Tensor | None
-    ) -> None:
-        """Put features in Kaldi's rounding where it decides on digits."""
-        if self.points & (self.points - 1):
-            # Kaldi's FFT of other sizes than powers of two is inexact enough for it to show in every frame
-            delicate = torch.ones_like(delicate)
-        if not delicate.any():
-            return
-        for row in delicate.any(-1).nonzero().flatten().tolist():
-            index = (row, delicate[row])
-            weights = mel if mel is None or mel.dim() == 2 else mel[row]
-            noise_here = noise(index, kaldi_order=True)
-            features[index] = self.features_of_frames(frames[index], noise_here, weights, kaldi_order=True)
-
-    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: float | Tensor, generator: Generator) -> list[Tensor]:
-        if isinstance(vtln_warp, Tensor) and vtln_warp.dim() > 0:
-            warps: list[float | Tensor] = list(vtln_warp.tolist())
-            if len(warps) != len(utterances):
-                raise AudioError(f"{len(warps)} VTLN factors for {len(utterances)} utterances")
-        else:
-            warps = [vtln_warp] * len(utterances)
-        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, warps, strict=True)]
+        check_shape(samples.shape, self.size, has_lengths=has_lengths)
+        if not self._scale_is_known and samples.is_floating_point() and not is_followed(samples):
+            if samples.is_cuda and torch.cuda.is_current_stream_capturing():
+                return
+            peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
+            warn_of_scale(peak)
+            self._scale_is_known = peak > 0
 
 
-def _one_or_tensor(vtln_warp: Any) -> float | Tensor:
-    """A VTLN factor, or those of a batch as a tensor, of whatever they are given as."""
-    if isinstance(vtln_warp, (float, int, Tensor)):
-        return vtln_warp
-    try:
-        return torch.as_tensor(vtln_warp, dtype=torch.float32, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise OptionError(f"vtln_warp is a number, or one for each utterance, not {vtln_warp!r}") from None
+def _as_array(samples: Tensor) -> Any:
+    return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
+
+
+def _seeds(generator: Generator) -> Seeds:
+    """Return what draws the states of frames' noise for the exact engine."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        return generator.frame_seeds
+    return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
+
+
+def _is_exported() -> bool:
+    exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # not in torch 2.4
+    tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+    return not torch.compiler.is_dynamo_compiling() and bool(tracing() or exporting())
 
 
 @functools.cache
 def _keep_freed_memory() -> None:
     """Let the C library keep what a block frees for the next one, instead of having the system page it in anew.
 
-    glibc gives back freed memory beyond twice the size of the largest piece that was ever mapped and freed: so one
-    large piece is, without being touched. This is a third of the time of undithered features.
+    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. One large
+    block is mapped and freed here, without being touched. This is a third of the time of undithered features.
     """
     torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
 
 
 class MelFeature(SpectralFeature):
-    """A spectral feature on a mel filter bank."""
+    """Base class of the spectral features on a mel filter bank."""
 
     options: MelFeatureOptions
     filled_mel: Tensor
-    relative: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, **changes: Any) -> None:
-        super().__init__(options, **changes)
-        weights = self._mel_constant(1.0)
-        filled, self._groups = in_groups(weights.numpy())
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
+        filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
         self.constant("filled_mel", torch.from_numpy(filled))
-        self.constant("relative", 1.0 / weights.sum(0))
 
     @property
     def mel(self) -> Tensor:
         """The filter bank: (fft_bins, num_mel_bins)."""
         return self.filled_mel[:, : self.options.num_mel_bins]
 
-    def bands(self, vtln_warp: float) -> Tensor:
-        """The filter bank for a VTLN factor."""
-        return self.mel if vtln_warp == 1 else self._mel_constant(vtln_warp).to(self.window.device)
-
-    def energies_of_spectrum(self, spectrum: Tensor, mel: Tensor | None) -> Tensor:
-        """Mel energies (..., num_mel_bins) of the power spectrum."""
-        return self._mel_sums(power_spectrum(spectrum, overwrite=not is_followed(spectrum)), mel)
-
-    def _mel_sums(self, power: Tensor, mel: Tensor | None) -> Tensor:
-        if mel is not None:
-            return matmul(power, mel)
-        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)
-
-    def is_delicate(self, energies: Tensor) -> Tensor:
-        """Whether one band's mean power is too far below another's."""
-        level = energies * self.relative
-        return level.amin(-1) < DELICATE * level.amax(-1)
-
-    def _mel_constant(self, vtln_warp: float) -> Tensor:
-        """What turns a power spectrum into this feature's mel energies, for a VTLN factor: (fft_bins, num_mel_bins)."""
+    def mel_weights(self, vtln_warp: float) -> Tensor:
+        """Compute the filter bank for a VTLN factor, on the CPU: (fft_bins, num_mel_bins)."""
         return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
 
-    def _mel(self, vtln_warp: float | Tensor, like: Tensor) -> Tensor | None:
-        if not isinstance(vtln_warp, Tensor):
-            return None if vtln_warp == 1 else self._mel_constant(vtln_warp).to(like)
-        if vtln_warp.dim() == 0:
-            return self._mel_constant(float(vtln_warp)).to(like)
-        if vtln_warp.shape != like.shape[:-1]:
-            raise AudioError(f"vtln_warp of shape {tuple(vtln_warp.shape)} for audio of shape {tuple(like.shape)}")
-        if len(vtln_warp) == 0:
-            return None
-        return torch.stack([self._mel_constant(warp) for warp in vtln_warp.tolist()]).to(like)
+    def filter_bank(self, vtln_warp: float) -> Tensor:
+        """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
+        return self.mel if vtln_warp == 1 else self.mel_weights(vtln_warp).to(self.window.device)
+
+    def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Compute mel energies (..., num_mel_bins) of the power spectrum."""
+        return self.mel_energies(power_spectrum(spectrum, overwrite=not is_followed(spectrum)), filter_bank)
+
+    def mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
+        """Apply the filter bank to spectra (..., fft_bins)."""
+        if filter_bank is not None:
+            return matmul(power, filter_bank)
+        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)

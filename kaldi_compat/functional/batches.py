@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     pass
 from kaldi_compat.array_api import Array, arange, as_like, full, is_followed, namespace, take_frames
 
+__all__ = ["check_features", "checked_lengths", "frames_inside", "with_context", "zero_past"]
+
 
 def checked_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError

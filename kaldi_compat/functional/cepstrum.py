@@ -11,7 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.mel import floored
+from kaldi_compat.functional.energies import floored
+
+__all__ = ["dct_matrix", "equal_loudness", "idft_matrix", "levinson_durbin", "lifter", "lpc_to_cepstrum", "with_first"]
 
 FloatArray = npt.NDArray[np.float32]
 

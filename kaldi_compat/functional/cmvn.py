@@ -26,6 +26,25 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
 
+__all__ = [
+    "SLIDING_VARIANCE_FLOOR",
+    "apply_cmvn",
+    "apply_normalization",
+    "check_stats",
+    "cmvn_stats",
+    "count_floored",
+    "fake_stats",
+    "mean_and_variance",
+    "normalize_utterances",
+    "normalized_by",
+    "scale_and_offset",
+    "sliding_cmvn",
+    "sliding_mean_and_variance",
+    "sliding_windows",
+    "two_channel_weights",
+    "window_mean_and_variance",
+]
+
 VARIANCE_FLOOR = 1.0e-20
 SLIDING_VARIANCE_FLOOR = 1.0e-10
 

@@ -15,6 +15,20 @@ from kaldi_compat.array_api import Array, float64, full, multiply_add, namespace
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
+__all__ = [
+    "Filter",
+    "add_deltas",
+    "add_shifted_deltas",
+    "delta_context",
+    "delta_filters",
+    "deltas_inside",
+    "derivative_filter",
+    "filtered",
+    "shifted_delta_context",
+    "shifted_delta_filters",
+    "shifted_deltas_inside",
+]
+
 Filter = tuple[float, ...]
 
 

@@ -1,19 +1,54 @@
-"""The noise that Kaldi adds to each frame: glibc's ``rand_r()`` drawn for many frames and samples at once.
+"""The noise of dithering: Kaldi's own, for many frames at once, or torch's.
 
-Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers a sample from it (src/feat/feature-window.cc,
-Dither; src/base/kaldi-math.h, RandGauss). Each is reached from the seed directly.
+Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers per sample from it (src/feat/feature-window.cc,
+Dither; src/base/kaldi-math.h, RandGauss). Each draw is computed directly from the state.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.libm import cosf, logf
-from kaldi_compat.exact.rand import rand_r_jumps
+from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
+
+__all__ = ["FrameNoise", "Generator", "kaldi_noise", "noise_of_frames"]
+
+
+Generator = torch.Generator | NoiseSource | None
+# From a slice of the frames to their noise.
+FrameNoise = Callable[[slice], Tensor]
+
+
+def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
+    """Return a function that gives the standard normal noise of frames ``(rows, frames, size)``, slice by slice.
+
+    Args:
+        frames: the frames that noise is added to.
+        valid: which frames ``(rows, frames)`` exist: a :class:`NoiseSource` is asked for states of these only.
+        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
+    """
+    if generator is None:
+        return lambda part: torch.randn_like(frames[:, part])
+    if isinstance(generator, torch.Generator):
+        return lambda part: torch.randn(
+            frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
+        )
+    seeds = torch.zeros(frames.shape[:-1], dtype=torch.int32, device="cpu")
+    if valid is None:
+        seeds.copy_(torch.from_numpy(generator.frame_seeds(seeds.numel())).view(seeds.shape))
+    else:
+        valid = valid.reshape(seeds.shape).cpu()
+        seeds[valid] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
+    seeds = _to_device(seeds, frames.device)
+    return lambda part: kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
+
+
+def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    # A copy from memory that is not pinned would wait for all work queued on the device.
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
@@ -24,24 +59,22 @@ def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     return high.bitwise_or_(low.bitwise_right_shift_(22).bitwise_and_(0x000003FF))
 
 
-def without_waiting(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on a device. From memory that is not pinned, the copy waits for what is computed there."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
+    """Return Kaldi's standard normal noise for frames.
 
-
-def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -> Tensor:
-    """Kaldi's standard normal noise for frames.
+    All but one of 100,000 numbers are within 2e-6 of Kaldi's, the worst of eight million within 1.4e-5; the exact
+    engine gives Kaldi's bits.
 
     Args:
-        seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.exact.rand.KaldiRandom.frame_seeds`.
+        seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
         num_samples: samples in a frame.
-        kaldi_order: round where Kaldi rounds, in float64 between; otherwise all but one of 100,000 numbers are within
-            2e-6 of that, the worst of eight million 1.4e-5.
 
     Returns:
         Float32 of shape (..., num_samples).
 
-    >>> from kaldi_compat.exact.rand import KaldiRandom
+    >>> import torch
+    >>> from kaldi_compat import KaldiRandom
+    >>> from kaldi_compat.functional.dither import kaldi_noise
     >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])
     """
@@ -49,11 +82,6 @@ def kaldi_noise(seeds: Tensor, num_samples: int, *, kaldi_order: bool = False) -
     seeds = seeds.unsqueeze(-1)
     first = _draw(seeds, multipliers[:3], increments[:3])
     second = _draw(seeds, multipliers[3:], increments[3:])
-    if kaldi_order:
-        # in NumPy, whose roots are correctly rounded, unlike torch's
-        u1, u2 = (((draws.cpu().numpy() + 1.0) / (2.0**31 + 1)).astype(np.float32) for draws in (first, second))
-        angle = (2 * np.pi * u2.astype(np.float64)).astype(np.float32)
-        return torch.from_numpy(np.sqrt(np.float32(-2) * logf(u1)) * cosf(angle)).to(seeds.device)
     # in place: twenty passes over a buffer that stays in the cache; the 1 that is added to a draw shows in no angle
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()
     return second.to(torch.float32).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)

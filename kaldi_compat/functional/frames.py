@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from kaldi_compat.array_api import is_recorded
 
+__all__ = ["EPSILON", "frames_of", "log_energy", "num_frames", "preemphasize", "reflected", "spectrum", "window"]
+
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
@@ -108,31 +110,10 @@ def spectrum(frames: Tensor, points: int) -> Tensor:
     return transformed.reshape(*frames.shape[:-1], points // 2 + 1)
 
 
-def mean_in_kaldi_order(frames: Tensor) -> Tensor:
-    """Each frame's mean (..., 1), rounded as Kaldi's Vector::Sum rounds.
-
-    That is a dot product with a stride of zero, for which OpenBLAS rounds the sums of neighbouring pairs to float32 and
-    adds these up in float64.
-    """
-    size = frames.shape[-1]
-    pairs = size - size % 2
-    total = (frames[..., :pairs:2] + frames[..., 1:pairs:2]).double().sum(-1, keepdim=True)
-    if size % 2:
-        total = total + frames[..., -1:]
-    return total.to(frames.dtype) / size
-
-
-def preemphasize(frames: Tensor, coefficient: float, out: Tensor | None = None) -> Tensor:
-    """Each sample less ``coefficient`` times the one before it; a frame's first sample is its own predecessor.
-
-    Without ``out``, of the frames' shape, the result is new.
-    """
-    scaled = coefficient * frames
-    if out is None:
-        return frames - torch.cat((scaled[..., :1], scaled[..., :-1]), -1)
-    torch.sub(frames[..., :1], scaled[..., :1], out=out[..., :1])
-    torch.sub(frames[..., 1:], scaled[..., :-1], out=out[..., 1:])
-    return out
+def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
+    """Subtract ``coefficient`` times the previous sample from each; a frame's first sample is its own predecessor."""
+    previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
+    return torch.sub(frames, previous, alpha=coefficient)
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:

@@ -9,6 +9,8 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.sinc import PeriodFilters, resampled
 
+__all__ = ["linear_resample", "resample_waveform"]
+
 
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
     """Audio at another sampling rate (Kaldi: LinearResample, flushed).

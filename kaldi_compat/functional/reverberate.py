@@ -14,9 +14,20 @@ import numpy as np
 
 from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.dot import dot
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
+from kaldi_compat.exact.sums import dot
 from kaldi_compat.options.postprocessing import ReverberationOptions
+
+__all__ = [
+    "AdditiveSignal",
+    "add_noise",
+    "convolve",
+    "early_part",
+    "in_samples",
+    "packed_product",
+    "power",
+    "reverberate",
+]
 
 # Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
 EARLY_BEFORE_PEAK = 0.001

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from kaldi_compat.array_api import Array, arange, as_like, astype, is_recorded, namespace, sliding_windows, with_zeros
 
+__all__ = ["PeriodFilters", "num_resampled", "resampled", "windowed_sinc"]
+
 Floats = npt.NDArray[np.float32]
 
 _AT_ONCE = 8192  # samples computed at once: what they are the sums of stays in the cache

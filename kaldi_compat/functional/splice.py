@@ -8,6 +8,8 @@ from kaldi_compat.array_api import Array, namespace
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.options.postprocessing import SpliceOptions
 
+__all__ = ["splice", "splice_inside"]
+
 
 def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:
     """Splice the frames that have all their context.

@@ -14,6 +14,8 @@ from kaldi_compat.array_api import Array, as_like, astype, float64, full, matmul
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.batches import check_features
 
+__all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda", "log_determinant"]
+
 
 def apply_transform(features: Array, transform: Any) -> Array:
     """Transform each frame, by ``A x`` or ``A x + b`` as the transform's shape says (Kaldi: transform-feats).

@@ -9,6 +9,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
 from kaldi_compat.options.postprocessing import VadOptions
 
+__all__ = ["compute_vad", "energy_threshold", "select_voiced"]
+
 
 def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
     """The threshold ``(..., 1)`` for log energies ``(..., frames)`` that are zero past ``frames`` ``(..., 1)``."""

@@ -1,4 +1,4 @@
-"""kaldifeat's names over ours: its nested options, its features and its online features.
+"""kaldifeat's interface: its nested options, its features and its online features, computed by ours.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -8,14 +8,13 @@ Code written for kaldifeat runs after a change of one import::
     opts.mel_opts.num_bins = 80
     features = kaldifeat.Fbank(opts)(wave)
 
-Defaults are Kaldi's. An option that does not exist is refused when it is set.
+Defaults are Kaldi's. A name that is not an option is refused when it is set.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,141 +23,34 @@ from kaldi_compat.data.batching import unpad
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.options import spectral as options
+from kaldi_compat.interop.kaldifeat_groups import FeatureOptions
+from kaldi_compat.interop.kaldifeat_options import (
+    FbankOptions,
+    FrameExtractionOptions,
+    MelBanksOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
 from kaldi_compat.streaming.features import FeatureStream
 
-# kaldifeat's names where they are not ours.
-_FRAME_NAMES = {
-    "sample_frequency": "samp_freq",
-    "frame_length": "frame_length_ms",
-    "frame_shift": "frame_shift_ms",
-    "preemphasis_coefficient": "preemph_coeff",
-}
-_MEL_NAMES = {"num_mel_bins": "num_bins"}
-# What these groups do not have: what our programs do before, a scale, and what is an option of the feature itself.
-_ABSENT = {"allow_downsample", "allow_upsample", "waveform_scale", "htk_compat"}
-
-
-class _Group:
-    """A group of options: attributes under kaldifeat's names, with our defaults."""
-
-    _ours: dict[str, str]  # kaldifeat's name to ours
-
-    def __init__(self, kind: type[Any], names: dict[str, str], **values: Any) -> None:
-        fields = [field for field in dataclasses.fields(kind) if field.name not in _ABSENT]
-        object.__setattr__(self, "_ours", {names.get(field.name, field.name): field.name for field in fields})
-        for field in fields:
-            setattr(self, names.get(field.name, field.name), field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._ours:
-            raise OptionError(f"{type(self).__name__} has no option {name}; it has {', '.join(self._ours)}")
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names."""
-        return {name: getattr(self, name) for name in self._ours}
-
-    def ours(self) -> dict[str, Any]:
-        """The options by our names."""
-        return {ours: getattr(self, name) for name, ours in self._ours.items()}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"
-
-
-class FrameExtractionOptions(_Group):
-    """How audio is cut into frames (ours: :class:`~kaldi_compat.options.spectral.FrameOptions`)."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.FrameOptions, _FRAME_NAMES, **values)
-
-
-class MelBanksOptions(_Group):
-    """The mel filter bank (ours: :class:`~kaldi_compat.options.spectral.MelOptions`); ``htk_compat`` is the feature's."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.MelOptions, _MEL_NAMES, **values)
-
-
-class _FeatureOptions:
-    """A feature's options: those of frames, those of mel bins if it has any, its own, and the device."""
-
-    kind: ClassVar[type[options.FrameOptions]]
-
-    def __init__(self, **values: Any) -> None:
-        self.frame_opts = FrameExtractionOptions()
-        self.mel_opts = MelBanksOptions()
-        self.device: torch.device | str = torch.device("cpu")
-        grouped = {*self.frame_opts.ours(), *self.mel_opts.ours(), *_ABSENT} - {"htk_compat"}
-        self._own = [f.name for f in dataclasses.fields(self.kind) if f.name not in grouped]
-        for field in dataclasses.fields(self.kind):
-            if field.name in self._own:
-                setattr(self, field.name, field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__.get("_own")
-        if own is not None and name not in (*own, "frame_opts", "mel_opts", "device"):
-            raise OptionError(
-                f"{type(self).__name__} has no option {name}; it has frame_opts, mel_opts, {', '.join(own)}"
-            )
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names, those of frames and mel bins as dictionaries."""
-        own = {name: getattr(self, name) for name in self._own}
-        return {"frame_opts": self.frame_opts.as_dict(), "mel_opts": self.mel_opts.as_dict(), **own}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> _FeatureOptions:
-        """The options of which :meth:`as_dict` gave some or all."""
-        values = dict(data)
-        groups = {
-            "frame_opts": FrameExtractionOptions(**values.pop("frame_opts", {})),
-            "mel_opts": MelBanksOptions(**values.pop("mel_opts", {})),
-        }
-        return cls(**groups, **values)
-
-    def ours(self) -> options.FrameOptions:
-        """The same as our options.
-
-        Raises:
-            OptionError: what Kaldi refuses.
-        """
-        values = {**self.frame_opts.ours(), **self.mel_opts.ours(), **{name: getattr(self, name) for name in self._own}}
-        known = {field.name for field in dataclasses.fields(self.kind)}
-        return self.kind(**{name: value for name, value in values.items() if name in known})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.as_dict()})"
-
-
-class FbankOptions(_FeatureOptions):
-    """Options of :class:`Fbank`."""
-
-    kind = options.FbankOptions
-
-
-class MfccOptions(_FeatureOptions):
-    """Options of :class:`Mfcc`."""
-
-    kind = options.MfccOptions
-
-
-class PlpOptions(_FeatureOptions):
-    """Options of :class:`Plp`."""
-
-    kind = options.PlpOptions
-
-
-class SpectrogramOptions(_FeatureOptions):
-    """Options of :class:`Spectrogram`."""
-
-    kind = options.SpectrogramOptions
+__all__ = [
+    "Fbank",
+    "FbankOptions",
+    "FrameExtractionOptions",
+    "MelBanksOptions",
+    "Mfcc",
+    "MfccOptions",
+    "OfflineFeature",
+    "OnlineFbank",
+    "OnlineFeature",
+    "OnlineMfcc",
+    "OnlinePlp",
+    "Plp",
+    "PlpOptions",
+    "Spectrogram",
+    "SpectrogramOptions",
+]
 
 
 class OfflineFeature(nn.Module):
@@ -166,11 +58,17 @@ class OfflineFeature(nn.Module):
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         super().__init__()
         self.opts = opts
         self.computer = self.feature_type(opts.ours()).to(opts.device)
 
+    @overload
+    def forward(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+    @overload
+    def forward(
+        self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+    ) -> list[Tensor]: ...
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
     ) -> Tensor | list[Tensor]:
@@ -188,6 +86,16 @@ class OfflineFeature(nn.Module):
         items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
         features = [self._of_one(wave, vtln_warp, chunk_size) for wave in items]
         return features[0] if alone else features
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+        @overload
+        def __call__(
+            self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _of_one(self, wave: Tensor, vtln_warp: float, chunk_size: int | None) -> Tensor:
         if chunk_size is None:
@@ -238,7 +146,7 @@ class OnlineFeature:
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
         self._feature = self.feature_type(opts.ours()).to(opts.device)
         self._stream = FeatureStream(self._feature)

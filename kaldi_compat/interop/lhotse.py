@@ -32,6 +32,19 @@ from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
+__all__ = [
+    "Config",
+    "Extractor",
+    "FbankConfig",
+    "FbankExtractor",
+    "MfccConfig",
+    "MfccExtractor",
+    "PlpConfig",
+    "PlpExtractor",
+    "SpectrogramConfig",
+    "SpectrogramExtractor",
+]
+
 SCALE_OF_INT16 = 32768.0
 Samples = np.ndarray[Any, Any] | Tensor
 

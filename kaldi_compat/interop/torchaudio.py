@@ -32,6 +32,20 @@ from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.functional import mel
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
+__all__ = [
+    "fbank",
+    "get_mel_banks",
+    "inverse_mel_scale",
+    "inverse_mel_scale_scalar",
+    "mel_scale",
+    "mel_scale_scalar",
+    "mfcc",
+    "plp",
+    "spectrogram",
+    "vtln_warp_freq",
+    "vtln_warp_mel_freq",
+]
+
 Waveform = Tensor | Sequence[Tensor]
 POVEY = "povey"
 
@@ -168,8 +182,8 @@ def fbank(
 ) -> Any:
     """Log-mel filter bank features, as ``torchaudio.compliance.kaldi.fbank`` has them.
 
-    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is
-    the VTLN factor.
+    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`;
+    ``vtln_warp`` is the VTLN factor.
 
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
@@ -286,8 +300,8 @@ def plp(
 ) -> Any:
     """Perceptual linear prediction cepstra, which torchaudio has not, called in the same way.
 
-    Args, returns and raises as :func:`fbank`; ``options`` are fields of :class:`~kaldi_compat.options.spectral.PlpOptions`, with
-    Kaldi's defaults.
+    Args, returns and raises as :func:`fbank`; ``options`` are fields of
+    :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])

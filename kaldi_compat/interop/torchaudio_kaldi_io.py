@@ -27,6 +27,15 @@ from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.script import Script
 
+__all__ = [
+    "read_mat_ark",
+    "read_mat_scp",
+    "read_vec_flt_ark",
+    "read_vec_flt_scp",
+    "read_vec_int_ark",
+    "read_vec_int_scp",
+]
+
 Entries = Iterator[tuple[str, torch.Tensor]]
 FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
 Table = Literal["ark", "scp"]

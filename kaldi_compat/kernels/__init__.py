@@ -1,8 +1,8 @@
 """Fused kernels (Triton) for the spectral features on a GPU, in place of the chain of torch operations.
 
 Two kernels: samples to power spectra, and those to mel energies or their logs. What is left (the DCT, linear
-prediction, the energy's column) is done by the module's own code, in torch. The kernels take what :func:`serves` says;
-everything else goes the plain way, which gives the same numbers up to rounding.
+prediction, the energy's column) is done by the module's own code, in torch. The kernels compute what
+:func:`why_unsupported` admits; everything else is computed by torch's operations, with the same numbers up to rounding.
 
 ``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
 """
@@ -13,16 +13,14 @@ import functools
 import importlib.util
 import logging
 import os
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
 from kaldi_compat.functional.frames import frames_of, num_frames
 
 logger = logging.getLogger("kaldi_compat")
-Cls = TypeVar("Cls")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
@@ -30,8 +28,6 @@ DEVICE_TYPE = "cuda"
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
 # How far features by the kernels may lie from the plain ones, at most and on the average, of 1 + their size.
 MOST, USUAL = 0.05, 1e-4
-# Classes whose features the kernels compute. Subclasses of these may compute something else.
-_supported: set[type] = set()
 
 
 class Feature(Protocol):
@@ -48,51 +44,48 @@ class Feature(Protocol):
     def dim(self) -> int: ...
     @property
     def are_log_energies(self) -> bool: ...
+    @property
+    def uses_magnitude(self) -> bool: ...
+    @property
+    def is_raw_fft(self) -> bool: ...
     def needs_energy(self, raw: bool) -> bool: ...
-    def bands(self, vtln_warp: float) -> Tensor | None: ...
+    def filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
     def features_of_frames(self, frames: Tensor) -> Tensor: ...
 
 
-def supports_kernels(cls: type[Cls]) -> type[Cls]:
-    """Class decorator: the kernels compute the features of this class (and not those of its subclasses)."""
-    _supported.add(cls)
-    return cls
+def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> str:
+    """Return why :func:`features` cannot compute this in the module's place; an empty string if it can.
 
-
-def serves(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> bool:
-    """Whether :func:`features` may compute this in the module's place.
-
-    Not where someone follows the operations (autograd, compilers), and not what the kernels do not know: float64,
-    dithering, one VTLN factor per utterance, FFTs of other sizes than 128 to 1024 points, the FFT's own numbers.
+    The caller has made sure that nobody follows the operations (autograd, compilers).
     """
     options: Any = module.options
-    return (
-        samples.device.type == DEVICE_TYPE
-        and not is_followed(samples)  # first: compilers need not follow the rest
-        and os.environ.get(SWITCH, "1") != "0"
-        and _has_triton()
-        and type(module) in _supported
-        and type(samples) is Tensor
-        and samples.dtype in (torch.int16, torch.float32)
-        and 0 < samples.numel() < 2**31
-        and samples.dim() > 0
-        and num_frames(samples.shape[-1], module.size, module.shift, options.snip_edges) > 0
-        and (lengths is None or _fits(lengths, samples))
-        and isinstance(vtln_warp, (int, float))
-        and options.dither == 0
-        and module.points in SHAPES
-        and module.window.device == samples.device
-        and module.window.dtype == torch.float32
-        and not getattr(options, "return_raw_fft", False)
-        and _is_trusted(module, samples)
+    checks = (
+        (samples.device.type == DEVICE_TYPE, f"the samples are on {samples.device}, not on CUDA"),
+        (os.environ.get(SWITCH, "1") != "0", f"the environment has {SWITCH}=0"),
+        (_has_triton(), "Triton is not installed"),
+        (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
+        (0 < samples.numel() < 2**31, f"there are {samples.numel()} samples, not 1 to 2**31 - 1"),
+        (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
+        (lengths is None or _fits(lengths, samples), "the lengths are not integers (B,) on the samples' device"),
+        (isinstance(vtln_warp, (int, float)), "each utterance has a VTLN factor of its own"),
+        (options.dither == 0, f"dither={options.dither:g} is not 0"),
+        (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
+        (module.window.device == samples.device, f"the module is on {module.window.device}"),
+        (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
+        (not module.is_raw_fft, "return_raw_fft=True asks for the FFT itself"),
     )
+    return next((reason for holds, reason in checks if not holds), "") or _fault_of(module, samples)
+
+
+def _frames_in(module: Feature, samples: Tensor) -> int:
+    return num_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
 def features(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What the module gives for audio, by the kernels: see :meth:`kaldi_compat.features.spectral.SpectralFeature.forward`."""
+    """Compute features with the kernels, as ``SpectralFeature.forward`` does."""
     from kaldi_compat.kernels.launch import features_of
 
     return features_of(module, samples, lengths, vtln_warp)
@@ -112,24 +105,23 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-_trusted: dict[object, bool] = {}
+_faults: dict[object, str] = {}
 
 
-def _is_trusted(module: Feature, samples: Tensor) -> bool:
-    """Whether the kernels for these options can be had and give what torch gives; tried when they are first used.
+def _fault_of(module: Feature, samples: Tensor) -> str:
+    """Return what is wrong with the kernels for these options, tried when they are first used; "" if nothing is.
 
     Triton needs a C compiler and a GPU that it knows. A compiler or driver that is at fault is noticed too.
     """
     kind = (samples.device, samples.dtype, type(module), module.options)
-    if kind not in _trusted:
+    if kind not in _faults:
         # A graph is captured after a first run: what is not known by then cannot be looked at.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
-            return False
-        fault = _fault(module, samples.device, samples.dtype)
+            return "a CUDA graph is captured before a first run"
+        _faults[kind] = fault = _fault(module, samples.device, samples.dtype)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
-        _trusted[kind] = not fault
-    return _trusted[kind]
+    return _faults[kind]
 
 
 @torch.no_grad()

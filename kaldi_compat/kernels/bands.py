@@ -12,6 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+__all__ = ["BANDS", "bands_kernel"]
+
 BANDS = 16  # in a group
 
 

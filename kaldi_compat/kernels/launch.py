@@ -15,6 +15,8 @@ from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 
+__all__ = ["bands_options", "features_of", "power_options"]
+
 # Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
@@ -24,12 +26,12 @@ LANES_IN_WARP = 32
 def features_of(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Features of what :func:`kaldi_compat.kernels.serves`: as :meth:`SpectralFeature.forward` gives them."""
+    """Features of what :func:`kaldi_compat.kernels.are_supported`: as :meth:`SpectralFeature.forward` gives them."""
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
     count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
-    mel = module.bands(vtln_warp)
+    mel = module.filter_bank(vtln_warp)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = samples.new_empty((len(rows) * count, width), dtype=torch.float32)
     with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
@@ -107,7 +109,7 @@ def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
-        "MAGNITUDE": not getattr(options, "use_power", True),
+        "MAGNITUDE": module.uses_magnitude,
         "num_warps": 1,  # which needs no barriers
     }
 

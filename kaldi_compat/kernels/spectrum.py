@@ -16,6 +16,23 @@ import math
 import triton
 import triton.language as tl
 
+__all__ = [
+    "bit_reversed",
+    "even_part",
+    "exchanged",
+    "frames_part",
+    "half_of_bins",
+    "joined_halves",
+    "level",
+    "odd_part",
+    "power_kernel",
+    "real_transformed",
+    "reflected",
+    "split_last",
+    "transformed",
+    "turned",
+]
+
 
 def bit_reversed(n: int) -> list[int]:
     """The numbers below n, a power of two, in bit-reversed order."""

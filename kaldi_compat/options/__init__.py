@@ -1,1 +1,1 @@
-"""Every option once: flags, configuration files, keyword arguments, help and documentation derive from it."""
+"""All options, declared once: flags, configuration files, keyword arguments, signatures and help derive from them."""

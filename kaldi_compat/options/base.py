@@ -1,66 +1,271 @@
-"""Declare options: a field of a frozen dataclass with its default, range and one-line meaning.
+"""Declare options: fields of a frozen dataclass with default, unit, range and a one-line meaning.
 
-Flags of the programs, lines of configuration files, keyword arguments of the modules, help texts and documentation all
-derive from this one declaration: the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
+Flags of the programs, lines of configuration files, keyword arguments of the modules, signatures, help texts and
+documentation all derive from this one declaration: the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True, kw_only=True)
+... class LoudnessOptions(BaseOptions):
+...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
+>>> LoudnessOptions(gain=99)
+Traceback (most recent call last):
+kaldi_compat.errors.OptionError: gain must be from -60 to 60, not 99
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kaldi_compat.errors import OptionError
 
-MOST = 1e9  # of a rate in Hz, or a time in ms
+if TYPE_CHECKING:
+    import inspect
+
+__all__ = [
+    "INT32",
+    "BaseOptions",
+    "ConstructorSignature",
+    "OptionInfo",
+    "OptionsDocumentation",
+    "Scalar",
+    "as_float32",
+    "configured",
+    "info",
+    "infos",
+    "nearest",
+    "nearest_name",
+    "option",
+    "require",
+    "unknown_option",
+]
+
+Scalar = bool | int | float | str
 INT32 = range(-(2**31), 2**31)
+TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
 
-def option(default: bool | int | float | str, meaning: str, *, flag: str = "") -> Any:
-    """A dataclass field that is an option: its default and, in one line, what it means.
+@dataclass(frozen=True)
+class OptionInfo:
+    """Everything about an option but its name, type and default.
 
-    The flag is the field's name with hyphens; ``flag`` is for the rare one that Kaldi spells otherwise.
+    Attributes:
+        meaning: one line, without unit and range.
+        unit: of a number, such as ``"Hz"``.
+        ge, gt, le, lt: bounds of a number; infinite ones require a finite number.
+        choices: the values of a string, if they are few.
+        flag: the name on the command line, where it is not the field's with hyphens.
+        known_as: names of this option in other libraries, for which an error message suggests ours.
     """
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "flag": flag})
+
+    meaning: str
+    unit: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    choices: tuple[str, ...] = ()
+    flag: str = ""
+    known_as: tuple[str, ...] = ()
+
+    def allows(self, value: Scalar) -> bool:
+        """Return whether a value of the right type lies in the range. NaN lies in none."""
+        if isinstance(value, str):
+            return not self.choices or value in self.choices
+        return (
+            (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+        )
+
+    @property
+    def range(self) -> str:
+        """The range in words, "" if every value of the type is allowed."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.ge is not None and self.le is not None:
+            return f"from {self.ge:g} to {self.le:g}"
+        bounds = []
+        if self.ge is not None:
+            bounds.append(f"at least {self.ge:g}")
+        if self.gt is not None and math.isfinite(self.gt):
+            bounds.append("positive" if self.gt == 0 else f"greater than {self.gt:g}")
+        if self.le is not None:
+            bounds.append(f"at most {self.le:g}")
+        if self.lt is not None:
+            bounds.append(f"less than {self.lt:g}" if math.isfinite(self.lt) else "finite")
+        return " and ".join(bounds)
+
+    @property
+    def description(self) -> str:
+        """Meaning, unit and range in one line."""
+        unit = f", in {self.unit}" if self.unit else ""
+        allowed = f"; {self.range}" if self.range else ""
+        meaning, semicolon, more = self.meaning.partition(";")
+        return f"{meaning}{unit}{semicolon}{more}{allowed}"
 
 
-def meaning(field: dataclasses.Field[Any]) -> str:
-    """The one-line meaning that an option was declared with."""
-    return str(field.metadata.get("meaning", ""))
+def option(
+    default: Scalar,
+    meaning: str,
+    *,
+    unit: str = "",
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    choices: tuple[str, ...] = (),
+    flag: str = "",
+    known_as: tuple[str, ...] = (),
+) -> Any:
+    """Declare an option: a dataclass field whose type is its default's.
+
+    See :class:`OptionInfo` for the arguments. Only checks that involve several options belong into the class's
+    ``__post_init__``.
+    """
+    described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
+    return dataclasses.field(default=default, metadata={"option": described})
+
+
+def info(field: dataclasses.Field[Any]) -> OptionInfo:
+    """Return what an option was declared with."""
+    described: OptionInfo = field.metadata["option"]
+    return described
+
+
+def infos(options: type[Any]) -> dict[str, OptionInfo]:
+    """Return what each option of a class was declared with, by name."""
+    return {field.name: info(field) for field in dataclasses.fields(options)}
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise :class:`OptionError` with this message unless the condition holds."""
+    """Raise :class:`OptionError` with this message unless the condition holds: for checks of several options."""
     if not holds:
         raise OptionError(message)
 
 
 def as_float32(value: float) -> float:
-    """The value of a Kaldi option of type float: single precision, which decides the last digits of what follows."""
+    """Round to single precision, as Kaldi stores its options: this decides the last digits of what follows."""
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
-class Options:
-    """Base of the dataclasses of options. What a field's default is, its value is: a number, a text, true or false."""
+class ConstructorSignature:
+    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast.
+
+    The class has options as fields, or is configured by the dataclass that it calls ``Options``.
+    """
+
+    def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        from kaldi_compat.options.describe import signature
+
+        return signature(owner.__init__, getattr(owner, "Options", None))
+
+
+class OptionsDocumentation:
+    """Appends the list of options to a class's docstring when somebody asks for it."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __get__(self, instance: object, owner: type[Any]) -> str | None:
+        options = getattr(owner, "Options", owner)
+        # The dataclass decorator asks for the docstring before it sets __match_args__; it need not wait for the list.
+        if self.text is None or "__match_args__" not in vars(options):
+            return self.text
+        from kaldi_compat.options.describe import documentation
+
+        return documentation(self.text, options)
+
+
+class BaseOptions:
+    """Base of all dataclasses of options: checks types, ranges and names.
+
+    Raises:
+        OptionError: a value of the wrong type or out of range, or a name that is not an option.
+    """
+
+    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
+
+    def __new__(cls, *arguments: Any, **values: Any) -> Any:
+        for name in values:
+            if name not in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+                raise unknown_option(cls.__name__, cls, name)
+        return super().__new__(cls)
+
+    def __init_subclass__(cls) -> None:
+        setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
     def __post_init__(self) -> None:
         fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
         for field in fields:
-            value = _as_kind(type(field.default), getattr(self, field.name))
-            require(
-                value is not None,
-                f"{field.name} must be {_KINDS[type(field.default)]}, not {getattr(self, field.name)!r}",
-            )
+            given = getattr(self, field.name)
+            value = _as_type(type(field.default), given)
+            require(value is not None, f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {given!r}")
+            described = info(field)
+            if not described.allows(value):
+                raise OptionError(f"{field.name} must be {described.range}, not {_shown(given)}")
             object.__setattr__(self, field.name, value)
 
 
-_KINDS = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a text"}
+def configured(owner: str, kind: type[Any], options: Any, changes: Mapping[str, Any]) -> Any:
+    """Return the options that something called ``owner`` is made with.
+
+    Args:
+        owner: name of a class, for messages.
+        kind: its dataclass of options.
+        options: an instance of it; the defaults if None.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: options of another kind, an option that does not exist, or an invalid value.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
+    for change in changes:
+        if change not in kind.__dataclass_fields__:
+            raise unknown_option(owner, kind, change)
+    return dataclasses.replace(options or kind(), **changes)
 
 
-def _as_kind(kind: type[Any], value: Any) -> Any:
-    """The value as one of this kind of option, or None if it is of another kind."""
+def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
+    """Make the error for a keyword argument that is not an option, with the nearest option and its unit."""
+    known = nearest(name, infos(options))
+    unit = infos(options)[known].unit if known else ""
+    hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
+    return OptionError(f"{owner} has no option {name}: {hint}")
+
+
+def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
+    """Return the option that a wrong name probably stands for, or "".
+
+    >>> from kaldi_compat.options.spectral import FbankOptions
+    >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
+    ('num_mel_bins', 'num_mel_bins')
+    """
+    names = {other: own for own, described in options.items() for other in described.known_as}
+    names.update({own: own for own in options})
+    near = nearest_name(name.lower().replace("-", "_"), names)
+    return names[near] if near else ""
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that resembles this one most, or ""."""
+    import difflib  # only needed for mistakes
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return near[0] if near else ""
+
+
+def _as_type(kind: type[Any], value: Any) -> Any:
+    """Return the value in the option's own type, or None if it is of another type."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
@@ -70,8 +275,5 @@ def _as_kind(kind: type[Any], value: Any) -> Any:
     return value if kind is str and isinstance(value, str) else None
 
 
-def _require_sizes(options: Options, *names: str) -> None:
-    """Raise :class:`OptionError` unless these rates and times are such that samples can be counted by them."""
-    for name in names:
-        value = getattr(options, name)
-        require(0 < value < MOST, f"{name} must be positive and less than {MOST:g}, not {value:g}")
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else f"{value:g}"

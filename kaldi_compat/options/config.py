@@ -1,7 +1,7 @@
-"""Options as text: how flags of a command line and lines of a configuration file fill a dataclass of options.
+"""Options as text: flags of a command line and lines of a configuration file.
 
-Kaldi's rules (src/util/parse-options.cc): ``--name=value``, or ``--name`` alone for a boolean that is to be true; names
-are case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
+Kaldi's rules (src/util/parse-options.cc): ``--name=value``, or ``--name`` alone to set a boolean; names are
+case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 
 >>> from kaldi_compat.options.spectral import FbankOptions
 >>> flag_table(FbankOptions)["num-mel-bins"].parse("80")
@@ -11,7 +11,6 @@ are case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +19,23 @@ from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import INT32, meaning
+from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
-Scalar = bool | int | float | str
-Options = TypeVar("Options")
+__all__ = [
+    "Flag",
+    "UsageError",
+    "find_flag",
+    "flag_table",
+    "load_options",
+    "normalise",
+    "parse_integer",
+    "parse_real",
+    "read_config",
+    "spell_as_flags",
+    "split_flag",
+]
+
+OptionsType = TypeVar("OptionsType")
 
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
@@ -33,21 +45,30 @@ REAL = re.compile(
 )
 
 
+class UsageError(OptionError):
+    """A command line or configuration file for which Kaldi's programs print their usage, and then the error."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """One option as a flag: ``--name=value``.
 
     Attributes:
-        name: the flag as it is shown, without the hyphens before it.
+        name: the flag as it is shown, without the leading hyphens.
         field: the dataclass field that it fills.
-        default: its default; whose type is the option's type.
-        meaning: what it means, in one line.
+        default: the default, whose type is the option's type.
+        info: everything else that the option was declared with.
     """
 
     name: str
     field: str
     default: Scalar
-    meaning: str
+    info: OptionInfo
+
+    @property
+    def description(self) -> str:
+        """Meaning, unit and range in one line."""
+        return self.info.description
 
     @property
     def kind(self) -> str:
@@ -64,17 +85,18 @@ class Flag:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     def parse(self, text: str | None) -> Scalar:
-        """The value that a text means for this option; None is a flag without ``=``.
+        """Return the value that a string stands for; None is a flag without ``=``.
 
         Raises:
-            OptionError: the text is no such value.
+            OptionError: the string is not a value of this type.
         """
         if isinstance(self.default, bool):
             if text is None or text.lower() in TRUE:
                 return True
             if text.lower() in FALSE:
                 return False
-            raise OptionError(f"--{self.name}={text}: expected true or false")
+            error = UsageError if text else OptionError
+            raise error(f"--{self.name}={text}: expected true or false")
         if text is None:
             raise OptionError(f"--{self.name} needs its value after an =, without a space: --{self.name}=...")
         if isinstance(self.default, str):
@@ -91,66 +113,78 @@ class Flag:
 
 
 def parse_integer(text: str) -> int | None:
-    """The 32-bit integer that a text is, or None."""
+    """Parse a 32-bit integer; return None for any other string."""
     return int(text) if INTEGER.fullmatch(text) and int(text) in INT32 else None
 
 
 def parse_real(text: str) -> float | None:
-    """The number that a text is, as C++ reads one, or None."""
+    """Parse a number as C++ does; return None for any other string."""
     return float(text) if REAL.fullmatch(text) else None
 
 
 def normalise(name: str) -> str:
-    """The one spelling of an option's name: lower case, with hyphens."""
+    """Return the canonical spelling of an option's name: lower case, with hyphens."""
     return name.replace("_", "-").lower()
 
 
 def flag_table(options: type[Any]) -> dict[str, Flag]:
-    """The flags of an options dataclass by their normalised names, sorted as Kaldi lists them."""
+    """Return the flags of an options dataclass by their normalised names, sorted as Kaldi lists them."""
     flags = [
-        Flag(
-            field.metadata.get("flag") or normalise(field.name), field.name, cast(Scalar, field.default), meaning(field)
-        )
+        Flag(info(field).flag or normalise(field.name), field.name, cast(Scalar, field.default), info(field))
         for field in dataclasses.fields(options)
     ]
     return {normalise(flag.name): flag for flag in sorted(flags, key=lambda flag: normalise(flag.name))}
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """The flag of this name.
+    """Return the flag of this name.
 
     Raises:
-        OptionError: there is none; says which is nearest.
+        UsageError: there is none; the message suggests the nearest.
     """
     flag = flags.get(normalise(name))
     if flag is None:
-        near = difflib.get_close_matches(normalise(name), flags, n=1)
-        hint = f"; did you mean --{near[0]}?" if near else "; --help lists all options"
-        raise OptionError(f"there is no option --{name}{hint}")
+        known = nearest(name, {each.field: each.info for each in flags.values()})
+        hint = f"did you mean --{normalise(known)}?" if known else "--help lists all options"
+        raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 
 
 def split_flag(argument: str) -> tuple[str, str | None]:
-    """``--name=value`` in two; the value is None where there is no ``=``.
+    """Split ``--name=value`` in two; the value is None where there is no ``=``.
 
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')
     """
     name, equals, value = argument[2:].partition("=")
     if not name:
-        raise OptionError(f"{argument}: an option without a name")
+        raise UsageError(f"{argument}: an option without a name")
     if split_words(name) != [name]:
         parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
     return name, value.strip(WHITE_SPACE) if equals else None
 
 
+def spell_as_flags(message: str, options: type[Any]) -> str:
+    """Spell the options in an error message as flags.
+
+    >>> from kaldi_compat.options.postprocessing import CmvnOptions
+    >>> spell_as_flags("norm_vars=true needs norm_means=true", CmvnOptions)
+    '--norm-vars=true needs --norm-means=true'
+    """
+    names = {flag.field: f"--{flag.name}" for flag in flag_table(options).values()}
+    if not names:
+        return message
+    any_name = "|".join(map(re.escape, names))
+    return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda found: names[found[0]], message)
+
+
 def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """The options set in a configuration file, in order.
+    """Yield the options set in a configuration file, in order.
 
     Raises:
-        OptionError: the file cannot be read, a line is no ``--name=value``, or names no flag, or has a value that
-            cannot be meant; says which line.
+        OptionError: the file cannot be read, or a line is not ``--name=value``, or names an unknown option, or has an
+            invalid value; the message says which line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
@@ -158,6 +192,16 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
         text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    yield from parse_config(text, str(path), flags)
+
+
+def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
+    """Yield the options set in the text of a configuration file, in order.
+
+    Raises:
+        OptionError: a line is not ``--name=value``, or names an unknown option, or has an invalid value; the message
+            starts with the file's ``name`` and the line.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
         if not content:
@@ -165,15 +209,15 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
         try:
             if not content.startswith("--"):
                 raise OptionError(f"expected --name=value, not {content!r}")
-            name, value = split_flag(content)
-            flag = find_flag(flags, name)
+            option, value = split_flag(content)
+            flag = find_flag(flags, option)
             yield flag, flag.parse(value)
         except OptionError as error:
-            raise OptionError(f"{path}, line {number}: {error}") from None
+            raise type(error)(f"{name}, line {number}: {error}") from None
 
 
-def load_options(options: type[Options], path: str | Path, **changes: Scalar) -> Options:
-    """An options dataclass filled from a Kaldi configuration file such as ``conf/fbank.conf``.
+def load_options(options: type[OptionsType], path: str | Path, **changes: Scalar) -> OptionsType:
+    """Fill an options dataclass from a Kaldi configuration file such as ``conf/fbank.conf``.
 
     Args:
         options: the class, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
@@ -184,7 +228,7 @@ def load_options(options: type[Options], path: str | Path, **changes: Scalar) ->
         An instance of ``options``.
 
     Raises:
-        OptionError: the file cannot be read, names an option that the class lacks, or has a value that cannot be meant.
+        OptionError: the file cannot be read, names an unknown option, or has an invalid value.
 
     >>> import tempfile
     >>> from kaldi_compat.options.spectral import FbankOptions

@@ -1,4 +1,4 @@
-"""Options of the pitch tracker and of what is done to pitch (Kaldi: src/feat/pitch-functions.h)."""
+"""Options of the pitch tracker and of pitch post-processing (Kaldi: src/feat/pitch-functions.h)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,70 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.options.base import Options, _require_sizes, option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
-MAX_PITCHES = 32000  # candidates the pitch tracker tells apart
+__all__ = ["InterpolatePitchOptions", "PitchOptions", "ProcessPitchOptions", "SmoothPitchOptions"]
+
+MAX_PITCHES = 32000  # pitch candidates of the tracker
+MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
+LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class PitchOptions(Options):
+class PitchOptions(BaseOptions):
     """The pitch tracker (Kaldi: PitchExtractionOptions)."""
 
-    sample_frequency: float = option(16000.0, "sampling rate of the audio in Hz")
-    frame_length: float = option(25.0, "length of the window that is correlated, in milliseconds")
-    frame_shift: float = option(10.0, "distance from one frame's start to the next one's in milliseconds")
-    preemphasis_coefficient: float = option(0.0, "how much of the previous sample is subtracted (deprecated)")
-    min_f0: float = option(50.0, "lowest pitch that is looked for, in Hz")
-    max_f0: float = option(400.0, "highest pitch that is looked for, in Hz")
-    soft_min_f0: float = option(10.0, "makes long lags cost more: their correlation counts 1 - soft_min_f0 * lag")
-    penalty_factor: float = option(0.1, "cost of a change of pitch: this times the squared change of its log")
-    lowpass_cutoff: float = option(1000.0, "cutoff of the low-pass filter before resampling, in Hz")
-    resample_frequency: float = option(
-        4000.0, "sampling rate that the pitch is tracked at, in Hz; at least twice lowpass_cutoff"
+    sample_frequency: float = option(
+        16000.0,
+        "sampling rate of the audio",
+        unit="Hz",
+        ge=1,
+        lt=LIMIT,
+        known_as=("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate"),
     )
-    delta_pitch: float = option(0.005, "relative distance between neighbouring pitch candidates")
-    nccf_ballast: float = option(7000.0, "higher makes quiet frames' correlations count less")
+    frame_length: float = option(
+        25.0,
+        "length of the window that is correlated",
+        unit="milliseconds",
+        gt=0,
+        lt=LIMIT,
+        known_as=("win_length", "window_length", "window_size", "winlen"),
+    )
+    frame_shift: float = option(
+        10.0,
+        "distance from the start of one frame to the start of the next",
+        unit="milliseconds",
+        gt=0,
+        lt=LIMIT,
+        known_as=("hop_length", "hop_size", "window_shift", "winstep", "stride"),
+    )
+    preemphasis_coefficient: float = option(0.0, "share of the previous sample that is subtracted (deprecated)")
+    min_f0: float = option(50.0, "lowest pitch to look for", unit="Hz", gt=0, known_as=("fmin", "f_min", "f0_min"))
+    max_f0: float = option(400.0, "highest pitch to look for", unit="Hz", known_as=("fmax", "f_max", "f0_max"))
+    soft_min_f0: float = option(
+        10.0, "makes long lags cost more: their correlation counts 1 - soft_min_f0 * lag", unit="Hz"
+    )
+    penalty_factor: float = option(0.1, "cost of a change of pitch: factor on the squared change of its log")
+    lowpass_cutoff: float = option(1000.0, "cutoff of the low-pass filter before resampling", unit="Hz", gt=0)
+    resample_frequency: float = option(
+        4000.0, "sampling rate of pitch tracking; at least twice lowpass_cutoff", unit="Hz", gt=0, lt=LIMIT
+    )
+    delta_pitch: float = option(0.005, "relative distance between neighbouring pitch candidates", gt=0)
+    nccf_ballast: float = option(7000.0, "higher makes the correlations of quiet frames count less")
     nccf_ballast_online: bool = option(False, "take the ballast's energy from the samples up to each frame's end")
-    lowpass_filter_width: int = option(1, "zeros of the low-pass filter on each side; more is sharper")
-    upsample_filter_width: int = option(5, "zeros on each side of the filter that interpolates correlations")
+    lowpass_filter_width: int = option(1, "zeros of the low-pass filter on each side; more is sharper", gt=0)
+    upsample_filter_width: int = option(5, "zeros on each side of the filter that interpolates correlations", gt=0)
     max_frames_latency: int = option(
         0, "frames that the first pass may wait for the path to settle; see simulate_first_pass_online"
     )
     frames_per_chunk: int = option(
-        0, "take the audio in chunks of so many frames as online decoding does, which changes its energy; 0 does not"
+        0, "process chunks of this many frames as online decoding does, which changes the energy; 0 does not", ge=0
     )
     simulate_first_pass_online: bool = option(
-        False, "give what online decoding sees as soon as a chunk is there, not what it has at the end"
+        False, "return the first output of online decoding for each chunk, not the final one"
     )
     recompute_frame: int = option(
-        500, "frame at which the path so far is found anew with a better estimate of the energy; with frames_per_chunk"
+        500, "frame at which the path is recomputed with a better estimate of the energy; with frames_per_chunk"
     )
     snip_edges: bool = option(
         True, "keep only frames that lie wholly in the audio; false gives length / frame_shift frames"
@@ -51,31 +78,40 @@ class PitchOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_sizes(self, "sample_frequency", "resample_frequency", "frame_shift", "frame_length")
-        require(self.sample_frequency >= 1, f"sample_frequency must be positive, not {self.sample_frequency:g}")
         require(
-            0 < self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),
-            f"lowpass_cutoff={self.lowpass_cutoff:g} must be positive and at most half of sample_frequency and of "
-            f"resample_frequency={self.resample_frequency:g}",
+            self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),
+            f"lowpass_cutoff={self.lowpass_cutoff:g} must be at most half of sample_frequency={self.sample_frequency:g}"
+            f" and of resample_frequency={self.resample_frequency:g}",
         )
-        require(0 < self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must lie between 0 and max_f0={self.max_f0:g}")
+        require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be less than max_f0={self.max_f0:g}")
         require(
-            self.delta_pitch > 0 and math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
-            f"delta_pitch={self.delta_pitch:g} must be positive, and give less than {MAX_PITCHES} candidates",
+            math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
+            f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase it",
         )
-        require(self.lowpass_filter_width > 0, f"lowpass_filter_width must be positive: {self.lowpass_filter_width}")
-        require(self.upsample_filter_width > 0, f"upsample_filter_width must be positive: {self.upsample_filter_width}")
+        # A table of lags by candidates has to fit into memory.
+        lags = self.resample_frequency / self.min_f0
+        candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
+        require(
+            lags * candidates <= MAX_LAG_WEIGHTS,
+            f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
+            f"{candidates:.0f} pitch candidates, which is too many: increase min_f0 or delta_pitch",
+        )
         require(
             self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
             f"max_f0={self.max_f0:g} is too high for resample_frequency={self.resample_frequency:g} and "
-            f"upsample_filter_width={self.upsample_filter_width}: its filter would reach lags before 0",
+            f"upsample_filter_width={self.upsample_filter_width}, whose filter would reach negative lags: decrease it",
         )
-        require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one resampled sample")
-        require(self.window_size >= 1, f"frame_length={self.frame_length:g} ms is less than one resampled sample")
-        require(self.frames_per_chunk >= 0, f"frames_per_chunk must not be negative, but is {self.frames_per_chunk}")
+        require(
+            self.window_shift >= 1,
+            f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it",
+        )
+        require(
+            self.window_size >= 1,
+            f"frame_length={self.frame_length:g} ms is less than a resampled sample: increase it",
+        )
         require(
             self.frames_per_chunk > 0 or not self.simulate_first_pass_online,
-            "simulate_first_pass_online=true needs frames_per_chunk: there is one pass only without chunks",
+            "simulate_first_pass_online=true needs frames_per_chunk: without chunks there is only one pass",
         )
 
     @property
@@ -86,12 +122,12 @@ class PitchOptions(Options):
 
     @property
     def window_shift(self) -> int:
-        """Resampled samples from one frame's start to the next one's."""
+        """Resampled samples from the start of one frame to the start of the next."""
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_shift)) / 1000.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessPitchOptions(Options):
+class ProcessPitchOptions(BaseOptions):
     """From correlation and pitch to features for speech recognition (Kaldi: ProcessPitchOptions)."""
 
     pitch_scale: float = option(2.0, "factor on the normalized log pitch")
@@ -101,68 +137,58 @@ class ProcessPitchOptions(Options):
     delta_pitch_noise_stddev: float = option(
         0.005, "standard deviation of the noise added to the delta of the log pitch, which blurs the pitch's grid"
     )
-    normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over")
-    normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over")
-    delta_window: int = option(2, "frames on each side that the delta looks at")
-    delay: int = option(0, "frames by which the features are delayed")
-    add_pov_feature: bool = option(True, "give the probability-of-voicing feature, a warped correlation")
-    add_normalized_log_pitch: bool = option(True, "give the log pitch less its mean over voiced neighbours")
-    add_delta_pitch: bool = option(True, "give the delta of the log pitch")
-    add_raw_log_pitch: bool = option(False, "give the log pitch itself")
+    # Kaldi runs with a window that starts one frame late or ends one frame early, and aborts beyond that.
+    normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over", ge=-1)
+    normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over", ge=-1)
+    delta_window: int = option(2, "frames on each side of a frame that enter its delta", ge=1, lt=1000)
+    delay: int = option(0, "delay of the features, in frames", ge=0)
+    add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
+    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbours")
+    add_delta_pitch: bool = option(True, "output the delta of the log pitch")
+    add_raw_log_pitch: bool = option(False, "output the log pitch itself")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.dim > 0, "at least one of the pitch features must be chosen (the options add_...)")
-        require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
-        require(self.delay >= 0, f"delay must not be negative, but is {self.delay}")
-        require(
-            self.normalization_left_context >= 0 and self.normalization_right_context >= 0,
-            "normalization_left_context and normalization_right_context must not be negative",
-        )
+        require(self.dim > 0, "no pitch feature is chosen: set one of the options add_... to true")
 
     @property
     def dim(self) -> int:
-        """Features a frame."""
+        """Number of columns of the features."""
         return self.add_pov_feature + self.add_normalized_log_pitch + self.add_delta_pitch + self.add_raw_log_pitch
 
 
 @dataclass(frozen=True, kw_only=True)
-class InterpolatePitchOptions(Options):
-    """How gaps in a pitch track are bridged (Kaldi: interpolate-pitch)."""
+class InterpolatePitchOptions(BaseOptions):
+    """Filling gaps in a pitch track (Kaldi: interpolate-pitch)."""
 
     linear_interpolation: bool = option(False, "a straight line over each gap; false follows a model of smooth pitch")
-    pitch_interval: float = option(4.0, "distance between the pitches that the model knows, in Hz")
-    interpolator_factor: float = option(1.0e-05, "nearer to zero follows the measured pitch more, and less smoothly")
-    max_voicing_prob: float = option(0.9, "probability that stands for a measured one of 1; below 1 allows smoothing")
-    max_pitch_change_per_frame: float = option(10.0, "largest change from frame to frame in Hz; bounds the work")
+    pitch_interval: float = option(4.0, "distance between the pitches of the model", unit="Hz", gt=0, lt=20)
+    interpolator_factor: float = option(
+        1.0e-05, "closer to 0 follows the measured pitch more closely, and less smoothly", gt=0, lt=1
+    )
+    max_voicing_prob: float = option(
+        0.9, "probability that replaces a measured one of 1; below 1 allows smoothing", ge=0.5, le=1
+    )
+    max_pitch_change_per_frame: float = option(10.0, "largest change from frame to frame; bounds the work", unit="Hz")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        interval = self.pitch_interval
-        require(0.0 < interval < 20.0, f"pitch_interval must lie between 0 and 20 Hz, but is {interval:g}")
         require(
-            0.0 < self.interpolator_factor < 1.0,
-            f"interpolator_factor must lie between 0 and 1: {self.interpolator_factor:g}",
-        )
-        require(
-            0.5 <= self.max_voicing_prob <= 1.0, f"max_voicing_prob must lie in 0.5 to 1: {self.max_voicing_prob:g}"
-        )
-        require(
-            self.max_pitch_change_per_frame > 2.0 * interval,
-            f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must exceed "
-            f"twice pitch_interval={interval:g}",
+            self.max_pitch_change_per_frame > 2.0 * self.pitch_interval,
+            f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must be greater than twice "
+            f"pitch_interval={self.pitch_interval:g}",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothPitchOptions(Options):
-    """Log pitch less its moving mean, smoothed (Kaldi: process-pitch-feats)."""
+class SmoothPitchOptions(BaseOptions):
+    """Log pitch minus its moving mean, smoothed (Kaldi: process-pitch-feats)."""
 
-    normalization_window_size: int = option(151, "frames of the window whose mean is subtracted; odd")
-    average_window_size: int = option(5, "frames of the window that is averaged over; odd")
+    normalization_window_size: int = option(151, "frames of the window whose mean is subtracted; odd", ge=1)
+    average_window_size: int = option(5, "frames of the smoothing window; odd", ge=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("normalization_window_size", "average_window_size"):
             size = getattr(self, name)
-            require(size > 0 and size % 2 == 1, f"{name} must be odd and positive, but is {size}")
+            require(size % 2 == 1, f"{name}={size} must be odd")

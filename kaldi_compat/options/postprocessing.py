@@ -1,46 +1,58 @@
-"""Options of what is done to features and audio afterwards: deltas, CMVN, splicing, voice activity, reverberation."""
+"""Options of post-processing: deltas, CMVN, splicing, voice activity detection, reverberation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.options.base import Options, option, require
+from kaldi_compat.options.base import BaseOptions, option, require
+
+__all__ = [
+    "CmvnOptions",
+    "DeltaOptions",
+    "ReverberationOptions",
+    "ShiftedDeltaOptions",
+    "SlidingCmvnOptions",
+    "SpliceOptions",
+    "VadOptions",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaOptions(Options):
+class DeltaOptions(BaseOptions):
     """Time derivatives appended to features (Kaldi: DeltaFeaturesOptions)."""
 
-    delta_order: int = option(2, "order of the highest derivative")
-    delta_window: int = option(2, "frames on each side that a derivative looks at, for each order")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.delta_order < 1000, f"delta_order must lie in 0 to 999, but is {self.delta_order}")
-        require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
+    delta_order: int = option(2, "order of the highest derivative", ge=0, lt=1000, known_as=("order",))
+    delta_window: int = option(
+        2,
+        "frames on each side of a frame that enter a derivative, for each order",
+        ge=1,
+        lt=1000,
+        known_as=("window", "width", "win_length"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftedDeltaOptions(Options):
+class ShiftedDeltaOptions(BaseOptions):
     """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
 
-    delta_window: int = option(1, "frames on each side that a delta looks at")
-    num_blocks: int = option(7, "number of delta blocks, from this frame on forward")
+    delta_window: int = option(
+        1, "frames on each side of a frame that enter a delta", ge=1, lt=1000, known_as=("window", "width")
+    )
+    num_blocks: int = option(7, "number of delta blocks, starting at the frame itself", ge=0)
     block_shift: int = option(3, "frames from one block to the next")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.delta_window < 1000, f"delta_window must lie in 1 to 999, but is {self.delta_window}")
-        require(self.num_blocks >= 0, f"num_blocks must not be negative, but is {self.num_blocks}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CmvnOptions(Options):
-    """How mean and variance statistics are applied (Kaldi: apply-cmvn)."""
+class CmvnOptions(BaseOptions):
+    """Applying mean and variance statistics (Kaldi: apply-cmvn)."""
 
-    norm_means: bool = option(True, "subtract the mean; false copies the features as they are")
-    norm_vars: bool = option(False, "also divide by the standard deviation")
-    reverse: bool = option(False, "go back from zero mean and unit variance to the statistics' mean and variance")
+    norm_means: bool = option(
+        True, "subtract the mean; false copies the features", known_as=("mean_norm", "mean", "normalize_means")
+    )
+    norm_vars: bool = option(
+        False, "also divide by the standard deviation", known_as=("var_norm", "std_norm", "variance", "std")
+    )
+    reverse: bool = option(False, "turn zero mean and unit variance back into the statistics' mean and variance")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,60 +63,41 @@ class CmvnOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingCmvnOptions(Options):
-    """Mean and variance normalization over a window that moves (Kaldi: SlidingWindowCmnOptions)."""
+class SlidingCmvnOptions(BaseOptions):
+    """Mean and variance normalization over a sliding window (Kaldi: SlidingWindowCmnOptions)."""
 
-    cmn_window: int = option(600, "length of the window in frames")
+    cmn_window: int = option(600, "length of the window in frames", gt=0, known_as=("window", "window_size"))
     min_cmn_window: int = option(
-        100, "frames the window has at least at the start of an utterance; only where center is false"
+        100, "least number of frames in the window at the start of an utterance; only if center is false"
     )
-    max_warnings: int = option(5, "warnings about floored variances for each utterance at most; -1 is no limit")
-    norm_vars: bool = option(False, "normalize the variance to one too")
+    max_warnings: int = option(5, "limit of warnings about floored variances for each utterance; -1 is no limit")
+    norm_vars: bool = option(
+        False, "also normalize the variance to one", known_as=("norm_variance", "var_norm", "std_norm")
+    )
     center: bool = option(False, "centre the window on the frame; false has it end there")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.cmn_window > 0, f"cmn_window must be positive, but is {self.cmn_window}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class SpliceOptions(Options):
+class SpliceOptions(BaseOptions):
     """Neighbouring frames put side by side (Kaldi: splice-feats)."""
 
-    left_context: int = option(4, "frames before each frame")
-    right_context: int = option(4, "frames after each frame")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.left_context >= 0, f"left_context must not be negative, but is {self.left_context}")
-        require(self.right_context >= 0, f"right_context must not be negative, but is {self.right_context}")
+    left_context: int = option(4, "frames before each frame", ge=0, known_as=("left",))
+    right_context: int = option(4, "frames after each frame", ge=0, known_as=("right",))
 
 
 @dataclass(frozen=True, kw_only=True)
-class VadOptions(Options):
+class VadOptions(BaseOptions):
     """Voice activity from the log energy in a feature's first column (Kaldi: VadEnergyOptions)."""
 
     vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
-    vad_energy_mean_scale: float = option(0.5, "this times the utterance's mean log energy is added to the threshold")
-    vad_frames_context: int = option(0, "frames on each side that vote on a frame")
-    vad_proportion_threshold: float = option(0.6, "share of those frames that must lie above the threshold")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.vad_energy_mean_scale >= 0,
-            f"vad_energy_mean_scale must not be negative, but is {self.vad_energy_mean_scale:g}",
-        )
-        require(self.vad_frames_context >= 0, f"vad_frames_context must not be negative: {self.vad_frames_context}")
-        require(
-            0.0 < self.vad_proportion_threshold < 1.0,
-            f"vad_proportion_threshold must lie between 0 and 1, but is {self.vad_proportion_threshold:g}",
-        )
+    vad_energy_mean_scale: float = option(0.5, "factor on the utterance's mean log energy in the threshold", ge=0)
+    vad_frames_context: int = option(0, "frames on each side that vote on a frame", ge=0)
+    vad_proportion_threshold: float = option(0.6, "share of those frames that must lie above the threshold", gt=0, lt=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReverberationOptions(Options):
-    """What is done to a signal in a room with noise (Kaldi: wav-reverberate)."""
+class ReverberationOptions(BaseOptions):
+    """Reverberation of a signal in a room, and noise (Kaldi: wav-reverberate)."""
 
     shift_output: bool = option(
         True, "shift the output back by the delay of the impulse response's peak and keep the input's length"
@@ -112,5 +105,7 @@ class ReverberationOptions(Options):
     normalize_output: bool = option(True, "scale the output to the power of the input; not if volume is given")
     volume: float = option(0.0, "scale the output by this in place of normalizing it; 0 does not")
     duration: float = option(
-        0.0, "seconds of output: cut, or filled by repeating the signal; 0 or less is as shift_output has it"
+        0.0,
+        "length of the output: cut, or filled by repeating the signal; 0 or less leaves it to shift_output",
+        unit="seconds",
     )

@@ -4,53 +4,92 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
-from kaldi_compat.options.base import Options, _require_sizes, as_float32, option, require
+from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
+__all__ = [
+    "WINDOW_TYPES",
+    "EnergyOptions",
+    "Engine",
+    "FbankOptions",
+    "FrameOptions",
+    "MelFeatureOptions",
+    "MelOptions",
+    "MfccOptions",
+    "PlpOptions",
+    "SpectrogramOptions",
+]
+
+Engine = Literal["auto", "exact", "torch", "triton"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
+LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameOptions(Options):
-    """How audio is cut into frames (Kaldi: FrameExtractionOptions)."""
+class FrameOptions(BaseOptions):
+    """Cutting audio into frames (Kaldi: FrameExtractionOptions)."""
 
-    sample_frequency: float = option(16000.0, "sampling rate the features are computed at, in Hz")
-    frame_length: float = option(25.0, "length of a frame in milliseconds")
-    frame_shift: float = option(10.0, "distance from one frame's start to the next one's in milliseconds")
-    preemphasis_coefficient: float = option(0.97, "how much of the previous sample is subtracted from each one")
-    remove_dc_offset: bool = option(True, "subtract each frame's mean first")
-    dither: float = option(1.0, "standard deviation of the noise added to each sample of a frame; 0 adds none")
-    window_type: str = option("povey", "window: " + ", ".join(WINDOW_TYPES))
+    sample_frequency: float = option(
+        16000.0,
+        "sampling rate that the features are computed at",
+        unit="Hz",
+        gt=0,
+        lt=LIMIT,
+        known_as=("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate"),
+    )
+    frame_length: float = option(
+        25.0,
+        "length of a frame",
+        unit="milliseconds",
+        gt=0,
+        lt=LIMIT,
+        known_as=("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size"),
+    )
+    frame_shift: float = option(
+        10.0,
+        "distance from the start of one frame to the start of the next",
+        unit="milliseconds",
+        gt=0,
+        lt=LIMIT,
+        known_as=("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step"),
+    )
+    preemphasis_coefficient: float = option(
+        0.97,
+        "share of the previous sample that is subtracted from each sample",
+        ge=0,
+        le=1,
+        known_as=("preemph", "preemph_coeff", "preemphasis", "pre_emphasis"),
+    )
+    remove_dc_offset: bool = option(True, "subtract the mean of each frame first")
+    dither: float = option(
+        1.0, "standard deviation of the noise added to each sample of a frame; 0 adds none", gt=-math.inf, lt=math.inf
+    )
+    window_type: str = option(
+        "povey", "window function", choices=WINDOW_TYPES, known_as=("window", "window_fn", "winfunc")
+    )
     blackman_coeff: float = option(0.42, "constant term of the Blackman window")
     round_to_power_of_two: bool = option(True, "pad each frame with zeros to a power of two for the FFT")
     snip_edges: bool = option(
-        True, "keep only frames that lie wholly in the audio; false reflects the audio at its ends"
+        True,
+        "keep only frames that lie wholly in the audio; false reflects the audio at its ends",
+        known_as=("center", "padding", "pad_mode"),
     )
     allow_downsample: bool = option(False, "resample audio of a higher sampling rate instead of refusing it")
     allow_upsample: bool = option(False, "resample audio of a lower sampling rate instead of refusing it")
     max_feature_vectors: int = option(-1, "accepted for Kaldi's sake; bounds memory in Kaldi's online decoding only")
     waveform_scale: float = option(
-        1.0, "factor on the samples before anything else; 32768 brings audio in -1 to 1 to Kaldi's scale"
+        1.0,
+        "factor on the samples before anything else; 32768 brings audio in -1 to 1 to Kaldi's scale",
+        gt=0,
+        lt=math.inf,
+        known_as=("scale", "normalize"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_sizes(self, "sample_frequency", "frame_shift", "frame_length")
-        require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample")
-        require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples")
-        require(
-            0.0 <= self.preemphasis_coefficient <= 1.0,
-            f"preemphasis_coefficient must lie in 0 to 1, not {self.preemphasis_coefficient:g}",
-        )
-        require(
-            self.waveform_scale > 0 and math.isfinite(self.waveform_scale),
-            f"waveform_scale must be positive, not {self.waveform_scale:g}",
-        )
-        require(math.isfinite(self.dither), f"dither must be a finite number, not {self.dither:g}")
-        require(
-            self.window_type in WINDOW_TYPES,
-            f"window_type is one of {', '.join(WINDOW_TYPES)}; not {self.window_type!r}",
-        )
+        require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample: increase it")
+        require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples: increase it")
 
     @property
     def window_size(self) -> int:
@@ -59,7 +98,7 @@ class FrameOptions(Options):
 
     @property
     def window_shift(self) -> int:
-        """Samples from one frame's start to the next one's."""
+        """Samples from the start of one frame to the start of the next."""
         return int(as_float32(self.sample_frequency) * 0.001 * as_float32(self.frame_shift))
 
     @property
@@ -69,55 +108,71 @@ class FrameOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MelOptions(Options):
+class MelOptions(BaseOptions):
     """The mel filter bank (Kaldi: MelBanksOptions)."""
 
-    num_mel_bins: int = option(23, "number of triangular mel bins")
-    low_freq: float = option(20.0, "lower edge of the lowest mel bin in Hz")
-    high_freq: float = option(
-        0.0, "upper edge of the highest mel bin in Hz; zero or less is an offset from the Nyquist"
+    num_mel_bins: int = option(
+        23,
+        "number of triangular mel bins",
+        ge=3,
+        known_as=("n_mels", "num_bins", "num_filters", "n_filters", "nfilt", "n_mel", "num_mels", "feature_size"),
     )
-    vtln_low: float = option(100.0, "lower inflection point of the piecewise linear VTLN warp in Hz")
-    vtln_high: float = option(-500.0, "upper inflection point of the warp in Hz; negative is an offset from high_freq")
+    low_freq: float = option(
+        20.0, "lower edge of the lowest mel bin", unit="Hz", known_as=("f_min", "fmin", "lowfreq", "low_frequency")
+    )
+    high_freq: float = option(
+        0.0,
+        "upper edge of the highest mel bin; zero or less is an offset from the Nyquist frequency",
+        unit="Hz",
+        known_as=("f_max", "fmax", "highfreq", "high_frequency"),
+    )
+    vtln_low: float = option(100.0, "lower inflection point of the piecewise linear VTLN warp", unit="Hz")
+    vtln_high: float = option(
+        -500.0, "upper inflection point of the VTLN warp; negative is an offset from high_freq", unit="Hz"
+    )
     debug_mel: bool = option(False, "log each mel bin's first FFT bin and weights")
-    htk_compat: bool = option(False, "order, scale and mel bins as HTK has them (energy last, C0 times sqrt(2))")
+    htk_compat: bool = option(False, "order, scale and mel bins as in HTK (energy last, C0 times sqrt(2))")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnergyOptions(Options):
+class EnergyOptions(BaseOptions):
     """The log energy of a frame, as a first column or in place of C0."""
 
-    use_energy: bool = option(False, "use the frame's log energy")
-    energy_floor: float = option(0.0, "floor on the energy (its log is taken), absolute; 0 is none")
+    use_energy: bool = option(False, "use the frame's log energy", known_as=("append_energy", "energy"))
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
-    """What all features on a mel filter bank have in common."""
+    """Options of all features on a mel filter bank."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FbankOptions(MelFeatureOptions):
     """Log-mel filter bank features (Kaldi: FbankOptions)."""
 
-    use_log_fbank: bool = option(True, "log of the mel energies, not the energies themselves")
-    use_power: bool = option(True, "power spectrum, not magnitude")
+    use_log_fbank: bool = option(
+        True, "log of the mel energies, not the energies themselves", known_as=("log", "log_mel")
+    )
+    use_power: bool = option(True, "power spectrum, not magnitude", known_as=("power",))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MfccOptions(MelFeatureOptions):
     """Mel-frequency cepstral coefficients (Kaldi: MfccOptions)."""
 
-    use_energy: bool = option(True, "log energy in place of C0")
-    num_ceps: int = option(13, "number of cepstral coefficients, C0 counted")
-    cepstral_lifter: float = option(22.0, "scale of the coefficients' liftering; 0 is none")
+    use_energy: bool = option(True, "log energy in place of C0", known_as=("append_energy", "energy"))
+    num_ceps: int = option(
+        13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_mfcc", "numcep", "num_cepstra", "n_ceps")
+    )
+    cepstral_lifter: float = option(22.0, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            1 <= self.num_ceps <= self.num_mel_bins,
-            f"num_ceps={self.num_ceps} must lie in 1 to num_mel_bins={self.num_mel_bins}",
+            self.num_ceps <= self.num_mel_bins,
+            f"num_ceps={self.num_ceps} must be at most num_mel_bins={self.num_mel_bins}",
         )
 
 
@@ -125,18 +180,20 @@ class MfccOptions(MelFeatureOptions):
 class PlpOptions(MelFeatureOptions):
     """Perceptual linear prediction cepstra (Kaldi: PlpOptions)."""
 
-    use_energy: bool = option(True, "log energy in place of C0")
-    lpc_order: int = option(12, "order of the linear prediction")
-    num_ceps: int = option(13, "number of cepstral coefficients, C0 counted")
+    use_energy: bool = option(True, "log energy in place of C0", known_as=("append_energy", "energy"))
+    lpc_order: int = option(12, "order of the linear prediction", known_as=("order",))
+    num_ceps: int = option(
+        13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_plp", "numcep", "num_cepstra", "n_ceps")
+    )
     compress_factor: float = option(0.33333, "exponent of the intensity-to-loudness compression")
-    cepstral_lifter: int = option(22, "scale of the coefficients' liftering; 0 is none")
+    cepstral_lifter: int = option(22, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
     cepstral_scale: float = option(1.0, "factor on all coefficients")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            1 <= self.num_ceps <= self.lpc_order + 1,
-            f"num_ceps={self.num_ceps} must lie in 1 to lpc_order + 1 = {self.lpc_order + 1}",
+            self.num_ceps <= self.lpc_order + 1,
+            f"num_ceps={self.num_ceps} must be at most lpc_order + 1 = {self.lpc_order + 1}",
         )
 
 
@@ -144,6 +201,6 @@ class PlpOptions(MelFeatureOptions):
 class SpectrogramOptions(FrameOptions):
     """Log power spectrum (Kaldi: SpectrogramOptions)."""
 
-    energy_floor: float = option(0.0, "floor on the energy (its log is taken), absolute; 0 is none")
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
     return_raw_fft: bool = option(False, "real and imaginary parts of the FFT instead of the log power")

@@ -1,6 +1,7 @@
-"""The steps of the pitch tracker, on arrays of NumPy's or torch's: what :class:`kaldi_compat.features.pitch.Pitch` and the
-programs are made of. In the order in which audio goes through them: schedule, nccf, costs, viterbi (or, in torch,
-paths); tracker has them all.
+"""The steps of the pitch tracker, on NumPy arrays or torch tensors.
+
+:class:`kaldi_compat.features.pitch.Pitch` and the programs consist of them. In order of processing: schedule, nccf,
+costs, viterbi (or, in torch, paths); tracker combines them.
 
 Importing them does not import torch.
 """

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
+__all__ = ["moving_average", "moving_means", "smooth_pitch"]
+
 Floats = npt.NDArray[np.float32]
 
 

@@ -1,4 +1,4 @@
-"""add-deltas: features and how they change over time."""
+"""add-deltas: append deltas to features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.options.postprocessing import DeltaOptions
 
 USAGE = """
-Appends deltas, the deltas' deltas and so on to features.
+Appends deltas of first and higher order to features.
 
 Usage: add-deltas [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  add-deltas scp:feats.scp ark:-
@@ -21,12 +21,8 @@ e.g.:  add-deltas scp:feats.scp ark:-
 class Options(DeltaOptions, TruncateOptions):
     """Options of add-deltas."""
 
-    def __post_init__(self) -> None:
-        DeltaOptions.__post_init__(self)
-        TruncateOptions.__post_init__(self)
-
 
 @program("add-deltas", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Add deltas; success even if there is nothing to add them to, as in Kaldi."""
+    """Append deltas. As in Kaldi, the status is 0 even for an empty table."""
     return append_to_table(options, source, target, lambda feats: add_deltas(feats, options))

@@ -1,4 +1,4 @@
-"""add-deltas-sdc: features and their shifted deltas."""
+"""add-deltas-sdc: append shifted delta cepstra to features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldi_compat.functional.deltas import add_shifted_deltas
 from kaldi_compat.options.postprocessing import ShiftedDeltaOptions
 
 USAGE = """
-Appends shifted delta cepstra to features: the deltas at this frame and at several frames further on.
+Appends shifted delta cepstra to features: the deltas at each frame and at several later frames.
 
 Usage: add-deltas-sdc [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  add-deltas-sdc scp:feats.scp ark:-
@@ -21,12 +21,8 @@ e.g.:  add-deltas-sdc scp:feats.scp ark:-
 class Options(ShiftedDeltaOptions, TruncateOptions):
     """Options of add-deltas-sdc."""
 
-    def __post_init__(self) -> None:
-        ShiftedDeltaOptions.__post_init__(self)
-        TruncateOptions.__post_init__(self)
-
 
 @program("add-deltas-sdc", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Add shifted deltas; success even if there is nothing to add them to, as in Kaldi."""
+    """Append shifted deltas. As in Kaldi, the status is 0 even for an empty table."""
     return append_to_table(options, source, target, lambda feats: add_shifted_deltas(feats, options))

@@ -1,4 +1,4 @@
-"""append-post-to-feats: posteriors beside features."""
+"""append-post-to-feats: append posteriors to features."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 import io_ark
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, beside, convert, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
 
 USAGE = """
-Appends posteriors to features: a column for each class, zero where nothing is said.
+Appends posteriors to features: one column per class, zero where a frame does not list the class.
 
 Usage: append-post-to-feats [options] <feats-rspecifier> <posterior-rspecifier> <feats-wspecifier>
    or: append-post-to-feats [options] <feats-rxfilename> <posterior-rxfilename> <feats-wxfilename>
@@ -31,30 +31,38 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
             "matrix",
             source,
             target,
-            lambda key, feats: appended(key, feats, posterior, options.post_dim),
+            lambda _, feats: appended(feats, posterior, options.post_dim),
             binary=options.binary,
         )
         logger.info("Wrote appended features to %s", target)
         return 0
-    with io_ark.RandomAccessReader[Posterior]("posterior", posteriors) as reader:
+    with LookupReader[Posterior]("posterior", posteriors) as reader:
         counts = convert_table(
             "matrix",
             source,
             target,
-            lambda key, feats: appended(key, feats, beside(key, posteriors, reader), options.post_dim),
+            lambda key, feats: appended(feats, find(key, reader), options.post_dim),
         )
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def appended(key: str, feats: Matrix, posterior: Posterior, num_classes: int) -> Matrix:
-    """The features with a column for each class.
+def find(key: str, posteriors: Table[Posterior]) -> Posterior:
+    """Return the posteriors of an utterance.
+
+    Raises:
+        Skip: there are none.
+    """
+    return lookup(key, posteriors, f"Could not read posteriors for utterance {key}")
+
+
+def appended(feats: Matrix, posterior: Posterior, num_classes: int) -> Matrix:
+    """Append one column per class to features.
 
     Raises:
         Skip: the numbers of frames differ.
         FeatureError: a class is out of range.
     """
     if len(feats) != len(posterior):
-        where = f" for utterance {key}" if key else ""
-        raise Skip(f"{len(feats)} frames of features, but {len(posterior)} of posteriors{where}")
+        raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posterior)}")
     return np.concatenate((feats, posterior_matrix(posterior, num_classes)), axis=1)

@@ -1,4 +1,4 @@
-"""append-vector-to-feats: the same vector beside each frame."""
+"""append-vector-to-feats: append the same vector to each frame."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, beside, convert, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends an utterance's vector to each frame of its features.
@@ -23,10 +23,10 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of append-vector-to-feats."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("append-vector-to-feats", USAGE, Options)
@@ -37,16 +37,23 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
         convert("matrix", source, target, lambda key, feats: appended(key, feats, vector), binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
-    with io_ark.RandomAccessReader[Vector]("vector", vectors) as reader:
-        counts = convert_table(
-            "matrix", source, target, lambda key, feats: appended(key, feats, beside(key, vectors, reader))
-        )
+    with LookupReader[Vector]("vector", vectors) as reader:
+        counts = convert_table("matrix", source, target, lambda key, feats: appended(key, feats, find(key, reader)))
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
+def find(key: str, vectors: Table[Vector]) -> Vector:
+    """Return the vector of an utterance.
+
+    Raises:
+        Skip: there is none.
+    """
+    return lookup(key, vectors, f"Could not read vector for utterance {key}")
+
+
 def appended(key: str, feats: Matrix, vector: Vector) -> Matrix:
-    """The features with the vector in each row.
+    """Append the vector to each row of features.
 
     Raises:
         Skip: there are no frames.

@@ -1,4 +1,4 @@
-"""apply-cmvn: mean and variance normalization by statistics of the utterance, the speaker, or all."""
+"""apply-cmvn: normalize means and variances with statistics of each utterance, each speaker, or all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import io_ark
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, convert_table, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
@@ -17,8 +17,8 @@ from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import CmvnOptions
 
 USAGE = """
-Applies cepstral mean, and optionally variance, normalization: by each utterance's own statistics, by its speaker's with
---utt2spk, or by the same for all if the first argument is a file and not a table.
+Normalizes the mean, and optionally the variance, of features. The statistics are those of each utterance, of its
+speaker with --utt2spk, or the same for all utterances if the first argument is a file.
 
 Usage: apply-cmvn [options] (<cmvn-stats-rspecifier>|<cmvn-stats-rxfilename>) <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn --utt2spk=ark:data/train/utt2spk scp:data/train/cmvn.scp scp:data/train/feats.scp ark:-
@@ -29,26 +29,28 @@ e.g.:  apply-cmvn --utt2spk=ark:data/train/utt2spk scp:data/train/cmvn.scp scp:d
 class Options(CmvnOptions):
     """Options of apply-cmvn."""
 
-    utt2spk: str = option("", "rspecifier of each utterance's speaker; the statistics are then by speaker")
-    skip_dims: str = option("", "dimensions to leave as they are, e.g. 13:14:15")
+    utt2spk: str = option("", "rspecifier of each utterance's speaker; the statistics are then looked up by speaker")
+    skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
 
 
 @program("apply-cmvn", USAGE, Options)
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
-    """Normalize a table, or copy it if means are to stay."""
+    """Normalize a table, or copy it with --norm-means=false."""
     if not options.norm_means:
         counts = convert_table("general-matrix", source, target, lambda _, feats: feats)
         logger.info("Copied %d utterances.", counts.done)
         return counts.status
     skipped = parse_dims(options.skip_dims, "--skip-dims")
     with ExitStack() as stack:
-        reader: io_ark.RandomAccessReader[DoubleMatrix] | None = None
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
+        reader: LookupReader[DoubleMatrix] | None = None
         if io_ark.is_table_rspecifier(stats_source):
-            reader = stack.enter_context(
-                io_ark.RandomAccessReader("double-matrix", stats_source, utt2spk=options.utt2spk)
-            )
+            reader = stack.enter_context(LookupReader("double-matrix", stats_source, utt2spk=options.utt2spk))
         elif options.utt2spk:
-            raise OptionError(f"--utt2spk goes with a table, but {stats_source} is a file (is ark: missing?)")
+            raise OptionError(
+                f"--utt2spk option not compatible with rxfilename as input: {stats_source} (did you forget ark:?)"
+            )
         else:
             of_all: DoubleMatrix = io_ark.read_object("double-matrix", stats_source)
 
@@ -67,7 +69,7 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
                 logger.warning("Flooring cepstral variance in %d dimensions for %s", floored, key)
             return normalized
 
-        counts = convert_table("matrix", source, target, normalize)
+        counts = map_table(feats_reader, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
     logger.info("Applied cepstral %s normalization to %d utterances, errors on %d", what, counts.done, counts.failed)
     return counts.status

@@ -1,4 +1,4 @@
-"""apply-cmvn-sliding: mean and variance normalization over a window that moves along with the frame."""
+"""apply-cmvn-sliding: normalize means and variances over a sliding window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, normalized_by, sliding_mean_and_variance
+from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 USAGE = """
@@ -27,10 +28,11 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     def normalize(key: str, feats: Matrix) -> Matrix:
         if len(feats) == 0:
             raise Skip(f"Empty feature matrix for utterance {key}")
-        mean, variance, size = sliding_mean_and_variance(feats, options)
+        start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
+        normalized, variance = normalized_by_windows(feats, start, end, norm_vars=options.norm_vars)
         if options.norm_vars:
-            warn_of_floored(key, variance, size, options.max_warnings)
-        return normalized_by(feats, mean, variance, size, options)
+            warn_of_floored(variance, end - start, options.max_warnings)
+        return normalized
 
     counts = convert_table("matrix", source, target, normalize)
     logger.info(
@@ -42,18 +44,17 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     return counts.status
 
 
-def warn_of_floored(key: str, variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
-    """Say for which frames a variance is so small that it is floored, of so many frames at most."""
+def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
+    """Log a warning for each frame whose variance is floored, for at most ``max_warnings`` frames if not negative."""
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
     shown = frames if max_warnings < 0 else frames[:max_warnings]
     for frame in shown:
         logger.warning(
-            "Flooring variance of %s at frame %d: %d elements, in a window of %d frames",
-            key,
-            frame,
-            floored[frame],
-            size[frame],
+            "Flooring when normalizing variance, floored %d elements; num-frames was %d", floored[frame], size[frame]
         )
     if len(shown) < len(frames):
-        logger.warning("Variance is floored at %d more frames of %s (--max-warnings)", len(frames) - len(shown), key)
+        logger.warning(
+            "Suppressing the remaining variance flooring warnings. "
+            "Run program with --max-warnings=-1 to see all warnings."
+        )

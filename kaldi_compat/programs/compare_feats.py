@@ -1,4 +1,4 @@
-"""compare-feats: how similar two sets of features are."""
+"""compare-feats: measure the similarity of two sets of features."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, Table
+from kaldi_compat.cli.loop import Counts, LookupReader, Table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Logs how similar two sets of features are, in each dimension and on average: 1 if they are identical, less if not. The
+Logs the similarity of two sets of features, per dimension and on average: 1 if they are identical, less otherwise. The
 exit status is 0 if the average reaches the threshold.
 
 Usage: compare-feats [options] <feats-rspecifier1> <feats-rspecifier2>
@@ -25,18 +25,18 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compare-feats."""
 
-    threshold: float = option(0.99, "average similarity from which on features are similar")
+    threshold: float = option(0.99, "minimum average similarity of features that count as similar")
 
 
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
-    """Compare the utterances of the first table with those of the second."""
+    """Compare utterances of two tables."""
     with (
         io_ark.SequentialReader[Matrix]("matrix", first) as reader,
-        io_ark.RandomAccessReader[Matrix]("matrix", second) as other,
+        LookupReader[Matrix]("matrix", second) as other,
     ):
         products, counts = summed_products(reader, other)
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(products[0]))
@@ -46,7 +46,7 @@ def main(options: Options, first: str, second: str) -> int:
         similarity = 2.0 * products[2] / (products[0] + products[1])
     overall = float(similarity.mean()) if counts.done else np.nan
     note = "(1.0 means identical, the smaller the more different)"
-    logger.info("Similarity metric for each dimension %s %s", in_brackets(similarity), note)
+    logger.info("Similarity metric for each dimension %s\n %s", in_brackets(similarity), note)
     logger.info("Overall similarity for the two feats is:%g %s", overall, note)
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
@@ -59,10 +59,10 @@ def main(options: Options, first: str, second: str) -> int:
 
 
 def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix]) -> tuple[DoubleMatrix, Counts]:
-    """Each column's products with itself, of both tables, and of one table's with the other's: ``(3, dim)``.
+    """Sum the products of each column with itself, for both tables, and of one table with the other: ``(3, dim)``.
 
     Raises:
-        FeatureError: the dimension changes from one utterance to another.
+        FeatureError: the dimension differs between utterances.
     """
     counts = Counts()
     total = np.zeros((3, 0))
@@ -74,7 +74,10 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix])
         others = other[key]
         if feats.shape != others.shape or feats.size == 0:
             logger.warning(
-                "Shapes differ, or are empty, for utterance %s: %s and %s; skipping it.", key, feats.shape, others.shape
+                "Feature dimensions differ for utterance %s, %s vs. %s, skipping utterance.",
+                key,
+                _shape(feats),
+                _shape(others),
             )
             counts.failed += 1
             continue
@@ -88,6 +91,10 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix])
     return total, counts
 
 
+def _shape(matrix: Matrix) -> str:
+    return f"{matrix.shape[0]}x{matrix.shape[1]}"
+
+
 def in_brackets(values: DoubleMatrix) -> str:
-    """A vector as Kaldi logs it."""
+    """Format a vector as Kaldi logs it."""
     return " [ " + "".join(f"{value:g} " for value in values) + "]"

@@ -1,4 +1,4 @@
-"""compose-transforms: two transforms as one."""
+"""compose-transforms: multiply two transforms."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Multiplies transforms, A B: B is then applied first. Linear or affine; each a file, or a table by utterance or speaker.
+Multiplies transforms, A B, so that B is applied first. Each is linear or affine, and a file or a table.
 
 Usage: compose-transforms [options] (<A-rspecifier>|<A-rxfilename>) (<B-rspecifier>|<B-rxfilename>)
                           (<out-wspecifier>|<out-wxfilename>)
@@ -27,20 +27,22 @@ e.g.:  compose-transforms 1.mat 2.mat 3.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compose-transforms."""
 
-    b_is_affine: bool = option(False, "the last column of B is an offset (only if A has one too)")
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
-    utt2spk: str = option("", "rspecifier of each utterance's speaker, if A is by utterance and B by speaker")
+    b_is_affine: bool = option(
+        False, "treat B as affine: its last column is an offset (possible only if A is affine, too)"
+    )
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
+    utt2spk: str = option("", "rspecifier of each utterance's speaker, if A is per utterance and B per speaker")
 
 
 @program("compose-transforms", USAGE, Options)
 def main(options: Options, a: str, b: str, target: str) -> int:
-    """Compose single files, or tables; success even if a table gives nothing, as in Kaldi."""
+    """Compose single files or tables. As in Kaldi, the status is 0 even if a table gives no output."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
-        raise OptionError("--utt2spk goes with two tables, but one of the transforms is a single file")
+        raise OptionError("--utt2spk needs two tables, but one of the transforms is a single file")
     if (a_is_table or b_is_table) != io_ark.is_table_wspecifier(target):
         raise OptionError(f"{target}: the output must be a table if one of the inputs is, and a file if none is")
     if not a_is_table and not b_is_table:
@@ -58,26 +60,31 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
 
 def finder(source: str, utt2spk: str, stack: ExitStack) -> Callable[[str], Matrix]:
-    """A function from a key to its matrix in a table (by way of its speaker), or to the one matrix in a file."""
+    """Return a function from key to matrix: from a table (optionally by speaker), or the one in a file."""
     if not io_ark.is_table_rspecifier(source):
         of_all: Matrix = io_ark.read_object("matrix", source)
         return lambda _: of_all
-    reader = stack.enter_context(io_ark.RandomAccessReader[Matrix]("matrix", source))
+    reader = stack.enter_context(LookupReader[Matrix]("matrix", source))
     if not utt2spk:
-        return lambda key: beside(key, source, reader)
-    speakers = stack.enter_context(io_ark.RandomAccessReader[str]("token", utt2spk))
-    return lambda key: beside(beside(key, utt2spk, speakers), source, reader)
+        return lambda key: lookup(key, reader, f"Second table does not have key {key}")
+    speakers = stack.enter_context(LookupReader[str]("token", utt2spk))
+
+    def of_speaker(key: str) -> Matrix:
+        speaker = lookup(key, speakers, f"No speaker provided for utterance {key} in {utt2spk}")
+        return lookup(speaker, reader, f"Second table does not have key {speaker}")
+
+    return of_speaker
 
 
 def composed(a: Matrix, b: Matrix, options: Options) -> Matrix:
-    """The product of two transforms.
+    """Multiply two transforms.
 
     Raises:
-        Skip: one is empty.
-        FeatureError: their shapes do not go together.
+        Skip: one of them is empty.
+        FeatureError: their shapes do not match.
     """
     if a.size == 0 or b.size == 0:
-        raise Skip("an empty matrix cannot be composed")
+        raise Skip("Empty matrix in compose transforms")
     return compose_transforms(a, b, b_is_affine=options.b_is_affine)
 
 
@@ -85,7 +92,9 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
     """Compose single files."""
     first, second = io_ark.read_object("matrix", a), io_ark.read_object("matrix", b)
     if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
-        logger.warning("Both transforms look affine, but --b-is-affine is false.")
+        logger.warning(
+            "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
+        )
     try:
         io_ark.write_object("matrix", target, composed(first, second, options), binary=options.binary)
     except Skip as reason:

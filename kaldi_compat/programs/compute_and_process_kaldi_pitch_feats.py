@@ -1,4 +1,4 @@
-"""compute-and-process-kaldi-pitch-feats: pitch features of audio, ready for speech recognition."""
+"""compute-and-process-kaldi-pitch-feats: compute pitch features for speech recognition from audio."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
 from kaldi_compat.cli.pitch import analyses, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
@@ -17,9 +17,9 @@ from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
-Tracks the pitch of audio and makes features for speech recognition of it: what compute-kaldi-pitch-feats piped into
-process-kaldi-pitch-feats does. It can also give what online decoding sees (--frames-per-chunk,
---simulate-first-pass-online, --recompute-frame).
+Tracks the pitch of audio and computes features for speech recognition from it, as compute-kaldi-pitch-feats piped into
+process-kaldi-pitch-feats does. Can also simulate online decoding (--frames-per-chunk, --simulate-first-pass-online,
+--recompute-frame).
 
 Usage: compute-and-process-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
 e.g.:  compute-and-process-kaldi-pitch-feats --simulate-first-pass-online=true --frames-per-chunk=10 \\
@@ -33,20 +33,16 @@ See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
 class Options(ProcessPitchOptions, PitchOptions):
     """Options of compute-and-process-kaldi-pitch-feats."""
 
-    def __post_init__(self) -> None:
-        PitchOptions.__post_init__(self)
-        ProcessPitchOptions.__post_init__(self)
-
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Compute the pitch features of a table of audio."""
     random = KaldiRandom()
     with (
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        behind(writer) as writing,
-        ahead(analyses(reader, options)) as analysed,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        write_in_background(writer) as writing,
+        compute_in_background(analyses(reader, options)) as analysed,
     ):
         if options.simulate_first_pass_online:
             features = ((key, first_pass_features(each, options, options, random)) for key, each in analysed)

@@ -1,4 +1,4 @@
-"""compute-cmvn-stats: statistics for mean and variance normalization, by utterance, by speaker, or of all."""
+"""compute-cmvn-stats: compute statistics for mean and variance normalization."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, Skip, map_table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.cmvn import cmvn_stats
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Computes statistics for cepstral mean and variance normalization: for each utterance; for each speaker with --spk2utt;
-for all together if the output is a file and not a table.
+Computes statistics for cepstral mean and variance normalization: of each utterance, of each speaker with --spk2utt, or
+of all utterances together if the output is a file.
 
 Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stats-wxfilename>)
 e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp
@@ -27,12 +28,12 @@ e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compute-cmvn-stats."""
 
-    spk2utt: str = option("", "rspecifier of each speaker's utterances; gives statistics by speaker")
-    binary: bool = option(True, "write statistics of all in binary (a table's wspecifier says so itself)")
-    weights: str = option("", "rspecifier of a vector for each utterance: how much each frame counts")
+    spk2utt: str = option("", "rspecifier of each speaker's utterances; computes statistics per speaker")
+    binary: bool = option(True, "write global statistics in binary (for tables, the wspecifier decides)")
+    weights: str = option("", "rspecifier of a vector of frame weights for each utterance")
 
 
 Accumulate = Callable[[str, Matrix, "DoubleMatrix | None"], DoubleMatrix]
@@ -40,20 +41,20 @@ Accumulate = Callable[[str, Matrix, "DoubleMatrix | None"], DoubleMatrix]
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute the statistics that the options and the output's name ask for."""
+    """Compute statistics per utterance, per speaker or of all utterances."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
-        raise OptionError(f"--spk2utt gives a table, but {target} is a file (is ark: missing?)")
+        raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
     with ExitStack() as stack:
         weights = None
         if options.weights:
-            weights = stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", options.weights))
+            weights = stack.enter_context(LookupReader[Vector]("vector", options.weights))
         accumulate = accumulator(weights)
         if options.spk2utt:
             counts = by_speaker(options.spk2utt, source, target, accumulate)
         elif to_table:
-            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
             writer = stack.enter_context(io_ark.Writer[DoubleMatrix]("double-matrix", target))
+            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
             counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None))
         else:
             reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
@@ -62,8 +63,8 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def accumulator(weights: io_ark.RandomAccessReader[Vector] | None) -> Accumulate:
-    """A function of a key, features and the statistics so far, which gives the statistics with these features added."""
+def accumulator(weights: LookupReader[Vector] | None) -> Accumulate:
+    """Return a function that adds the statistics of an utterance to those of others."""
 
     def accumulate(key: str, feats: Matrix, onto: DoubleMatrix | None) -> DoubleMatrix:
         if feats.size == 0:
@@ -83,7 +84,7 @@ def accumulator(weights: io_ark.RandomAccessReader[Vector] | None) -> Accumulate
 
 
 def add_up(entries: Iterable[tuple[str, Matrix | None]], accumulate: Accumulate, counts: Counts) -> DoubleMatrix | None:
-    """Statistics of several utterances; none if there was nothing at all. Zeros if there was nothing of use."""
+    """Sum the statistics of several utterances: None without any features, zeros if all were skipped."""
     total: DoubleMatrix | None = None
     for key, feats in entries:
         try:
@@ -111,22 +112,22 @@ def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -
         return total
 
     with (
-        io_ark.SequentialReader[list[str]]("token-vector", spk2utt) as speakers,
-        io_ark.RandomAccessReader[Matrix]("matrix", source) as feats,
         io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
+        io_ark.SequentialReader[list[str]]("token-vector", spk2utt) as speakers,
+        LookupReader[Matrix]("matrix", source) as feats,
     ):
         map_table(speakers, writer, of_speaker)
     return counts
 
 
 def of_all(entries: Iterable[tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
-    """Write the statistics of all utterances together, in single precision as Kaldi does."""
+    """Write the statistics of all utterances together, in single precision as in Kaldi."""
     counts = Counts()
     total = add_up(entries, accumulate, counts)
     if total is None:
-        # As Kaldi, which leaves it to the exit status to tell.
-        logger.info("There are no features to compute statistics of: what is written is an empty matrix")
+        # As in Kaldi, only the exit status reports the failure.
+        logger.warning("There are no features to compute statistics of: writing an empty matrix")
         total = np.zeros((0, 0))
     io_ark.write_object("matrix", target, total.astype(np.float32), binary=binary)
-    logger.info("Wrote global CMVN stats to %s", target)
+    logger.info("Wrote global CMVN stats to %s", printable_wxfilename(target))
     return counts

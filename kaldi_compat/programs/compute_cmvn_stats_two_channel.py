@@ -1,4 +1,4 @@
-"""compute-cmvn-stats-two-channel: normalization statistics of telephone calls, from the side that is talking."""
+"""compute-cmvn-stats-two-channel: compute normalization statistics of calls, from the louder side of each frame."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import io_ark
 from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.loop import Counts, LookupReader
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import cmvn_stats, two_channel_weights
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Computes normalization statistics of recordings with two sides, such as telephone calls: of each frame the louder side
-counts, the other hardly. Loudness is the first column (energy or C0). A line of the first file is
+Computes normalization statistics of recordings with two sides, such as telephone calls. In each frame, the louder side
+has weight 1 and the other a small weight; loudness is the first column (energy or C0). A line of the first file is
   <utterance> <call> <side>
-and calls that do not have two sides give the statistics of their utterances each by itself.
+The utterances of calls that do not have two sides are treated separately.
 
 Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-rspecifier> <stats-wspecifier>
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
@@ -28,10 +28,12 @@ e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of compute-cmvn-stats-two-channel."""
 
-    quieter_channel_weight: float = option(0.01, "weight of the quieter side, so that a silent one has statistics too")
+    quieter_channel_weight: float = option(
+        0.01, "weight of the quieter side; above 0, so that a silent side has statistics, too"
+    )
 
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
@@ -39,16 +41,16 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
     with (
-        io_ark.RandomAccessReader[Matrix]("matrix", source) as feats,
+        LookupReader[Matrix]("matrix", source) as feats,
         io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
     ):
         for sides in groups(text_lines(calls), calls):
-            there = [key for key in sides if key in feats]
+            present = [key for key in sides if key in feats]
             for key in sides:
-                if key not in there:
+                if key not in present:
                     logger.warning("No feature data for utterance %s", key)
-            counts.failed += len(sides) - len(there)
-            for key, stats in zip(there, stats_of(there, [feats[key] for key in there], options), strict=True):
+            counts.failed += len(sides) - len(present)
+            for key, stats in zip(present, stats_of(present, [feats[key] for key in present], options), strict=True):
                 writer[key] = stats
                 counts.done += 1
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
@@ -56,16 +58,18 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
 
 
 def groups(lines: Iterable[str], name: str) -> list[list[str]]:
-    """The two sides of each call, calls in order of their names; utterances alone where a call has not two.
+    """Group utterances by call, in order of the calls' names; calls without two sides give groups of one.
 
     Raises:
-        FeatureError: a line has not three fields.
+        FeatureError: a line does not have three fields.
     """
     calls: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
         fields = split_words(line)
         if len(fields) != 3:
-            raise FeatureError(f"{name}, line {number}: expected <utterance> <call> <side>, but found: {line}")
+            raise FeatureError(
+                f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {number})"
+            )
         calls.setdefault(fields[1], []).append(fields[0])
     found = []
     for call, utterances in sorted(calls.items()):
@@ -78,7 +82,7 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
 
 
 def stats_of(keys: list[str], feats: list[Matrix], options: Options) -> list[DoubleMatrix]:
-    """Statistics of the two sides of a call, or of what there is of it.
+    """Compute the statistics of the two sides of a call, or of its single utterance.
 
     Raises:
         FeatureError: the sides differ in dimension.

@@ -1,4 +1,4 @@
-"""compute-kaldi-pitch-feats: correlation and pitch of audio."""
+"""compute-kaldi-pitch-feats: track the pitch of audio."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
 from kaldi_compat.cli.pitch import analyses, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import PitchOptions
@@ -15,8 +15,8 @@ from kaldi_compat.pitch.online import first_pass_pitch
 from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
-Tracks the pitch of audio. A frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher where
-the voice sounds) and the pitch in Hz. They are mostly piped into process-kaldi-pitch-feats.
+Tracks the pitch of audio. Each frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher in
+voiced frames) and the pitch in Hz. They are usually piped into process-kaldi-pitch-feats.
 
 Usage: compute-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
 e.g.:  compute-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:-
@@ -29,10 +29,10 @@ See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio."""
     with (
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        behind(writer) as writing,
-        ahead(analyses(reader, options)) as analysed,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        write_in_background(writer) as writing,
+        compute_in_background(analyses(reader, options)) as analysed,
     ):
         if options.simulate_first_pass_online:
             tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(each, options)) for key, each in analysed)

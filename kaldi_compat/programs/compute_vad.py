@@ -1,4 +1,4 @@
-"""compute-vad: which frames are speech, by their energy."""
+"""compute-vad: detect voiced frames by their energy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import VadOptions
 
 USAGE = """
-Writes for each utterance a vector with 1 for each voiced frame and 0 for each other one. A frame is voiced if enough of
-the frames around it have a log energy (the features' first column) above a threshold. For speaker recognition.
+Detects voiced frames for speaker recognition: writes a vector per utterance with 1 for voiced and 0 for unvoiced
+frames. A frame is voiced if enough of the frames around it have a log energy (the first column) above a threshold.
 
 Usage: compute-vad [options] <feats-rspecifier> <vad-wspecifier>
 e.g.:  compute-vad scp:feats.scp ark:vad.ark
@@ -25,12 +25,12 @@ e.g.:  compute-vad scp:feats.scp ark:vad.ark
 class Options(VadOptions):
     """Options of compute-vad."""
 
-    omit_unvoiced_utts: bool = option(False, "write nothing for utterances without any voiced frame")
+    omit_unvoiced_utts: bool = option(False, "write no output for utterances without any voiced frame")
 
 
 @program("compute-vad", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Judge a table; success if an utterance had a voiced frame."""
+    """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
     frames = voiced_frames = voiced = unvoiced = 0
 
     def judge(key: str, feats: Matrix) -> Vector:

@@ -1,4 +1,4 @@
-"""concat-feats: the features of several files one after the other."""
+"""concat-feats: concatenate the features of several files in time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
-Concatenates features of several files: the result has as many frames as they all, and their dimension.
+Concatenates the frames of several files, which must have the same dimension.
 
 Usage: concat-feats [options] <feats-rxfilename1> <feats-rxfilename2> [<feats-rxfilename3> ...] <feats-wxfilename>
 e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
@@ -19,7 +19,7 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of concat-feats."""
 
     binary: bool = option(True, "write in binary")
@@ -27,7 +27,7 @@ class Options:
 
 @program("concat-feats", USAGE, Options, at_least=3)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Read all, write one."""
+    """Read all files and write one."""
     *sources, target = sources_and_target
     parts = [io_ark.read_object("matrix", source) for source in sources]
     for source, part in zip(sources, parts, strict=True):

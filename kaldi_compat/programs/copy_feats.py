@@ -1,4 +1,4 @@
-"""copy-feats: feature matrices from one table or file to another, changing the format on the way."""
+"""copy-feats: copy feature matrices and change their format."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import io_ark
+from io_ark.codecs.compressed import CompressionMethod, compress
+from io_ark.codecs.general import GeneralMatrix
 from io_ark.codecs.htk import HtkFeatures
+from io_ark.errors import FormatError
+from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import are_tables, convert_table
+from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
-Copies features, and changes their format: text or binary, compressed or not, from HTK's or Sphinx's format.
+Copies features and optionally changes their format: text, binary or compressed; reads HTK and Sphinx files, too.
 
 Usage: copy-feats [options] <feats-rspecifier> <feats-wspecifier>
    or: copy-feats [options] <feats-rxfilename> <feats-wxfilename>
@@ -25,19 +29,19 @@ e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats."""
 
-    htk_in: bool = option(False, "read files in HTK's format")
-    sphinx_in: bool = option(False, "read files in Sphinx's format")
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    htk_in: bool = option(False, "read files in HTK format")
+    sphinx_in: bool = option(False, "read files in Sphinx format")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     compress: bool = option(False, "write compressed matrices (tables only)")
     compression_method: int = option(1, "how to compress, 1 to 7 (src/matrix/compressed-matrix.h)")
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
 
     @property
     def kind_in(self) -> io_ark.Kind:
-        """What is read, as io_ark calls it."""
+        """Type of the input, by its name in ``io_ark``."""
         return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
 
 
@@ -47,34 +51,44 @@ def main(options: Options, source: str, target: str) -> int:
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(not options.compress, "--compress works on tables, not on single files")
-    require(not options.write_num_frames, "--write-num-frames works on tables, not on single files")
-    require(not options.sphinx_in, "--sphinx-in works on tables, not on single files")
+    require(not options.write_num_frames, "--write-num-frames option not supported when writing/reading single files.")
+    require(not options.sphinx_in, "For single files, sphinx input is not yet supported.")
     io_ark.write_object("matrix", target, matrix_of(io_ark.read_object(options.kind_in, source)), binary=options.binary)
-    logger.info("Copied features from %s to %s", source, target)
+    logger.info("Copied features from %s to %s", printable_rxfilename(source), printable_wxfilename(target))
     return 0
 
 
 def copy_table(options: Options, source: str, target: str) -> int:
-    """Copy a table, compressed if asked to, and note the numbers of frames."""
+    """Copy a table, with --compress compressed, and with --write-num-frames write the numbers of frames."""
     with ExitStack() as stack:
         num_frames = None
         if options.write_num_frames:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
+        writer = stack.enter_context(io_ark.Writer[GeneralMatrix]("general-matrix", target))
+        method = CompressionMethod.of(options.compression_method) if options.compress else None
+        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source))
 
-        def copy(key: str, value: Any) -> Matrix:
+        def copy(key: str, value: Any) -> GeneralMatrix:
             matrix = matrix_of(value)
             if num_frames is not None:
                 num_frames[key] = len(matrix)
-            return matrix
+            return matrix if method is None else compressed(key, matrix, method)
 
-        compressed: dict[str, Any] = {"kind_out": "compressed-matrix", "method": options.compression_method}
-        form = compressed if options.compress else {"kind_out": "matrix"}
-        counts = convert_table(options.kind_in, source, target, copy, **form)
+        counts = map_table(reader, writer, copy)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status
 
 
+def compressed(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
+    """Compress a matrix, or return it as it is if it holds NaN or infinities, which no code stands for."""
+    try:
+        return compress(matrix, method)
+    except FormatError as error:
+        logger.warning("%s: %s; writing this matrix uncompressed", key, error.message)
+        return matrix
+
+
 def matrix_of(value: Any) -> Matrix:
-    """The matrix of what was read: an HTK file has a header beside it."""
+    """Return the matrix of an object that was read: HTK files also have a header."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

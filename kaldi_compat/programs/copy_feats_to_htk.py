@@ -1,4 +1,4 @@
-"""copy-feats-to-htk: each utterance's features to a file of its own, in HTK's format."""
+"""copy-feats-to-htk: write the features of each utterance to a file in HTK format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import FileSink, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Writes each utterance's features to a file in HTK's format, named after the utterance, in one directory.
+Writes the features of each utterance to a file in HTK format, named after the utterance.
 
 Usage: copy-feats-to-htk [options] <feats-rspecifier>
 e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
@@ -21,14 +21,14 @@ e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats-to-htk."""
 
     output_ext: str = option("fea", "extension of the files")
-    output_dir: str = option("./", "directory of the files; it is made if its parent exists")
-    sample_period: int = option(100000, "HTK's sampPeriod: the frame shift in units of 100 ns")
+    output_dir: str = option("./", "directory of the files; created if its parent exists")
+    sample_period: int = option(100000, "sampPeriod of the HTK header: the frame shift in units of 100 ns")
     sample_kind: int = option(
-        9, "HTK's parmKind: 6 MFCC, 7 FBANK, 9 USER, 11 PLP, plus HTK's bits for what was appended"
+        9, "parmKind of the HTK header: 6 MFCC, 7 FBANK, 9 USER, 11 PLP, plus HTK's bits for energy, deltas etc."
     )
 
 
@@ -40,5 +40,6 @@ def main(options: Options, source: str) -> int:
         counts = map_table(
             reader, sink, lambda _, feats: HtkFeatures(feats, options.sample_period, options.sample_kind)
         )
-    logger.info("Wrote %d files in HTK's format in %s", counts.done, options.output_dir)
+    # The misspelt word is Kaldi's.
+    logger.info("%d HTK feature files generated in the direcory: %s", counts.done, options.output_dir)
     return counts.status

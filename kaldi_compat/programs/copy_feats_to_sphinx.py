@@ -1,4 +1,4 @@
-"""copy-feats-to-sphinx: each utterance's features to a file of its own, in Sphinx's format."""
+"""copy-feats-to-sphinx: write the features of each utterance to a file in Sphinx format."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import FileSink, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Writes each utterance's features to a file in Sphinx's format, named after the utterance, in one directory.
+Writes the features of each utterance to a file in Sphinx format, named after the utterance.
 
 Usage: copy-feats-to-sphinx [options] <feats-rspecifier>
 e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
@@ -20,11 +20,11 @@ e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-feats-to-sphinx."""
 
     output_ext: str = option("mfc", "extension of the files")
-    output_dir: str = option("./", "directory of the files; it is made if its parent exists")
+    output_dir: str = option("./", "directory of the files; created if its parent exists")
 
 
 @program("copy-feats-to-sphinx", USAGE, Options)
@@ -33,5 +33,6 @@ def main(options: Options, source: str) -> int:
     sink = FileSink("sphinx", options.output_dir, options.output_ext, big_endian=False)
     with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         counts = map_table(reader, sink, lambda _, feats: feats)
-    logger.info("Wrote %d files in Sphinx's format in %s", counts.done, options.output_dir)
+    # The misspelt word is Kaldi's.
+    logger.info("%d Sphinx feature files generated in the direcory: %s", counts.done, options.output_dir)
     return counts.status

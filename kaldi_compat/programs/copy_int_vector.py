@@ -1,4 +1,4 @@
-"""copy-int-vector: vectors of integers from one table or file to another."""
+"""copy-int-vector: copy vectors of integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from io_ark.codecs.int_vector import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert_table
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies vectors of integers, such as alignments.
@@ -22,20 +22,20 @@ e.g.:  copy-int-vector --binary=false foo -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-int-vector."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("copy-int-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file, which has a layout of its own."""
+    """Copy a table or a single file. Single files have another layout than the entries of a table."""
     if are_tables(source, target):
-        counts = convert_table("int-vector", source, target, lambda _, vector: vector)
-        logger.info("Copied %d vectors of integers.", counts.done)
+        counts = convert_table("int-vector", source, target, lambda _, vector: vector, output_first=True)
+        logger.info("Copied %d vectors of int32.", counts.done)
         return counts.status
     codec = PlainIntVectorCodec()
     io_ark.write_object(codec, target, io_ark.read_object(codec, source), binary=options.binary)
-    logger.info("Copied a vector of integers.")
+    logger.info("Copied vector to %s", target)
     return 0

@@ -1,4 +1,4 @@
-"""copy-matrix: matrices from one table or file to another, through scaling and element-wise functions."""
+"""copy-matrix: copy matrices, optionally scaled and transformed element by element."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.libm import expf, logf
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 USAGE = """
-Copies matrices (features, transforms); optionally scales them and applies a function to them, in the order
-scale, log, exp, softmax, power.
+Copies matrices (features, transforms); optionally applies, in this order: scale, log, exp, softmax, power.
 
 Usage: copy-matrix [options] <matrix-rspecifier> <matrix-wspecifier>
    or: copy-matrix [options] <matrix-rxfilename> <matrix-wxfilename>
@@ -27,10 +27,10 @@ LOG_FLOOR = np.float32(1.0e-20)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-matrix."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     scale: float = option(1.0, "factor on each matrix")
     apply_log: bool = option(False, "take the log of each element, floored at 1e-20")
     apply_exp: bool = option(False, "take the exponential of each element")
@@ -38,6 +38,7 @@ class Options:
     apply_softmax_per_row: bool = option(False, "apply the softmax to each row")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.apply_log + self.apply_exp + self.apply_softmax_per_row <= 1,
             "only one of --apply-log, --apply-exp and --apply-softmax-per-row can be given",
@@ -46,15 +47,20 @@ class Options:
 
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
-    with np.errstate(all="ignore"):  # infinities and NaN are results here, as they are in Kaldi
-        counts = convert("matrix", source, target, lambda _, m: transformed(m, options), binary=options.binary)
-    logger.info("Copied %d matrices.", counts.done)
+    """Copy a table or a single file."""
+    with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
+        counts = convert(
+            "matrix", source, target, lambda _, m: transformed(m, options), binary=options.binary, output_first=True
+        )
+    if io_ark.is_table_wspecifier(target):
+        logger.info("Copied %d matrices.", counts.done)
+    else:
+        logger.info("Copied matrix to %s", target)
     return counts.status
 
 
 def transformed(matrix: Matrix, options: Options) -> Matrix:
-    """The matrix after what the options ask for."""
+    """Apply the options to a matrix."""
     if options.scale != 1.0:
         matrix = matrix * np.float32(options.scale)
     if options.apply_log:
@@ -69,7 +75,7 @@ def transformed(matrix: Matrix, options: Options) -> Matrix:
 
 
 def softmax(matrix: Matrix) -> Matrix:
-    """Exponentials of each row, divided by their sum, which is taken in Kaldi's order."""
+    """Compute the softmax of each row, with sums in Kaldi's order."""
     if matrix.size == 0:
         return matrix
     exponentials = expf(matrix - matrix.max(axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""copy-post: posteriors from one table to another, optionally scaled."""
+"""copy-post: copy posteriors, optionally scaled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Copies tables of posteriors, optionally scaling them.
+Copies tables of posteriors, optionally scaled.
 
 Usage: copy-post [options] <post-rspecifier> <post-wspecifier>
 e.g.:  copy-post --scale=0.5 ark:1.post ark,t:-
@@ -21,7 +21,7 @@ e.g.:  copy-post --scale=0.5 ark:1.post ark,t:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-post."""
 
     scale: float = option(1.0, "factor on the posteriors; 0 removes them")
@@ -36,7 +36,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def scaled(posterior: Posterior, scale: float) -> Posterior:
-    """Each weight times ``scale``, in single precision; nothing is left if that is zero."""
+    """Multiply each weight by ``scale`` in single precision; a scale of zero removes all entries."""
     if scale == 1.0:
         return posterior
     if scale == 0.0:

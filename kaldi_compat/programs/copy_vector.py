@@ -1,4 +1,4 @@
-"""copy-vector: vectors from one table or file to another, through scaling and a change of dimension."""
+"""copy-vector: copy vectors, optionally scaled or with another dimension."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.
@@ -23,12 +24,14 @@ e.g.:  copy-vector --binary=false 1.vec -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of copy-vector."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     change_dim: int = option(
-        -1, "cut vectors to this dimension, or append zeros up to it; negative leaves them", flag="change_dim"
+        -1,
+        "truncate vectors to this dimension or append zeros up to it; negative keeps the dimension",
+        flag="change_dim",
     )
     scale: float = option(1.0, "factor on each vector of a table")
 
@@ -43,14 +46,24 @@ def main(options: Options, source: str, target: str) -> int:
         )
         scale = 1.0
     counts = convert(
-        "vector", source, target, lambda _, v: changed(v, options.change_dim, scale), binary=options.binary
+        "vector",
+        source,
+        target,
+        lambda _, v: changed(v, options.change_dim, scale),
+        binary=options.binary,
+        output_first=True,
     )
-    logger.info("Copied %d vectors.", counts.done)
+    if not io_ark.is_table_wspecifier(target):
+        logger.info("Copied vector to %s", target)
+    elif options.change_dim < 0 and scale == 1.0:
+        logger.info("Copied %d vectors.", counts.done)
+    else:
+        logger.info("Copied %d vectors, setting dim to %d scaled by %g", counts.done, options.change_dim, scale)
     return counts.status
 
 
 def changed(vector: Vector, dim: int, scale: float) -> Vector:
-    """The vector cut or extended by zeros to ``dim`` (unless that is negative) and scaled."""
+    """Truncate a vector or append zeros to give it ``dim`` elements (unless negative), and scale it."""
     if dim >= 0:
         vector = np.pad(vector[:dim], (0, max(0, dim - len(vector))))
     return vector if scale == 1.0 else vector * np.float32(scale)

@@ -1,17 +1,19 @@
-"""extend-transform-dim: a transform for features of more dimensions."""
+"""extend-transform-dim: extend a transform to features of more dimensions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional.transform import extend_transform
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
-Extends a linear or affine transform of d dimensions to more, which it leaves as they are.
+Extends a linear or affine transform to more dimensions, which the transform leaves unchanged.
 
 Usage: extend-transform-dim [options] (<transform-rspecifier>|<transform-rxfilename>)
                             (<transform-wspecifier>|<transform-wxfilename>)
@@ -20,21 +22,34 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of extend-transform-dim."""
 
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
-    new_dimension: int = option(-1, "dimension to extend to; must be given")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
+    new_dimension: int = option(-1, "dimension to extend to (required)")
 
     def __post_init__(self) -> None:
-        require(self.new_dimension >= 0, "--new-dimension must be given: the dimension to extend to")
+        super().__post_init__()
+        require(
+            self.new_dimension >= 0,
+            "--new-dimension argument invalid or not specified: it is the dimension to extend to",
+        )
 
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Extend a single transform, or a table of them."""
-    counts = convert(
-        "matrix", source, target, lambda _, each: extend_transform(each, options.new_dimension), binary=options.binary
-    )
-    logger.info("Increased transform dim to %d for %d matrices.", options.new_dimension, counts.done)
+    old_dim = 0
+
+    def extend(key: str, transform: Matrix) -> Matrix:
+        nonlocal old_dim
+        old_dim = len(transform)
+        return extend_transform(transform, options.new_dimension)
+
+    counts = convert("matrix", source, target, extend, binary=options.binary)
+    new_dim = options.new_dimension
+    if io_ark.is_table_wspecifier(target):
+        logger.info("Increased transform dim to %d for %d matrices.", new_dim, counts.done)
+    else:
+        logger.info("Increased transform dim from %d to %d and wrote to %s", old_dim, new_dim, target)
     return counts.status

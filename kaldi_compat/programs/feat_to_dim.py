@@ -1,4 +1,4 @@
-"""feat-to-dim: the dimension of the features."""
+"""feat-to-dim: write the dimension of features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
 
 USAGE = """
-Writes the dimension of the first utterance's features to a file; or, given a wspecifier, a table of each utterance's.
+Writes the dimension of the first utterance's features to a file or, given a wspecifier, a table of all dimensions.
 
 Usage: feat-to-dim [options] <feats-rspecifier> <dim-wxfilename>
    or: feat-to-dim [options] <feats-rspecifier> <dim-wspecifier>
@@ -21,7 +21,7 @@ e.g.:  feat-to-dim scp:feats.scp -
 
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Write the table, or the first dimension."""
+    """Write the table of dimensions, or the first dimension."""
     with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source) as reader:
         if io_ark.is_table_wspecifier(target):
             with io_ark.Writer[int]("int", target) as writer:
@@ -29,6 +29,6 @@ def main(options: NoOptions, source: str, target: str) -> int:
         else:
             first = next(iter(reader), None)
             if first is None:
-                raise OptionError(f"{source} holds no features")
+                raise OptionError(f"Could not read any features from {source} (empty archive?)")
             write_text(target, f"{first[1].shape[1]}\n")
     return 0

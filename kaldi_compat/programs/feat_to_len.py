@@ -1,4 +1,4 @@
-"""feat-to-len: the number of frames of each utterance, or of all together."""
+"""feat-to-len: write the number of frames of each utterance, or print the total."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldi_compat.cli.objects import Shaped
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Writes a table of the number of frames of each utterance; or, without a wspecifier, prints the total.
+Writes a table of the number of frames of each utterance or, without a wspecifier, prints the total.
 
 Usage: feat-to-len [options] <feats-rspecifier> [<lengths-wspecifier>]
 e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
@@ -21,10 +21,11 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
-    with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source) as reader:
-        if target is None:
+    codec = InfoCodec("matrix")
+    if target is None:
+        with io_ark.SequentialReader[Shaped](codec, source) as reader:
             write_text("-", f"{sum(feats.shape[0] for _, feats in reader)}\n")
-        else:
-            with io_ark.Writer[int]("int", target) as writer:
-                map_table(reader, writer, lambda _, feats: feats.shape[0])
+    else:
+        with io_ark.Writer[int]("int", target) as writer, io_ark.SequentialReader[Shaped](codec, source) as reader:
+            map_table(reader, writer, lambda _, feats: feats.shape[0])
     return 0

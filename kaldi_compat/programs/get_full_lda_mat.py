@@ -1,4 +1,4 @@
-"""get-full-lda-mat: an LDA+MLLT matrix made square, and its inverse."""
+"""get-full-lda-mat: extend an LDA+MLLT matrix to a square one, and compute its inverse."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import full_lda
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Adds to an LDA+MLLT matrix the rows of the full LDA matrix (est-lda --write-full-matrix) that it dropped, and writes
-the result, and its inverse if a fourth file is named.
+Appends to an LDA+MLLT matrix the missing rows of the full LDA matrix (est-lda --write-full-matrix), and writes the
+result and, given a fourth file, its inverse.
 
 Usage: get-full-lda-mat [options] <lda-mllt-rxfilename> <full-lda-rxfilename> <full-lda-mllt-wxfilename>
                         [<inv-full-lda-mllt-wxfilename>]
@@ -24,7 +24,7 @@ e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of get-full-lda-mat."""
 
     binary: bool = option(True, "write in binary")
@@ -32,7 +32,7 @@ class Options:
 
 @program("get-full-lda-mat", USAGE, Options)
 def main(options: Options, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
-    """Write the full matrix, and its inverse if wanted."""
+    """Write the full matrix and, given a fourth argument, its inverse."""
     full: Matrix = full_lda(io_ark.read_object("matrix", lda_mllt), io_ark.read_object("matrix", lda))
     io_ark.write_object("matrix", target, full, binary=options.binary)
     if inverse_target is not None:

@@ -1,4 +1,4 @@
-"""interpolate-pitch: fills the gaps in (probability of voicing, pitch)."""
+"""interpolate-pitch: fill gaps in (probability of voicing, pitch)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import InterpolationCounts, check_track, interpolate_linearly, interpolate_tracks
 
 USAGE = """
-Fills the gaps in (probability of voicing, pitch), where the pitch is 0: by a model of how pitch moves, which also
-smooths it; or by straight lines with --linear-interpolation.
+Fills gaps in (probability of voicing, pitch), where the pitch is 0: with a model of pitch movement, which also smooths
+the pitch, or with straight lines (--linear-interpolation).
 
 Usage: interpolate-pitch [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:feats.ark
@@ -52,10 +52,10 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
 
 
 def _tracks(reader: Iterable[tuple[str, Matrix]], counts: Counts) -> Iterator[tuple[str, Matrix]]:
-    """The tracks that have frames; the others are counted as failed."""
+    """Yield the tracks that have frames; count the others as failed."""
     for key, track in reader:
         if len(track) == 0:
-            logger.warning("Feature file has bad size: %s is %d by %d", key, *track.shape)
+            logger.warning("Feature file has bad size %d by %d", *track.shape)
             counts.failed += 1
             continue
         try:

@@ -1,4 +1,4 @@
-"""modify-cmvn-stats: normalization statistics that leave some dimensions alone, or as means and variances."""
+"""modify-cmvn-stats: exclude dimensions from normalization, or convert statistics to means and variances."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import fake_stats, mean_and_variance
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Copies normalization statistics such that some dimensions will not be normalized (zero mean, unit variance), or turns
-them into means and variances.
+Copies normalization statistics. Sets the given dimensions to zero mean and unit variance, so that they will not be
+normalized; or converts the statistics to means and variances.
 
 Usage: modify-cmvn-stats [options] [<fake-dims>] <stats-rspecifier> <stats-wspecifier>
 e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
@@ -24,7 +24,7 @@ e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of modify-cmvn-stats."""
 
     convert_to_mean_and_var: bool = option(False, "write the mean and the variance of each dimension")
@@ -34,11 +34,13 @@ class Options:
 def main(options: Options, first: str, second: str, third: str | None = None) -> int:
     """Modify a table of statistics."""
     dims, source, target = ("", first, second) if third is None else (first, second, third)
-    fake_dims = parse_dims(dims, "the first argument")
+    fake_dims = parse_dims(dims, "first argument")
 
     def modify(key: str, stats: DoubleMatrix) -> DoubleMatrix:
         if len(stats) != 2:
-            raise FeatureError(f"statistics for normalization have two rows, not {len(stats)}")
+            raise FeatureError(
+                f"Expected input to be CMVN stats (should have two rows), not a matrix with {len(stats)}"
+            )
         stats = fake_stats(stats, fake_dims)
         if not options.convert_to_mean_and_var:
             return stats

@@ -1,4 +1,4 @@
-"""multiply-vectors: the vectors of several tables, number by number."""
+"""multiply-vectors: multiply vectors element by element."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.paste import common_length, missing
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Multiplies vectors of several tables (or files) number by number.
+Multiplies vectors of several tables (or files) element by element.
 
 Usage: multiply-vectors [options] <rspecifier1> <rspecifier2> [<rspecifier3> ...] <wspecifier>
    or: multiply-vectors [options] <rxfilename1> <rxfilename2> [<rxfilename3> ...] <wxfilename>
@@ -26,11 +27,11 @@ e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of multiply-vectors."""
 
-    length_tolerance: int = option(0, "cut to the shortest if lengths differ by no more than this; else skip")
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("multiply-vectors", USAGE, Options, at_least=3)
@@ -42,10 +43,10 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
         reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Vector]("vector", name))) for name in others]
+        readers = [(name, stack.enter_context(LookupReader[Vector]("vector", name))) for name in others]
 
         def multiply(key: str, vector: Vector) -> Vector:
-            factors = [vector, *(beside(key, name, other) for name, other in readers)]
+            factors = [vector, *(lookup(key, other, missing(key, name)) for name, other in readers)]
             return product(factors, options.length_tolerance, key)
 
         counts = map_table(reader, writer, multiply)
@@ -66,17 +67,12 @@ def multiply_files(options: Options, sources: Sequence[str], target: str) -> int
 
 
 def product(vectors: Sequence[Vector], tolerance: int, key: str = "") -> Vector:
-    """The product of vectors, cut to the shortest.
+    """Multiply vectors, truncated to the shortest.
 
     Raises:
-        Skip: their lengths differ by more than the tolerance, or one is empty.
+        Skip: the lengths differ by more than the tolerance, or one is empty.
     """
-    shortest, longest = min(map(len, vectors)), max(map(len, vectors))
-    mismatch = f"Length mismatch {longest} vs. {shortest}" + (f" for utt {key}" if key else "")
-    if longest - shortest > tolerance or shortest == 0:
-        raise Skip(f"{mismatch} exceeds tolerance {tolerance}")
-    if longest > shortest:
-        vlog(2, "%s within tolerance %d", mismatch, tolerance)
+    shortest = common_length(list(map(len, vectors)), tolerance, key)
     result = np.ones(shortest, np.float32)
     for vector in vectors:
         result *= vector[:shortest]

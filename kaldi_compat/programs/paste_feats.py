@@ -1,4 +1,4 @@
-"""paste-feats: the features of several tables side by side."""
+"""paste-feats: append features of several tables frame by frame."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, beside, map_table
+from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.paste import pasted
+from kaldi_compat.cli.paste import missing, pasted
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends features of several tables (or files) to each other, frame by frame.
@@ -25,11 +25,13 @@ e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of paste-feats."""
 
-    length_tolerance: int = option(0, "cut to the shortest if numbers of frames differ by no more than this; else skip")
-    binary: bool = option(True, "write a single file in binary (a table's wspecifier says so itself)")
+    length_tolerance: int = option(
+        0, "truncate to the shortest if numbers of frames differ by at most this; skip others"
+    )
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("paste-feats", USAGE, Options, at_least=3)
@@ -41,12 +43,11 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
-        readers = [(name, stack.enter_context(io_ark.RandomAccessReader[Matrix]("matrix", name))) for name in others]
+        readers = [(name, stack.enter_context(LookupReader[Matrix]("matrix", name))) for name in others]
 
         def paste(key: str, feats: Matrix) -> Matrix:
-            return pasted(
-                [feats, *(beside(key, name, other) for name, other in readers)], options.length_tolerance, key
-            )
+            parts = [feats, *(lookup(key, other, missing(key, name)) for name, other in readers)]
+            return pasted(parts, options.length_tolerance, key)
 
         counts = map_table(reader, writer, paste)
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)

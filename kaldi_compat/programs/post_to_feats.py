@@ -1,14 +1,15 @@
-"""post-to-feats: posteriors as a matrix."""
+"""post-to-feats: convert posteriors to matrices."""
 
 from __future__ import annotations
 
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
 
 USAGE = """
-Writes posteriors as features: a column for each class, zero where nothing is said.
+Converts posteriors to features: one column per class, zero where a frame does not list the class.
 
 Usage: post-to-feats [options] <posterior-rspecifier> <feats-wspecifier>
    or: post-to-feats [options] <posterior-rxfilename> <feats-wxfilename>
@@ -28,5 +29,8 @@ def main(options: PosteriorOptions, source: str, target: str) -> int:
         binary=options.binary,
         kind_out="matrix",
     )
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    if io_ark.is_table_wspecifier(target):
+        logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    else:
+        logger.info("Wrote posteriors as feature-matrix to %s", target)
     return 0 if counts.done else ERROR_STATUS

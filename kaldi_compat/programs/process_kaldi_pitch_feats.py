@@ -1,4 +1,4 @@
-"""process-kaldi-pitch-feats: tracked pitch made into features for speech recognition."""
+"""process-kaldi-pitch-feats: compute features for speech recognition from tracked pitch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.pitch.process import process_pitch
 
 USAGE = """
-Makes features for speech recognition of what compute-kaldi-pitch-feats gives. There are four, in this order, each with
-an option that chooses it; by default the first three:
-  a warped correlation that tells voiced from unvoiced (--add-pov-feature);
-  the log pitch less its mean over 1.5 seconds, weighted by the probability of voicing (--add-normalized-log-pitch);
+Computes features for speech recognition from the output of compute-kaldi-pitch-feats. There are four, in this order,
+each selected by an option; the default is the first three:
+  a warped correlation, high in unvoiced frames (--add-pov-feature);
+  the log pitch minus its mean over 1.5 seconds, weighted by the probability of voicing (--add-normalized-log-pitch);
   the delta of the log pitch, with a little noise (--add-delta-pitch);
   the log pitch (--add-raw-log-pitch).
 
@@ -32,7 +32,7 @@ See also: compute-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 class Options(ProcessPitchOptions):
     """Options of process-kaldi-pitch-feats."""
 
-    srand: int = option(0, "seed of the random numbers that are added to the delta of the log pitch")
+    srand: int = option(0, "seed of the noise that is added to the delta of the log pitch")
 
 
 @program("process-kaldi-pitch-feats", USAGE, Options)

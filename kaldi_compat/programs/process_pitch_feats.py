@@ -1,4 +1,4 @@
-"""process-pitch-feats: an older way to make features of (probability of voicing, pitch)."""
+"""process-pitch-feats: compute features from probability of voicing and pitch (superseded)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.pitch.smooth import smooth_pitch
 
 USAGE = """
-Makes features for speech recognition of (probability of voicing, pitch) without gaps: the log odds of voicing, and the
-log pitch less its moving mean, smoothed. See interpolate-pitch for filling gaps.
+Computes features for speech recognition from (probability of voicing, pitch) without gaps: the log odds of voicing, and
+the smoothed log pitch minus its moving mean. Use interpolate-pitch to fill gaps.
 
 Usage: process-pitch-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:feats.ark
@@ -24,7 +24,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
 
     def process(key: str, track: Matrix) -> Matrix:
         if len(track) == 0:
-            raise Skip(f"Feature file has bad size: {key} is {track.shape[0]} by {track.shape[1]}")
+            raise Skip(f"Feature file has bad size {track.shape[0]} by {track.shape[1]}")
         return smooth_pitch(track, options)
 
     counts = convert_table("matrix", source, target, process)

@@ -1,4 +1,4 @@
-"""select-feats: some of the features' dimensions, in any order."""
+"""select-feats: select dimensions of features, in any order."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.options.base import require
 
 USAGE = """
-Selects dimensions of features, as the Unix command cut selects columns: indices from 0 and ranges, which may run
-backwards, separated by commas.
+Selects dimensions of features, similar to the Unix command cut: comma-separated indices from 0 and ranges, which may
+be descending.
 
 Usage: select-feats [options] <selection> <feats-rspecifier> <feats-wspecifier>
 e.g.:  select-feats 0,24-22,3-12 scp:feats.scp ark,scp:selected.ark,selected.scp
 """
+PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # an index or a range
 
 
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
-    """Select from each utterance; the dimension is the first utterance's."""
+    """Select columns of each utterance. The selection must fit the dimension of the first one."""
     with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         entries = iter(reader)
         first = next(entries, None)
         if first is None:
-            logger.warning("%s holds no features", source)
+            logger.warning("Empty archive provided.")
             return 0
         columns = selected(selection, first[1].shape[1])
         with io_ark.Writer[Matrix]("matrix", target) as writer:
@@ -37,36 +38,51 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
 
 
 def selected(selection: str, dim: int) -> list[int]:
-    """The columns that a selection names.
+    """Return the columns that a selection names.
 
     Args:
         selection: indices and ranges, separated by commas.
-        dim: the number of columns there are.
+        dim: number of columns of the features.
 
     Raises:
-        OptionError: it cannot be read, or names a column that is not there.
+        OptionError: a part of the selection is invalid, or names a column that does not exist.
 
     >>> selected("0,12-10,3-5", 13)
     [0, 12, 11, 10, 3, 4, 5]
     """
+    require(selection != "", "No ranges or indices in selection string!")
     columns: list[int] = []
-    for part in selection.removesuffix(",").split(","):  # Kaldi overlooks one comma at the end
-        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part, re.ASCII)
-        require(match is not None, f"selection {selection!r}: {part!r} is neither an index nor a range such as 3-12")
-        assert match is not None
-        start, end = _bounds(match[1], match[2])
-        require(max(start, end) < dim, f"selection {selection!r}: {part!r} is beyond the features' dimension {dim}")
+    for part in selection.removesuffix(",").split(","):  # like Kaldi, ignore one comma at the end
+        start, end = bounds(part)
+        require(0 <= start < dim, f"Invalid range start: {start} in {part!r}: indices are 0 to {dim - 1}")
+        require(0 <= end < dim, f"Invalid range end: {end} in {part!r}: indices are 0 to {dim - 1}")
         columns += range(start, end + 1) if start <= end else range(start, end - 1, -1)
     return columns
 
 
-def _bounds(start: str, end: str | None) -> tuple[int, int]:
-    if end is None:
-        return int(start), int(start)
-    # Kaldi takes as many characters for the start as the end has, so that its 24-3 means 2-3 (select-feats.cc).
-    if len(end) < len(start):
-        logger.warning(
-            "Kaldi reads the selection %s-%s as %s-%s; so does this program", start, end, start[: len(end)], end
-        )
-        start = start[: len(end)]
-    return int(start), int(end)
+def bounds(part: str) -> tuple[int, int]:
+    """Return the first and last column of a part of a selection, as Kaldi parses it (select-feats.cc).
+
+    Of a range, Kaldi parses as many characters for the start as follow the hyphen, and of each number as much as looks
+    like one, or else 0. So its 24-3 means 2-3, and -3 means 0-3. Parts that users may have meant otherwise are logged.
+
+    Raises:
+        OptionError: Kaldi's result depends on uninitialized memory.
+    """
+    before, hyphen, after = part.partition("-")
+    if not hyphen:
+        start = end = leading_integer(part)
+    else:
+        require(after != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
+        start, end = leading_integer(part[: len(after)]), leading_integer(after)
+    as_written = PLAIN.fullmatch(part) and (not hyphen or int(before) == start)
+    if not as_written:
+        shown = f"{start}-{end}" if hyphen else str(start)
+        logger.warning("Kaldi reads the selection %s as %s; so does this program", part, shown)
+    return start, end
+
+
+def leading_integer(text: str) -> int:
+    """Return the integer at the start of a string, or 0 if there is none, as C++ streams do."""
+    match = re.match(r"\s*([+-]?[0-9]+)", text, re.ASCII)
+    return int(match[1]) if match else 0

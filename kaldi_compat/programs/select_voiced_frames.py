@@ -1,16 +1,15 @@
-"""select-voiced-frames: features without the frames that are not speech."""
+"""select-voiced-frames: keep the voiced frames of features."""
 
 from __future__ import annotations
 
-import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, convert_table
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.vad import select_voiced
 
 USAGE = """
-Copies the frames that compute-vad (or anything that writes 1 for voiced and 0 for unvoiced frames) calls voiced.
+Copies the voiced frames of features. The decisions, 1 for voiced and 0 for unvoiced, come from compute-vad or similar.
 
 Usage: select-voiced-frames [options] <feats-rspecifier> <vad-rspecifier> <feats-wspecifier>
 e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
@@ -20,7 +19,7 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     """Select frames of each utterance of a table."""
-    with io_ark.RandomAccessReader[Vector]("vector", decisions) as vad:
+    with LookupReader[Vector]("vector", decisions) as vad:
 
         def select(key: str, feats: Matrix) -> Matrix:
             if len(feats) == 0:
@@ -29,7 +28,10 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise Skip(f"No VAD input found for utterance {key}")
             voiced = vad[key]
             if len(voiced) != len(feats):
-                raise Skip(f"Utterance {key} has {len(feats)} frames of features, but {len(voiced)} of VAD")
+                raise Skip(
+                    f"Mismatch in number for frames {len(feats)} for features and VAD {len(voiced)}, "
+                    f"for utterance {key}"
+                )
             if not voiced.any():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             return select_voiced(feats, voiced)

@@ -1,4 +1,4 @@
-"""splice-feats: each frame beside its neighbours."""
+"""splice-feats: concatenate each frame with its neighbours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 USAGE = """
-Puts the frames to the left and right of each frame beside it, for LDA for example; the frames at the edges repeat.
+Concatenates each frame with frames to its left and right, e.g. for LDA. The first and last frame are repeated.
 
 Usage: splice-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  splice-feats scp:feats.scp ark:-
@@ -19,12 +19,12 @@ e.g.:  splice-feats scp:feats.scp ark:-
 
 @program("splice-feats", USAGE, SpliceOptions)
 def main(options: SpliceOptions, source: str, target: str) -> int:
-    """Splice a table; success even if it is empty, as in Kaldi."""
+    """Splice a table. As in Kaldi, the status is 0 even for an empty table."""
 
     def spliced(key: str, feats: Matrix) -> Matrix:
         if feats.size == 0:
             raise FeatureError("there are no frames to splice")
         return splice(feats, options)
 
-    convert_table("matrix", source, target, spliced)
+    convert_table("matrix", source, target, spliced, output_first=True)
     return 0

@@ -1,4 +1,4 @@
-"""subsample-feats: every n-th frame, or every frame n times."""
+"""subsample-feats: keep every n-th frame, or repeat each frame."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
-Takes every n-th frame of features; with a negative n, repeats each frame -n times.
+Keeps every n-th frame of features; with a negative n, repeats each frame -n times.
 
 Usage: subsample-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subsample-feats --n=2 ark:- ark:-
@@ -21,15 +21,15 @@ e.g.:  subsample-feats --n=2 ark:- ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of subsample-feats."""
 
-    n: int = option(1, "take every n-th frame; negative: repeat each frame that often")
-    offset: int = option(0, "the first frame to take (with a positive n)")
+    n: int = option(1, "keep every n-th frame; negative: repeat each frame -n times")
+    offset: int = option(0, "first frame to keep (with a positive n)", ge=0)
 
     def __post_init__(self) -> None:
-        require(self.n != 0, "--n=0: must be positive, or negative to repeat frames")
-        require(self.offset >= 0, f"--offset={self.offset}: must not be negative")
+        super().__post_init__()
+        require(self.n != 0, "n=0 must be positive, or negative to repeat frames")
 
 
 @program("subsample-feats", USAGE, Options)
@@ -55,5 +55,5 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def subsampled(matrix: Matrix, n: int, offset: int = 0) -> Matrix:
-    """Rows ``offset``, ``offset + n`` and so on; with a negative ``n`` each row ``-n`` times."""
+    """Return rows ``offset``, ``offset + n`` and so on; with a negative ``n`` each row ``-n`` times."""
     return matrix[offset::n] if n > 0 else np.repeat(matrix, -n, axis=0)

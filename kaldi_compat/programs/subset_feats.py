@@ -1,4 +1,4 @@
-"""subset-feats: the first few utterances of a table, or those in a list, or those that are not."""
+"""subset-feats: copy the first utterances of a table, those in a list, or those not in a list."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
-Copies the features of some utterances: the first n, or those that a file lists, or those that it does not list.
+Copies the features of some utterances: the first n, those in a list, or those not in a list.
 
 Usage: subset-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subset-feats --n=10 ark:- ark:-
@@ -28,24 +28,25 @@ DEFAULT_N = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of subset-feats."""
 
-    n: int = option(DEFAULT_N, "copy the first n utterances")
-    include: str = option("", "file whose lines start with the utterances to copy")
-    exclude: str = option("", "file whose lines start with the utterances to leave out")
+    n: int = option(DEFAULT_N, "copy the first n utterances", ge=1)
+    include: str = option("", "file with an utterance to copy at the start of each line")
+    exclude: str = option("", "file with an utterance to leave out at the start of each line")
 
     def __post_init__(self) -> None:
-        require(self.n >= 1, f"--n={self.n}: must be at least 1")
+        super().__post_init__()
         require(not (self.include and self.exclude), "--include and --exclude cannot both be given")
         require(
-            self.n == DEFAULT_N or not (self.include or self.exclude), "--n goes with neither --include nor --exclude"
+            self.n == DEFAULT_N or not (self.include or self.exclude),
+            "--n cannot be combined with --include or --exclude",
         )
 
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the subset; success without a list, even of an empty table, as in Kaldi."""
+    """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
     with io_ark.Writer[Matrix]("matrix", target) as writer, io_ark.SequentialReader[Matrix]("matrix", source) as reader:
         if not options.include and not options.exclude:
             map_table(islice(reader, options.n), writer, lambda _, feats: feats)
@@ -58,12 +59,12 @@ def main(options: Options, source: str, target: str) -> int:
             return feats
 
         counts = map_table(reader, writer, copy)
-    logger.info("Wrote %d out of %d utterances.", counts.done, counts.total)
+    logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
 def first_fields(lines: Iterable[str]) -> frozenset[str]:
-    """The first word of each line."""
+    """Return the first word of each line."""
     fields = [split_words(line) for line in lines]
     require(all(fields), "the list of utterances has an empty line")
     return frozenset(field[0] for field in fields)

@@ -1,4 +1,4 @@
-"""transform-feats: features times a matrix."""
+"""transform-feats: apply a linear or affine transform to features."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import LookupReader, Skip, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import apply_transform, log_determinant
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it
-has one more. By utterance; by speaker with --utt2spk; the same for all if the first argument is a file and not a table.
+has one more. The transform is that of each utterance, of its speaker with --utt2spk, or the same for all utterances if
+the first argument is a file.
 
 Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>) <feats-rspecifier> <feats-wspecifier>
 e.g.:  transform-feats final.mat scp:feats.scp ark:-
@@ -26,15 +27,15 @@ e.g.:  transform-feats final.mat scp:feats.scp ark:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of transform-feats."""
 
-    utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then by speaker")
+    utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then looked up by speaker")
 
 
 @dataclass
 class LogDeterminants:
-    """The transforms' log determinants averaged over frames, by which one sees whether MLLT converges."""
+    """Average of the transforms' log determinants over frames, which shows whether MLLT converges."""
 
     frames: int = 0
     total: float = 0.0
@@ -42,12 +43,12 @@ class LogDeterminants:
     known: dict[int, float] = field(default_factory=dict)
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Count a transform of ``dim`` dimensions that was applied to so many frames."""
+        """Count a transform of features of ``dim`` dimensions, applied to ``frames`` frames."""
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        # A global transform comes as the very same object each time.
+        # A global transform is the same object each time.
         logdet = self.known.get(id(transform))
         if logdet is None:
             logdet = log_determinant(transform, dim)
@@ -65,14 +66,23 @@ class LogDeterminants:
             logger.info("Overall average %slogdet is %g over %d frames.", kind, self.total / self.frames, self.frames)
 
 
+def mismatch(key: str, transform: Matrix, dim: int) -> str:
+    """Return the warning for a transform that does not fit features of dimension ``dim``."""
+    rows, columns = transform.shape
+    forgotten = " [perhaps you forgot the --b-is-affine option of compose-transforms?]" if columns == dim + 2 else ""
+    return f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}{forgotten}"
+
+
 @program("transform-feats", USAGE, Options)
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
     """Transform a table."""
     logdets = LogDeterminants()
     with ExitStack() as stack:
-        reader: io_ark.RandomAccessReader[Matrix] | None = None
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
+        reader: LookupReader[Matrix] | None = None
         if io_ark.is_table_rspecifier(transform_source):
-            reader = stack.enter_context(io_ark.RandomAccessReader("matrix", transform_source, utt2spk=options.utt2spk))
+            reader = stack.enter_context(LookupReader("matrix", transform_source, utt2spk=options.utt2spk))
         else:
             of_all: Matrix = io_ark.read_object("matrix", transform_source)
 
@@ -82,16 +92,15 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             elif key in reader:
                 matrix = reader[key]
             else:
-                raise Skip(f"No transform available for utterance {key}, producing no output for this utterance")
+                raise Skip(f"No fMLLR transform available for utterance {key}, producing no output for this utterance")
             try:
                 transformed = apply_transform(feats, matrix)
             except FeatureError as error:
-                hint = " (was --b-is-affine forgotten?)" if matrix.shape[1] == feats.shape[1] + 2 else ""
-                raise Skip(f"{key}: {error}{hint}") from error
+                raise Skip(mismatch(key, matrix, feats.shape[1])) from error
             logdets.add(matrix, feats.shape[1], len(feats))
             return transformed
 
-        counts = convert_table("matrix", source, target, transform)
+        counts = map_table(feats_reader, writer, transform)
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status

@@ -1,7 +1,8 @@
-"""wav-copy: audio from one table or file to another."""
+"""wav-copy: copy audio."""
 
 from __future__ import annotations
 
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.program import NoOptions, program
@@ -18,7 +19,8 @@ e.g.:  wav-copy scp:wav.scp ark:-
 
 @program("wav-copy", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
+    """Copy a table or a single file."""
     counts = convert("wave", source, target, lambda _, wave: wave)
-    logger.info("Copied %d audio files.", counts.done)
+    if io_ark.is_table_wspecifier(target):
+        logger.info("Copied %d wave files", counts.done)
     return counts.status

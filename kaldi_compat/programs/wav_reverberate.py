@@ -1,4 +1,4 @@
-"""wav-reverberate: audio as it sounds in a room, with noises."""
+"""wav-reverberate: add reverberation and noises to audio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kaldi_compat.options.config import parse_real
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
 USAGE = """
-Convolves audio with the impulse response of a room, and adds noises to it.
+Convolves audio with a room impulse response and adds noises.
 
 Usage: wav-reverberate [options] <wav-rxfilename> <wav-wxfilename>
 e.g.:  wav-reverberate --impulse-response=rir.wav --additive-signals=noise1.wav,noise2.wav --snrs=20.0,15.0
@@ -32,30 +32,30 @@ FULL_SCALE = np.float32(1 << 15)
 class Options(ReverberationOptions):
     """Options of wav-reverberate."""
 
-    multi_channel_output: bool = option(False, "write a channel for each one of the impulse response")
+    multi_channel_output: bool = option(False, "write one output channel for each channel of the impulse response")
     input_wave_channel: int = option(0, "channel of the input to use, from 0")
-    rir_channel: int = option(0, "channel of the impulse response to use, unless the output has them all")
-    noise_channel: int = option(0, "channel of the noises to use, unless the output has them all")
-    impulse_response: str = option("", "WAV file or command ('... |') that gives the impulse response")
-    additive_signals: str = option("", "WAV files or commands, with commas between, that give noises to add")
-    snrs: str = option("", "signal-to-noise ratio in dB for each of them, with commas between")
-    start_times: str = option("", "where each of them starts in the input, in seconds, with commas between")
+    rir_channel: int = option(0, "channel of the impulse response to use, unless --multi-channel-output is true")
+    noise_channel: int = option(0, "channel of the noises to use, unless --multi-channel-output is true")
+    impulse_response: str = option("", "WAV file or command ('... |') with the impulse response")
+    additive_signals: str = option("", "comma-separated WAV files or commands with noises to add")
+    snrs: str = option("", "comma-separated signal-to-noise ratios of the noises in dB")
+    start_times: str = option("", "comma-separated start times of the noises in seconds")
 
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Reverberate one file."""
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
-        logger.warning("--rir-channel and --noise-channel are not used, as --multi-channel-output is true.")
+        logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)
-    room = read_wave(options.impulse_response) if options.impulse_response else None
-    if room is not None and not room.samples.any():
-        logger.warning("The impulse response %s is silent, and so is the speech after it.", options.impulse_response)
+    rir = read_wave(options.impulse_response) if options.impulse_response else None
+    if rir is not None and not rir.samples.any():
+        logger.warning("The impulse response %s is silent; the output is silent, too.", options.impulse_response)
     noises = read_noises(options, wave.sample_frequency)
     if options.multi_channel_output:
-        if room is None:
-            raise OptionError("--multi-channel-output needs an --impulse-response, whose channels the output has")
-        channels = range(len(room.samples))
+        if rir is None:
+            raise OptionError("--multi-channel-output needs --impulse-response: the output has the same channels")
+        channels = range(len(rir.samples))
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
                 raise AudioError(f"{name} has {len(noise.samples)} channels, the impulse response {len(channels)}")
@@ -68,19 +68,19 @@ def main(options: Options, source: str, target: str) -> int:
         reverberate(
             speech,
             wave.sample_frequency,
-            None if room is None else channel_of(room, in_room, options.impulse_response) / FULL_SCALE,
+            None if rir is None else channel_of(rir, in_rir, options.impulse_response) / FULL_SCALE,
             [AdditiveSignal(channel_of(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
             options,
-            rir_frequency=None if room is None else room.sample_frequency,
+            rir_frequency=None if rir is None else rir.sample_frequency,
         )
-        for in_room, in_noise in parts
+        for in_rir, in_noise in parts
     ]
     io_ark.write_object("wave", target, Wave(wave.sample_frequency, pcm16(np.stack(output))))
     return 0
 
 
 def read_wave(name: str) -> Wave:
-    """Read a file or a command's output."""
+    """Read a file or the output of a command."""
     wave: Wave = io_ark.read_object("wave", name)
     channels, samples = wave.samples.shape
     vlog(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
@@ -88,11 +88,11 @@ def read_wave(name: str) -> Wave:
 
 
 def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wave, float, float]]:
-    """Name, audio, signal-to-noise ratio and start of each noise that the options name.
+    """Return name, audio, signal-to-noise ratio and start time of each noise.
 
     Raises:
-        OptionError: the lists do not go together.
-        AudioError: a noise's sampling rate is not the input's.
+        OptionError: the lists of the options have different lengths.
+        AudioError: the sampling rate of a noise is not that of the input.
     """
     names = [name for name in options.additive_signals.split(",") if name]
     if not names:
@@ -101,7 +101,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     require(
         len(names) == len(snrs) == len(starts),
         f"--additive-signals has {len(names)} entries, --snrs {len(snrs)} and --start-times {len(starts)}:"
-        " there must be as many of each",
+        " the numbers must be equal",
     )
     noises = []
     for name, snr, start in zip(names, snrs, starts, strict=True):
@@ -113,21 +113,21 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
 
 
 def numbers(text: str, name: str) -> list[float]:
-    """Numbers with commas between.
+    """Parse comma-separated numbers.
 
     Raises:
-        OptionError: something else is there.
+        OptionError: the string is something else.
     """
     found = [parse_real(each) for each in text.split(",") if each]
-    require(None not in found, f"{name}: expected numbers with commas between, but found {text!r}")
+    require(None not in found, f"{name}: expected comma-separated numbers, not {text!r}")
     return [each for each in found if each is not None]
 
 
 def channel_of(wave: Wave, channel: int, name: str) -> Vector:
-    """One channel's samples, on the 16-bit scale.
+    """Return the samples of a channel, on the 16-bit scale.
 
     Raises:
-        AudioError: there is no such channel.
+        AudioError: the channel does not exist.
     """
     if not 0 <= channel < len(wave.samples):
         raise AudioError(f"{name} has no channel {channel}: its channels are 0 to {len(wave.samples) - 1}")

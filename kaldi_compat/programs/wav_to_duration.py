@@ -1,4 +1,4 @@
-"""wav-to-duration: how long each audio file is."""
+"""wav-to-duration: write the duration of audio files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Writes a table of the durations of audio files in seconds.
@@ -22,21 +22,21 @@ e.g.:  wav-to-duration scp:wav.scp ark,t:-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BaseOptions):
     """Options of wav-to-duration."""
 
-    read_entire_file: bool = option(False, "count the samples that are there, rather than believe the header")
+    read_entire_file: bool = option(False, "read and count the samples instead of trusting the header")
 
 
 @program("wav-to-duration", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Write each duration, and say what they are like."""
+    """Write the durations, and log their mean, minimum and maximum."""
     durations: list[float] = []
 
     def duration(key: str, wave: Any) -> float:
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
-            raise AudioError(f"{key}: its header has no duration; --read-entire-file=true counts the samples")
+            raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
         durations.append(duration_of(num_samples, wave.sample_frequency))
         return durations[-1]
 

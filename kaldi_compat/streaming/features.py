@@ -28,6 +28,21 @@ from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 
+__all__ = [
+    "Backlog",
+    "ContextStream",
+    "Counts",
+    "DeltaStream",
+    "FeatureStream",
+    "Flags",
+    "ShiftedDeltaStream",
+    "SlidingCmvnStream",
+    "SpliceStream",
+    "Stream",
+    "StreamChain",
+    "WindowStream",
+]
+
 # Numbers of items or frames, one for each slot.
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

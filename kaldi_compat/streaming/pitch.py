@@ -1,7 +1,7 @@
-"""The pitch tracker, and what is made of its track, on audio that arrives in pieces.
+"""Pitch tracking and pitch features of audio in chunks.
 
-The search for the pitch has no window: a frame is decided once all paths that are still possible agree on it, mostly
-some frames later, and the last ones with the end. What is held is what undecided frames need.
+The search for the pitch has no fixed latency: a frame is decided once all possible paths agree on it, usually some
+frames later, and the last ones at the end. Only the data of undecided frames is kept.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from kaldi_compat.pitch.schedule import frames_available, samples_out
 from kaldi_compat.pitch.viterbi import Search, States
 from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
 
+__all__ = ["PitchStream", "ProcessPitchStream", "Resampler", "Tracker"]
+
 Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream):
-    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in pieces: the same numbers, for any cut of the audio.
+    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in chunks; the result does not depend on the chunks.
 
     Args:
-        options: ``nccf_ballast_online`` must be true: a frame's ballast is then taken from the audio up to its end. By
-            default the tracker takes it from the whole utterance, which a stream does not know.
+        options: ``nccf_ballast_online`` must be true, to compute a frame's ballast from the audio up to its end. By
+            default it is computed from the whole utterance, which a stream does not know.
         slots: Number of streams.
-        max_latency: Frames after which a frame is decided along the best path so far, even if paths still differ. They
-            do in digital silence, which looks alike at every pitch, for as long as it lasts.
+        max_latency: Number of frames after which a frame is decided along the best path so far, even if paths still
+            differ, as they do throughout digital silence.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is false, or online decoding is to be simulated.
+        OptionError: ``nccf_ballast_online`` is false, or an option simulates online decoding.
 
-    Computes on the CPU, wherever the pieces lie.
+    Computes on the CPU for chunks on any device.
 
     >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
@@ -62,7 +64,7 @@ class PitchStream(Stream):
         super().__init__(slots)
 
     def reset(self) -> None:
-        """Forget all that came, in every slot."""
+        """Discard the audio received so far in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
@@ -78,10 +80,10 @@ class PitchStream(Stream):
 
 
 class ProcessPitchStream(WindowStream):
-    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in pieces, ``normalization_right_context`` frames late.
+    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in chunks, delayed by the right context.
 
     Args:
-        options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
+        options: None for Kaldi's defaults. With the option ``delay``, the first frame is repeated that many times.
         slots: Number of streams.
 
     The noise on the deltas comes from torch's global generator.
@@ -147,7 +149,7 @@ class Tracker:
         self._best = 0
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take more audio, and give the frames that are decided by it: ``(frames, 2)``.
+        """Process a chunk of audio; return the frames that are decided now: ``(frames, 2)``.
 
         Raises:
             AudioError: the audio holds an infinity or something that is not a number.
@@ -159,15 +161,15 @@ class Tracker:
         frames = max(frames_available(there, self._constants, finished=finished), self._frames)
         if frames > self._frames:
             self._search_frames(frames)
-        self._let_go()
+        self._discard()
         return self._decided(len(self._predecessors) if finished else self._agreed())
 
     def _search_frames(self, frames: int) -> None:
-        """Search the frames up to this one."""
+        """Search the frames before number ``frames``."""
         constants, shift = self._constants, self._constants.shift
         count = frames - self._frames
         begin = constants.start + self._frames * shift
-        if begin < 0:  # before the audio are zeros: let the first frames be laid out from the start
+        if begin < 0:  # zeros precede the audio: lay out the first frames from the start
             inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, constants))
         else:
             inner, norm = correlate(self._signal[begin - self._start :], count, self._laid)
@@ -182,15 +184,15 @@ class Tracker:
         self._frames = frames
 
     def _mean_square(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Variance of all audio before each of these samples."""
+        """Compute the variance of all audio before each of these samples."""
         wide = self._signal.astype(np.float64)
         sums = np.concatenate((self._sums, self._sums + np.cumsum(np.stack((wide, wide * wide), 1), 0)))
         mean, square = (sums[ends - self._start] / ends[:, None]).T
         variance: npt.NDArray[np.float64] = square - mean**2
         return variance
 
-    def _let_go(self) -> None:
-        """Let go of audio that no coming frame looks at."""
+    def _discard(self) -> None:
+        """Discard audio that no later frame needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         gone = self._signal[: start - self._start].astype(np.float64)
         self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
@@ -198,7 +200,7 @@ class Tracker:
         self._start += len(gone)
 
     def _agreed(self) -> int:
-        """How many undecided frames all paths agree on: paths do not cross, so the outermost two decide."""
+        """Return the number of undecided frames all paths agree on: paths do not cross, so the outer two decide."""
         lowest, highest = 0, self._search.states - 1
         earliest = max(0, len(self._predecessors) - self._max_latency)
         for frame in range(len(self._predecessors) - 1, earliest, -1):
@@ -209,7 +211,7 @@ class Tracker:
         return earliest
 
     def _decided(self, count: int) -> Samples:
-        """The first undecided frames, along the best path; they are decided from now on."""
+        """Return the first undecided frames along the best path, and mark them as decided."""
         state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int64)
         for frame in range(len(path) - 1, -1, -1):
             path[frame] = state
@@ -220,7 +222,7 @@ class Tracker:
 
 
 class Resampler:
-    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in pieces."""
+    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
@@ -229,18 +231,18 @@ class Resampler:
         self._reach = -(constants.lowpass.first // constants.lowpass.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
         self._from = 0
-        self._came = self._given = 0  # samples in, samples out
+        self._received = self._returned = 0  # samples in, samples out
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take more audio, and give the resampled audio that it decides."""
+        """Process a chunk of audio; return the resampled audio that is complete now."""
         self._kept = np.concatenate((self._kept, samples))
-        self._came += len(samples)
-        until = samples_out(self._came, self._constants, finished=finished)
-        if until <= self._given:
+        self._received += len(samples)
+        until = samples_out(self._received, self._constants, finished=finished)
+        if until <= self._returned:
             return self._kept[:0]
         offset = self._from * self._filters.phases
-        resampled = downsampled(self._kept, self._constants)[self._given - offset : until - offset]
-        self._given = until
+        resampled = downsampled(self._kept, self._constants)[self._returned - offset : until - offset]
+        self._returned = until
         keep_from = max(until // self._filters.phases - self._reach, self._from)
         self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
         self._from = keep_from

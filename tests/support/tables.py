@@ -1,4 +1,4 @@
-"""What the tests of programs make and read: archives, text tables and audio files."""
+"""Archives, text tables and audio files that tests of programs write and read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import kaldiio
 import numpy as np
+
+import io_ark
 
 
 def matrices(*sizes: int, dim: int = 3) -> dict[str, np.ndarray[Any, Any]]:
@@ -30,9 +32,36 @@ def text(path: str, content: str) -> str:
 
 
 def wav(path: str, rate: int, samples: np.ndarray[Any, Any]) -> None:
-    """A WAV file of samples of shape (samples, channels)."""
+    """Write a WAV file of samples of shape (samples, channels)."""
+    Path(path).write_bytes(wav_bytes(samples, rate))
+
+
+def wav_bytes(samples: np.ndarray[Any, Any], rate: int = 16000) -> bytes:
+    """Return a WAV file of samples of shape (samples, channels)."""
     data = np.ascontiguousarray(samples, "<i2").tobytes()
     width = 2 * samples.shape[1]
-    layout = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVEfmt ", 16, 1, samples.shape[1], rate,
-                         rate * width, width, 16, b"data", len(data))  # fmt: skip
-    Path(path).write_bytes(layout + data)
+    head = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVEfmt ", 16, 1, samples.shape[1], rate,
+                       rate * width, width, 16, b"data", len(data))  # fmt: skip
+    return head + data
+
+
+def noise(samples: int, channels: int = 1) -> np.ndarray[Any, Any]:
+    """Return 16-bit noise of shape (samples, channels)."""
+    return np.random.default_rng(samples).integers(-3000, 3000, (samples, channels)).astype(np.int16)
+
+
+def audio_archive(path: str, **audio: bytes) -> str:
+    """Write WAV files to an archive and return its rspecifier."""
+    Path(path).write_bytes(b"".join(key.encode() + b" " + wave for key, wave in audio.items()))
+    return f"ark:{path}"
+
+
+def mat(path: str, values: Any) -> str:
+    """Write a matrix to a single file."""
+    io_ark.write_object("matrix", path, np.asarray(values, np.float32))
+    return path
+
+
+def read(path: str) -> np.ndarray[Any, Any]:
+    """Read a matrix or vector from a single file."""
+    return np.array(kaldiio.load_mat(path))

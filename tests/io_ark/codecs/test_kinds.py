@@ -373,3 +373,17 @@ def test_subclass_of_a_value_class_is_written_as_its_base() -> None:
         """Audio of the user's."""
 
     assert kind_of(MyWave(8000.0, np.ones((1, 2), np.int16))) == "wave"
+
+
+@pytest.mark.parametrize("rspecifier", ["ark:{}.ark", "scp:{}.scp", "ark,bg:{}.ark", "ark:cat {}.ark |"])
+@pytest.mark.parametrize(
+    "kind", ["int-vector", "int8-vector", "vector", "double-vector", "matrix", "int-vector-vector"]
+)
+def test_arrays_of_a_table_have_natural_strides_and_are_writable(kind: str, rspecifier: str, tmp_path: Path) -> None:
+    values = {"matrix": [[1.0, 2.0]], "int-vector-vector": [[7], [1, 2]]}.get(kind, [7])
+    with io_ark.Writer(kind, f"ark,scp:{tmp_path}/t.ark,{tmp_path}/t.scp") as writer:  # type: ignore[call-overload]
+        for i in range(300):
+            writer[f"k{i}"] = values
+    found = list(io_ark.SequentialReader(kind, rspecifier.format(tmp_path / "t")))  # type: ignore[call-overload]
+    assert len(found) == 300
+    assert_natural_layout([value for _, value in found])

@@ -15,16 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptions, OptionError
-from kaldi_compat.functional.frames import frames_of
+from kaldi_compat.features import checks
 from kaldi_compat.options.spectral import WINDOW_TYPES
-from tests.support.reference import audio, cases_of, errors, expected, name_of
-from tests.support.spectral import check
+from tests.support.reference import audio, cases_of, errors, name_of
+from tests.support.spectral import check, check_bits
 
 CASES = [case for case in cases_of("fbank", "fbank-dither") if "len_empty" not in case["cmd"]]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_kaldis_numbers(case: dict[str, Any]) -> None:
+def test_exact_engine_gives_kaldis_bits(case: dict[str, Any]) -> None:
+    check_bits(Fbank, case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_torch_engine_is_as_near_as_rounding_allows(case: dict[str, Any]) -> None:
     check(Fbank, case, most=5e-4, usual=3e-4)
 
 
@@ -33,17 +38,7 @@ def test_double_precision_is_near_too(case: dict[str, Any]) -> None:
     check(Fbank, case, most=1e-4, usual=1e-4, dtype=torch.float64)
 
 
-def test_kaldis_order_of_operations_gives_the_last_bit() -> None:
-    """Even of the chirp, whose low bands are nothing but the rounding errors of Kaldi's FFT."""
-    case = next(case for case in CASES if case["id"] == "036")
-    fbank = Fbank(dither=0.0)
-    for key, _, samples in audio("main.scp"):
-        frames = frames_of(torch.from_numpy(samples[0].astype(np.float32)), 400, 160)
-        ours = fbank.features_of_frames(frames, kaldi_order=True).numpy()
-        assert errors(ours, expected(case)[key]).max() < 3e-7, key
-
-
-def test_frames_that_rounding_decides_are_the_same_in_a_batch() -> None:
+def test_ill_conditioned_frames_are_the_same_in_a_batch() -> None:
     sounds = {key: torch.from_numpy(samples[0].copy()) for key, _, samples in audio("main.scp")}
     utterances = [sounds["speech16k"], sounds["chirp16k"]]
     lengths, warps = torch.tensor([len(x) for x in utterances]), torch.tensor([1.1, 0.9])
@@ -150,14 +145,17 @@ def test_kaldis_noise_runs_on_through_rows_and_skips_what_is_padding() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
-def test_warns_once_of_audio_on_the_wrong_scale(dtype: torch.dtype) -> None:
+def test_warns_once_of_audio_on_the_wrong_scale(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
     fbank = Fbank(dither=0.0)
     x = torch.linspace(-1, 1, 1000).to(dtype)
-    with pytest.warns(UserWarning, match="waveform_scale=32768"):
+    with pytest.warns(UserWarning, match="waveform_scale=32768") as caught:
         fbank(x)
+    assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fbank(x)
+        Fbank(dither=0.0)(x)
         fbank((x * 32767).to(torch.int16))
 
 
@@ -191,10 +189,39 @@ def test_options_of_another_feature() -> None:
         Fbank(MfccOptions())
 
 
-@pytest.mark.parametrize(("ratio", "decided"), [(1e-9, True), (1e-7, False)])
-def test_rounding_decides_the_same_frames_of_magnitudes_as_of_powers(ratio: float, decided: bool) -> None:
-    powers = torch.ones(40)
-    powers[7] = ratio
-    for use_power, levels in ((True, powers), (False, powers.sqrt())):
-        fbank = Fbank(num_mel_bins=40, use_power=use_power, dither=0.0)
-        assert bool(fbank.is_delicate(levels / fbank.relative)) == decided
+def test_stereo_of_soundfile_is_refused() -> None:
+    with pytest.raises(AudioError, match="the last axis is time"):
+        Fbank(dither=0.0)(torch.zeros(16000, 2))
+    assert Fbank(dither=0.0, snip_edges=False)(torch.zeros(500, 200), torch.full((500,), 200))[0].shape == (500, 1, 23)
+
+
+def test_export_with_dithering_gets_a_warning() -> None:
+    with pytest.warns(UserWarning, match="exported with dither=1"):
+        torch.export.export(Fbank(), (torch.zeros(16000),))
+
+
+@pytest.mark.parametrize(
+    ("engine", "samples", "reason"),
+    [
+        ("exact", torch.zeros(800, dtype=torch.float64), "float64"),
+        ("exact", torch.zeros(800, requires_grad=True), "gradients"),
+        ("triton", torch.zeros(800), "not on CUDA"),
+    ],
+)
+def test_engine_that_cannot_compute_says_why(engine: str, samples: torch.Tensor, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
+        Fbank(dither=0.0, engine=engine)(samples)
+
+
+def test_unknown_engine_is_refused() -> None:
+    with pytest.raises(OptionError, match="engine must be one of auto, exact, torch, triton, not 'cuda'"):
+        Fbank(engine="cuda")
+
+
+def test_subclass_with_own_features_is_not_accelerated() -> None:
+    class Louder(Fbank):
+        def features_of_energies(self, energies: torch.Tensor, log_energy: torch.Tensor | None) -> torch.Tensor:
+            return super().features_of_energies(energies, log_energy) + 1
+
+    x = torch.randint(-1000, 1000, (2000,), dtype=torch.int16, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(Louder(dither=0.0)(x), Fbank(dither=0.0)(x) + 1, rtol=0, atol=1e-4)

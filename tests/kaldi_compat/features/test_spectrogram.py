@@ -9,13 +9,18 @@ import torch
 
 from kaldi_compat import OptionError, Spectrogram
 from tests.support.reference import cases_of, name_of
-from tests.support.spectral import check
+from tests.support.spectral import check, check_bits
 
 CASES = [case for case in cases_of("spectrogram", "spectrogram-dither") if "len_empty" not in case["cmd"]]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_kaldis_numbers(case: dict[str, Any]) -> None:
+def test_exact_engine_gives_kaldis_bits(case: dict[str, Any]) -> None:
+    check_bits(Spectrogram, case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_torch_engine_is_as_near_as_rounding_allows(case: dict[str, Any]) -> None:
     check(Spectrogram, case, most=3e-2, usual=8e-3)
 
 

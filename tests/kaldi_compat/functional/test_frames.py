@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import Spectrogram
-from kaldi_compat.functional.frames import frames_of, mean_in_kaldi_order, num_frames, preemphasize, reflected, window
+from kaldi_compat.functional.frames import frames_of, num_frames, preemphasize, reflected, window
 from kaldi_compat.options.spectral import WINDOW_TYPES
 
 
@@ -72,12 +72,6 @@ def test_windows_are_symmetric_and_peak_at_one(name: str) -> None:
 
 def test_a_frames_first_sample_precedes_itself() -> None:
     torch.testing.assert_close(preemphasize(torch.tensor([[2.0, 3.0]]), 0.5), torch.tensor([[1.0, 2.0]]))
-
-
-@given(st.integers(2, 60))
-def test_the_mean_in_kaldis_order_is_a_mean(size: int) -> None:
-    x = torch.randn(3, size, generator=torch.Generator().manual_seed(size))
-    torch.testing.assert_close(mean_in_kaldi_order(x), x.mean(-1, keepdim=True), rtol=1e-5, atol=1e-6)
 
 
 def test_the_blackman_coefficient_is_rounded_to_single_precision_as_kaldis_option_is() -> None:

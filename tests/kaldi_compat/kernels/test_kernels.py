@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
 from kaldi_compat.errors import OptionError
+from kaldi_compat.features import checks
+from kaldi_compat.features.engines import engine_for
 from kaldi_compat.features.spectral import SpectralFeature
 
 pytest.importorskip("triton", minversion="3.6")
@@ -52,14 +54,14 @@ OPTIONS = {
 }
 
 
-LOOK = kernels._is_trusted
+LOOK = kernels._fault_of
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels serve the device that the tests have."""
     monkeypatch.setattr(kernels, "DEVICE_TYPE", DEVICE.type)
-    monkeypatch.setattr(kernels, "_is_trusted", lambda module, samples: True)
+    monkeypatch.setattr(kernels, "_fault_of", lambda module, samples: "")
     monkeypatch.delenv(kernels.SWITCH, raising=False)
     yield
 
@@ -70,6 +72,10 @@ def audio(samples: int, rows: int, seed: int = 0) -> torch.Tensor:
     made = rng.normal(0, 10.0 ** rng.uniform(0, 4, (rows, 1)), (rows, samples))
     made[:, samples // 3 : 2 * samples // 3] *= rng.integers(0, 2, (rows, 1))
     return torch.from_numpy(made.clip(-32768, 32767).astype(np.int16)).to(DEVICE)
+
+
+def exactly(module: SpectralFeature, samples: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+    return type(module)(module.options, engine="exact")(samples.detach().cpu().float(), *rest, **kwargs)
 
 
 def plainly(module: SpectralFeature, samples: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
@@ -102,7 +108,7 @@ def test_kernels_are_as_exact_as_the_plain_operations(
     lengths = torch.tensor([x.shape[1], x.shape[1] * 2 // 3], device=DEVICE) if data.draw(st.booleans()) else None
     if lengths is not None and data.draw(st.booleans()):
         lengths = lengths.int()
-    assert kernels.serves(module, x, lengths, warp)
+    assert engine_for(module, x, lengths, warp) == "triton"
     found, plain, exact = (
         result if lengths is None else result[0]
         for result in (
@@ -168,8 +174,9 @@ def test_many_frames_are_computed_in_parts(kind: type[SpectralFeature], monkeypa
     assert same(kind, module(x), whole)
 
 
-def test_audio_in_the_wrong_scale_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+def test_audio_on_the_wrong_scale_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
     with pytest.warns(UserWarning, match="waveform_scale"):
         Fbank(dither=0.0).to(DEVICE)(torch.rand(1000, device=DEVICE))
 
@@ -194,13 +201,14 @@ UNSERVED = {
 
 
 @pytest.mark.parametrize("case", UNSERVED)
-def test_the_rest_goes_the_plain_way(case: str) -> None:
+def test_what_kernels_do_not_support_is_computed_as_by_the_exact_engine(case: str) -> None:
     module, x, lengths, warp = UNSERVED[case]()
     module = module.to(DEVICE)
-    assert not kernels.serves(module, x, lengths, warp)
+    assert engine_for(module, x, lengths, warp) == "torch"
     generators = [KaldiRandom(), KaldiRandom()] if module.options.dither else [None, None]
     found = module(x, lengths, vtln_warp=warp, generator=generators[0])
-    assert torch.equal(found, plainly(module, x, lengths, vtln_warp=warp, generator=generators[1]))
+    exact = exactly(module, x, lengths, vtln_warp=warp, generator=generators[1])
+    torch.testing.assert_close(found.cpu().float(), exact, rtol=1e-3, atol=1e-3)
 
 
 def test_compilers_and_vmap_see_plain_operations() -> None:
@@ -215,19 +223,19 @@ def test_compilers_and_vmap_see_plain_operations() -> None:
 
 def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
-    assert kernels.serves(module, x, None, 1.0)
+    assert engine_for(module, x, None, 1.0) == "triton"
     monkeypatch.setenv(kernels.SWITCH, "0")
-    assert not kernels.serves(module, x, None, 1.0)
+    assert engine_for(module, x, None, 1.0) == "torch"
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_kernels_are_looked_at_before_they_are_used(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
-    assert kernels.serves(module, x, None, 1.0), caplog.text
-    assert (x.device, x.dtype, kind, module.options) in kernels._trusted
+    assert engine_for(module, x, None, 1.0) == "triton", caplog.text
+    assert kernels._faults[(x.device, x.dtype, kind, module.options)] == ""
 
 
 @pytest.mark.parametrize("fault", ["absent", "wrong", "nan"])
@@ -243,8 +251,8 @@ def test_kernels_that_do_not_work_are_told_once_and_not_used(
             raise RuntimeError("no C compiler")
         return right(*args) + (0.01 if fault == "wrong" else float("nan"))
 
-    monkeypatch.setattr(kernels, "_is_trusted", LOOK)
-    monkeypatch.setattr(kernels, "_trusted", {})
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_faults", {})
     monkeypatch.setattr(launch, "features_of", broken)
     module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     expected = plainly(module, x)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kaldi_compat.exact.dot import dot
+from kaldi_compat.exact.sums import dot, fused
 
 # In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
 OPENBLAS = """
@@ -47,3 +48,27 @@ def test_same_bits_as_openblas(tmp_path: Path) -> None:
 def test_near_the_exact_sum() -> None:
     x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
     assert dot(x, x) == pytest.approx(np.sum(x.astype(np.float64) ** 2), rel=1e-6)
+
+
+def exactly_rounded(value: Fraction) -> np.float32:
+    """Return the float32 nearest to a fraction, ties to even."""
+    near = np.float32(float(value))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    return min(around, key=lambda x: (abs(Fraction(float(x)) - value), int(x.view(np.int32)) & 1))
+
+
+def test_fused_rounds_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 500)).astype(np.float32)
+    c = (rng.standard_normal(500) * 10.0 ** rng.uniform(-9, 9, 500)).astype(np.float32)
+    wide = [[Fraction(float(x)) for x in row] for row in (a, b, c)]
+    right = [exactly_rounded(x * y + z) for x, y, z in zip(*wide, strict=True)]
+    np.testing.assert_array_equal(fused(a, b, c), right)
+
+
+def test_fused_does_not_round_twice() -> None:
+    # The sum lies 2**-54 below the middle between two floats; in float64 it is the middle, which rounds up, to even.
+    a, b, c = np.float32(1 - 2.0**-15), np.float32(2.0**-24 * (1 + 2.0**-15)), np.float32(1 + 2.0**-23)
+    assert np.float32(float(a) * float(b) + float(c)) != c
+    assert fused(a, b, c) == c
+    assert fused(-a, b, -c) == -c

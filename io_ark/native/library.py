@@ -1,0 +1,104 @@
+"""Find and load the optional C libraries.
+
+A library is one shared object, ``_native.so``, in the directory of its package. It has no Python API and is called with
+:mod:`ctypes`. A function that uses SIMD instructions exists once per instruction set, with its name as a suffix:
+``decode_sse2``, ``decode_avx2``, ``decode_avx512``, or ``decode_plain`` on other processors than x86-64.
+
+Environment variables:
+    KALDI_COMPAT_NATIVE: 0 switches the libraries off.
+    KALDI_COMPAT_SIMD: the instruction set to use, for tests and measurements; by default the best of the processor's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["INTERFACE", "Library", "load"]
+
+INTERFACE = 1
+"""Number of the interface that this version of the package calls; see ``native_interface`` in ``simd_levels.c``."""
+
+_LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
+
+
+@dataclass(frozen=True)
+class Library:
+    """A C library, or the reason why there is none.
+
+    Attributes:
+        handle: the loaded library; None if it is not there or not to be used.
+        levels: the instruction sets that both the library and the processor have, slowest first.
+        level: the one in use; an empty string without a library.
+        reason: one line that says why the library is in use or not.
+    """
+
+    handle: ctypes.CDLL | None
+    levels: tuple[str, ...]
+    level: str
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.handle is not None
+
+    def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
+        """Return a function of the library.
+
+        Args:
+            name: its name, without a suffix.
+            *arguments: the ctypes of its arguments.
+            result: the ctype of its result.
+            level: the instruction set; the one in use by default.
+
+        Raises:
+            AttributeError: the library has no such function.
+        """
+        try:
+            function = getattr(self.handle, f"{name}_{level or self.level}")
+        except AttributeError:
+            function = getattr(self.handle, name)
+        function.argtypes, function.restype = arguments, result
+        return function
+
+
+@functools.cache
+def load(directory: str) -> Library:
+    """Load the library of a package.
+
+    Args:
+        directory: the package's directory, in which ``_native.so`` lies.
+
+    Returns:
+        The library. It is false if there is none; ``reason`` then says why.
+
+    Raises:
+        ValueError: KALDI_COMPAT_SIMD names an instruction set that is not available.
+
+    >>> bool(load("/nonexistent"))
+    False
+    """
+    if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
+        return _missing("switched off by KALDI_COMPAT_NATIVE=0")
+    path = Path(directory, "_native" + (".dll" if os.name == "nt" else ".so"))
+    if not path.exists():
+        return _missing(f"{path} was not built: there was no C compiler at installation")
+    try:
+        handle = ctypes.CDLL(str(path))
+        interface, available = handle.native_interface(), handle.simd_levels()
+    except (OSError, AttributeError) as error:
+        return _missing(f"{path} cannot be loaded: {error}")
+    if interface != INTERFACE:
+        return _missing(f"{path} is of another version (interface {interface}, not {INTERFACE}): reinstall the package")
+    levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
+    level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
+    if level not in levels:
+        raise ValueError(f"KALDI_COMPAT_SIMD={level} is not available: choose one of {', '.join(levels)}")
+    return Library(handle, levels, level, f"{path.name} with {level} instructions")
+
+
+def _missing(reason: str) -> Library:
+    return Library(None, (), "", reason)

@@ -1,0 +1,151 @@
+"""Utterances of any lengths in one buffer, and the frames of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.plan import Plan
+
+__all__ = ["AudioBatch", "chunk_batch", "make_batch", "num_frames"]
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AudioBatch:
+    """Audio of utterances, and where their frames lie.
+
+    Frame ``r`` of utterance ``u`` starts at its sample ``firsts[u] + r * shift``, which may lie before its start:
+    there, and past its end, the audio is reflected.
+
+    Attributes:
+        samples: int16 or float32, contiguous.
+        starts, lengths: of each utterance, in samples.
+        firsts: first sample of each utterance's first frame, relative to its start.
+        rows: (utterances + 1,): each utterance's first row of the features, and their number.
+        warps: index of each utterance's VTLN factor.
+        warp_factors: the VTLN factors.
+        seeds: ``rand_r()`` states for dithering, one for each row; None without dithering.
+    """
+
+    samples: npt.NDArray[Any]
+    starts: Integers
+    lengths: Integers
+    firsts: Integers
+    rows: Integers
+    warps: npt.NDArray[np.int32]
+    warp_factors: tuple[float, ...]
+    seeds: npt.NDArray[np.int32] | None
+
+    def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
+        """Return the same audio with other noise."""
+        return replace(self, seeds=seeds)
+
+    def __post_init__(self) -> None:
+        counts = np.diff(self.rows)
+        if (
+            (self.starts < 0).any()
+            or (self.lengths < 0).any()
+            or (self.starts + self.lengths > len(self.samples)).any()
+        ):
+            raise AudioError(f"an utterance lies outside of the {len(self.samples)} samples")
+        if (counts < 0).any() or (counts[self.lengths == 0] > 0).any():
+            raise AudioError("an utterance without samples cannot have frames")
+        if self.seeds is not None and len(self.seeds) < self.rows[-1]:
+            raise AudioError(f"{len(self.seeds)} seeds for {self.rows[-1]} frames")
+
+
+def make_batch(
+    plan: Plan,
+    samples: npt.ArrayLike,
+    lengths: Sequence[int] | npt.NDArray[Any] | None = None,
+    *,
+    starts: Sequence[int] | npt.NDArray[Any] | None = None,
+    vtln_warp: float | Sequence[float] | npt.NDArray[Any] = 1.0,
+    seeds: npt.NDArray[np.int32] | None = None,
+) -> AudioBatch:
+    """Return a batch of whole utterances.
+
+    Args:
+        plan: gives the frames' size and shift.
+        samples: all utterances, one after the other: one-dimensional; int16 and float32 are not copied.
+        lengths: samples of each utterance; by default there is one.
+        starts: first sample of each; by default each follows the one before it.
+        vtln_warp: one VTLN factor, or one for each utterance.
+        seeds: ``rand_r()`` states, one for each frame.
+
+    Raises:
+        AudioError: arguments that do not go together.
+    """
+    audio = _as_samples(samples)
+    sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
+    firsts = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
+    if starts is None:
+        starts = np.cumsum(sizes) - sizes
+    counts = num_frames(plan, sizes)
+    # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
+    warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
+    factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
+    return AudioBatch(
+        samples=audio,
+        starts=np.array(starts, np.int64),
+        lengths=sizes,
+        firsts=np.full_like(sizes, firsts),
+        rows=np.concatenate(([0], np.cumsum(counts))),
+        warps=indices[:-1].astype(np.int32),
+        warp_factors=tuple(factors.tolist()),
+        seeds=seeds,
+    )
+
+
+def chunk_batch(
+    plan: Plan,
+    samples: npt.ArrayLike,
+    first: int,
+    count: int,
+    *,
+    vtln_warp: float = 1.0,
+    seeds: npt.NDArray[np.int32] | None = None,
+) -> AudioBatch:
+    """Return ``count`` frames of a buffer as a batch, for streams.
+
+    Args:
+        plan: gives the frames' size and shift.
+        samples: the buffer: part of an utterance.
+        first: first sample of the first frame in the buffer. It may be negative, and the last frame may reach past the
+            end: the buffer is reflected there, so it must then start or end where the utterance does.
+        count: number of frames.
+        vtln_warp: VTLN factor.
+        seeds: ``rand_r()`` states, one for each frame.
+    """
+    audio = _as_samples(samples)
+    return AudioBatch(
+        samples=audio,
+        starts=np.zeros(1, np.int64),
+        lengths=np.array([len(audio)], np.int64),
+        firsts=np.array([first], np.int64),
+        rows=np.array([0, count], np.int64),
+        warps=np.zeros(1, np.int32),
+        warp_factors=(float(np.float32(vtln_warp)),),
+        seeds=seeds,
+    )
+
+
+def num_frames(plan: Plan, lengths: Integers) -> Integers:
+    """Return how many frames there are in so many samples (Kaldi: NumFrames)."""
+    if plan.options.snip_edges:
+        return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
+    return (lengths + plan.shift // 2) // plan.shift
+
+
+def _as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
+    audio = np.asarray(samples)
+    if audio.ndim != 1 or audio.dtype.kind not in "iuf":
+        raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
+    return np.require(audio, np.int16 if audio.dtype == np.int16 else np.float32, ["C", "A"])

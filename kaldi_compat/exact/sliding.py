@@ -1,0 +1,109 @@
+"""Sums over windows that slide by a frame, in Kaldi's order of additions.
+
+Kaldi adds the frame that enters the window and subtracts the frame that leaves it, in double precision. The rounding
+errors of this running sum stay in it, and where a variance is small compared with the squared mean they decide its
+digits. Sources: ``SlidingWindowCmnInternal`` in Kaldi's ``src/feat/feature-functions.cc``,
+``OnlineProcessPitch::UpdateNormalizationStats`` in ``src/feat/pitch-functions.cc``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["normalized_by_windows", "window_sums"]
+
+Doubles = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+_FLOOR = 1e-10
+
+
+def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
+    """Return the sums of the rows from ``start[t]`` to before ``end[t]``.
+
+    Args:
+        values: ``(rows, ...)`` in double precision.
+        start, end: ``(windows,)``; neither decreases, and each moves by at most one row from window to window. If the
+            end is before the start, the rows between them count negative; the first window's sum is then zero.
+        first: ``(...,)``: sum of the first window; by default its rows are added one after the other.
+
+    Returns:
+        ``(windows, ...)``
+
+    >>> window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
+    array([1., 3., 6.])
+    """
+    if first is None:
+        first = np.add.reduce(np.add.accumulate(values[start[0] : end[0]], axis=0)[-1:], axis=0)
+    steps = np.zeros((len(start), 2, *values.shape[1:]))
+    leaves, enters = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
+    steps[leaves + 1, 0] = -values[start[leaves]]
+    steps[enters + 1, 1] = values[end[enters]]
+    steps[0, 1] = first
+    flat = steps.reshape(-1, *values.shape[1:])
+    sums: Doubles = np.add.accumulate(flat, axis=0)[1::2]
+    return sums
+
+
+def _strided_sum(rows: Doubles) -> Doubles:
+    """Sum rows in the order of OpenBLAS's ``ddot`` for vectors with a stride: in each group of four, rows 0 and 2 are
+    added to one sum, and rows 1 and 3 to another one. The last rows, less than four, are added to the first sum."""
+    whole = len(rows) & ~3
+    even, odd = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
+    for i in range(0, whole, 4):
+        even = even + (rows[i] + rows[i + 2])
+        odd = odd + (rows[i + 1] + rows[i + 3])
+    for row in rows[whole:]:
+        even = even + row
+    total: Doubles = even + odd
+    return total
+
+
+def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+    """Return ``a * b + c``, rounded once (a fused multiply-add, which OpenBLAS's ``daxpy`` uses)."""
+    product, error = _product(a, b)
+    total = product + c
+    part = total - product
+    fused: Doubles = total + ((product - (total - part)) + (c - part) + error)
+    return fused
+
+
+def _product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """Return a product and its rounding error (Dekker)."""
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    product = a * b
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(x: Doubles) -> tuple[Doubles, Doubles]:
+    scaled = 134217729.0 * x
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def normalized_by_windows(
+    features: npt.NDArray[np.float32], start: Indices, end: Indices, *, norm_vars: bool
+) -> tuple[npt.NDArray[np.float32], Doubles]:
+    """Normalize each frame by the mean, and optionally the variance, of its window.
+
+    Args:
+        features: ``(frames, dim)``.
+        start, end: ``(frames,)``: see :func:`window_sums`.
+        norm_vars: divide by the standard deviation, too; a window of one frame gives zeros.
+
+    Returns:
+        The normalized features ``(frames, dim)``, and the variances ``(frames, dim)`` (empty without ``norm_vars``).
+    """
+    wide = features.astype(np.float64)
+    size = (end - start)[:, None].astype(np.float64)
+    sums = window_sums(wide, start, end)
+    normalized = _fused(-1.0 / size, sums, wide)
+    if not norm_vars:
+        return normalized.astype(np.float32), np.empty((0, features.shape[1]))
+    squares = wide * wide
+    variance = window_sums(squares, start, end, first=_strided_sum(squares[start[0] : end[0]])) * (1.0 / size)
+    variance += (-1.0 / (size * size)) * sums * sums
+    normalized *= np.maximum(variance, _FLOOR) ** -0.5
+    normalized[size[:, 0] == 1] = 0.0
+    return normalized.astype(np.float32), variance

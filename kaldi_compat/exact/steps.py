@@ -1,0 +1,213 @@
+"""The exact engine in NumPy: the operations of ``kaldi_compat/native`` in the same order, for a block of frames."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.batch import AudioBatch
+from kaldi_compat.exact.fft import packed_rfft
+from kaldi_compat.exact.libm import cosf, logf
+from kaldi_compat.exact.plan import MelTable, Plan, mel_table
+from kaldi_compat.exact.rand import rand_r_jumps
+from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
+
+__all__ = ["compute"]
+
+Floats = npt.NDArray[np.float32]
+F32 = np.float32
+EPSILON = np.finfo(F32).eps
+BLOCK = 256  # frames that are computed at once: their arrays stay in the second-level cache
+
+
+def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
+    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim)."""
+    for start in range(begin, end, BLOCK):
+        rows = np.arange(start, min(start + BLOCK, end))
+        utterances = np.searchsorted(batch.rows, rows, side="right") - 1
+        with np.errstate(all="ignore"):
+            frames, log_energy = _windowed(plan, batch, rows, utterances)
+            spectrum = packed_rfft(frames)
+            part = out[start - begin : start - begin + len(rows)]
+            if plan.kind == "spectrogram":
+                part[...] = _spectrogram(plan, spectrum, log_energy)
+                continue
+            power = _power(spectrum)
+            if not getattr(plan.options, "use_power", True):
+                power = np.sqrt(power)
+            warps = batch.warps[utterances]
+            for warp in np.unique(warps):
+                chosen = warps == warp
+                table = mel_table(plan.options, batch.warp_factors[warp])
+                part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
+
+
+def _windowed(
+    plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Return windowed frames (rows, points) and their log energies (rows,)."""
+    options = plan.options
+    first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
+    length = batch.lengths[utterances][:, None]
+    index = (first[:, None] + np.arange(plan.size)) % (2 * length)
+    index = np.minimum(index, 2 * length - 1 - index)
+    frames = batch.samples[batch.starts[utterances][:, None] + index].astype(F32)
+    if options.waveform_scale != 1:
+        frames *= F32(options.waveform_scale)
+    if batch.seeds is not None and options.dither != 0:
+        frames += noise(batch.seeds[rows], plan.size) * F32(options.dither)
+    if options.remove_dc_offset:
+        frames -= (plain_sum(frames) / F32(plan.size))[:, None]
+    log_energy = np.zeros(len(rows), F32)
+    if plan.use_energy and options.raw_energy:
+        log_energy = _log_energy(frames, EPSILON)
+    if options.preemphasis_coefficient != 0:
+        frames = frames - F32(options.preemphasis_coefficient) * np.concatenate((frames[:, :1], frames[:, :-1]), 1)
+    frames = np.pad(frames * plan.window, ((0, 0), (0, plan.points - plan.size)))
+    if plan.use_energy and not options.raw_energy:
+        log_energy = _log_energy(frames, plan.energy_minimum)
+    return frames, np.where(log_energy < plan.log_energy_floor, plan.log_energy_floor, log_energy)
+
+
+def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
+    return logf(_at_least(dot(frames, frames), minimum))
+
+
+def _at_least(x: Floats, minimum: np.float32) -> Floats:
+    return np.where(x < minimum, minimum, x)  # as C++'s std::max: a NaN stays
+
+
+def noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
+    """Return Kaldi's normal noise (frames, size) for these ``rand_r()`` states."""
+    factors, terms = rand_r_jumps(size)
+    words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, frames, size), modulo 2**32
+    draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
+    first, second = ((draws + 1.0) / (2.0**31 + 1)).astype(F32)
+    angle = (2 * np.pi * second.astype(np.float64)).astype(F32)
+    result: Floats = np.sqrt(F32(-2) * logf(first)) * cosf(angle)
+    return result
+
+
+def _power(spectrum: tuple[Floats, Floats]) -> Floats:
+    """Return the power spectrum (rows, points / 2 + 1)."""
+    re, im = spectrum
+    power = np.empty((len(re), re.shape[1] + 1), F32)
+    power[:, 1:-1] = re[:, 1:] * re[:, 1:] + im[:, 1:] * im[:, 1:]
+    power[:, 0], power[:, -1] = re[:, 0] * re[:, 0], im[:, 0] * im[:, 0]
+    return power
+
+
+def _spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
+    if plan.options.return_raw_fft:
+        return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
+    features = _log(_power(spectrum))
+    features[:, 0] = log_energy
+    return features
+
+
+def _log(energies: Floats) -> Floats:
+    return logf(_at_least(energies, EPSILON))
+
+
+def _of_mel(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
+    bins = zip(table.first, table.weights, strict=True)
+    energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
+    if plan.kind == "fbank":
+        return _fbank(plan, energies, log_energy)
+    cepstra = _mfcc(plan, energies) if plan.kind == "mfcc" else _plp(plan, energies * table.loudness)
+    return _finished(plan, cepstra, log_energy)
+
+
+def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
+    bins = _log(energies) if plan.options.use_log_fbank else energies
+    if not plan.use_energy:
+        return bins
+    energy = log_energy[:, None]
+    return np.concatenate((bins, energy) if plan.options.htk_compat else (energy, bins), -1)
+
+
+def _mfcc(plan: Plan, energies: Floats) -> Floats:
+    assert plan.matrix is not None
+    cepstra = matrix_vector(plan.matrix, _log(energies))
+    return cepstra if plan.lifter is None else cepstra * plan.lifter
+
+
+def _plp(plan: Plan, energies: Floats) -> Floats:
+    assert plan.matrix is not None
+    options = plan.options
+    exponent = float(F32(options.compress_factor))
+    powers = [_power_of(x, exponent) for x in energies.ravel().tolist()]
+    loudness = np.array(powers).astype(F32).reshape(energies.shape)
+    loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
+    lpc, residual = _linear_prediction(matrix_vector(plan.matrix, loudness))
+    first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
+    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
+    cepstra = cepstra[:, : options.num_ceps]
+    cepstra = _with_signed_nans(cepstra)
+    if plan.lifter is not None:
+        cepstra = cepstra * plan.lifter
+    return cepstra * F32(options.cepstral_scale) if options.cepstral_scale != 1 else cepstra
+
+
+def _with_signed_nans(cepstra: Floats) -> Floats:
+    """Return cepstra whose NaNs have the signs that they have in Kaldi's build.
+
+    Of digital silence all cepstra are NaN, and the second one is negative; where the model's cepstra overflow, NaNs are
+    negative.
+    """
+    is_negative = ~np.isnan(cepstra[:, :1]) | (np.arange(cepstra.shape[1]) == 1)
+    nan = np.where(is_negative, -F32(np.nan), F32(np.nan))
+    return np.where(np.isnan(cepstra), nan, cepstra)
+
+
+def _power_of(x: float, exponent: float) -> float:
+    """Return C's ``pow``."""
+    try:
+        return math.pow(x, exponent)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.inf if x == 0 else math.nan
+
+
+def _log_of_residual(x: float) -> float:
+    """Return ``-log(1 / x)`` as C computes it."""
+    if not x > 0 or x == math.inf:
+        return float(-np.log(np.float64(1) / np.float64(x)))
+    return -math.log(1.0 / x)
+
+
+def _linear_prediction(lags: Floats) -> tuple[Floats, Floats]:
+    """Return coefficients (rows, order) and residual energies (rows,): Durbin's recursion."""
+    error = lags[:, 0]
+    lpc = lags[:, :0]
+    for i in range(lags.shape[1] - 1):
+        reflection = lags[:, i + 1]
+        for j in range(i):
+            reflection = reflection + lpc[:, j] * lags[:, i - j]
+        reflection = reflection / error
+        error = error * _at_least(F32(1) - reflection * reflection, F32(1.0e-5))
+        lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
+    return lpc, error
+
+
+def _cepstra_of_prediction(lpc: Floats) -> Floats:
+    """Return the cepstra from 1 on of the all-pole model with these coefficients. (rows, order) both."""
+    cepstra = np.empty_like(lpc)
+    for i in range(lpc.shape[1]):
+        total = np.zeros(len(lpc))
+        for j in range(i):
+            total += F32(i - j) * lpc[:, j] * cepstra[:, i - j - 1]
+        cepstra[:, i] = -lpc[:, i].astype(np.float64) - total / (i + 1)
+    return cepstra
+
+
+def _finished(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
+    """Return cepstra with the energy in the place of C0, and in HTK's order if asked for."""
+    first = log_energy if plan.use_energy else cepstra[:, 0]
+    if plan.options.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
+        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
+    rest = cepstra[:, 1:]
+    return np.concatenate((rest, first[:, None]) if plan.options.htk_compat else (first[:, None], rest), -1)

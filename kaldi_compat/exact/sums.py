@@ -1,0 +1,185 @@
+"""Sums of products in the order of OpenBLAS's SkylakeX kernels, which decides their last bits.
+
+Each function works on any number of frames at once: the summed axis is the last one. Sources of the order: OpenBLAS
+0.3.21, ``kernel/x86_64``: ``sdot.c``, ``sdot_microk_skylakex-2.c``, ``sgemv_t_4.c``, ``sgemv_t_microk_haswell-4.c``,
+``sgemv_t_microk_skylakex.c``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum"]
+
+Floats = npt.NDArray[np.float32]
+
+
+def fused(a: Any, b: Any, c: Any) -> Floats:
+    """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
+
+    The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding,
+    to float32, from going the wrong way.
+
+    >>> float(fused(np.float32(3), np.float32(4), np.float32(5)))
+    17.0
+    """
+    product = np.multiply(a, b, dtype=np.float64)
+    term = np.asarray(c, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.asarray(product + term)
+        part = total - product
+        error = (product - (total - part)) + (term - part)
+        bits = total.view(np.int64)
+        inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
+        if inexact.any():
+            total = np.where(inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
+        result: Floats = total.astype(np.float32)
+    return result
+
+
+def dot(x: Floats, y: Floats) -> Floats:
+    """Return the sums of the products of ``x`` (..., n) and ``y`` (n,) or (..., n): OpenBLAS's ``sdot``. (...).
+
+    >>> float(dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32)))
+    11.0
+    """
+    n = x.shape[-1]
+    y = np.broadcast_to(y, x.shape)
+    halves, whole = n & ~31, n & ~63
+    rest = np.zeros(x.shape[:-1])
+    for i in range(halves, n):  # in double, one after the other
+        rest += x[..., i] * y[..., i]
+    if not halves:
+        return rest.astype(np.float32)
+    # Four vectors of 16 sums, and of 8 for a last half of a block.
+    sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
+    for start in range(0, whole, 64):
+        block = (..., slice(start, start + 64))
+        sums = fused(x[block].reshape(sums.shape), y[block].reshape(sums.shape), sums)
+    folded = sums[..., :8] + sums[..., 8:]
+    if whole < halves:
+        block = (..., slice(whole, halves))
+        folded = fused(x[block].reshape(folded.shape), y[block].reshape(folded.shape), folded)
+    joined = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
+    pairs = joined[..., :4] + joined[..., 4:]
+    total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
+    result: Floats = (rest + total).astype(np.float32)
+    return result
+
+
+def plain_sum(x: Floats) -> Floats:
+    """Return the sum of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero. (...)."""
+    n = x.shape[-1]
+    total = np.zeros(x.shape[:-1])
+    for i in range(0, n - 1, 2):  # a pair is added in float32, the pairs in double
+        total += x[..., i] + x[..., i + 1]
+    if n % 2:
+        total += x[..., n - 1]
+    result: Floats = total.astype(np.float32)
+    return result
+
+
+def matrix_vector(matrix: Floats, x: Floats) -> Floats:
+    """Return ``matrix`` (rows, columns) times each ``x`` (..., columns): OpenBLAS's ``sgemv``, row-major. (..., rows).
+
+    Rows in groups of four add fused products in eight accumulators. A pair of rows that is left uses four accumulators,
+    a single row eight, both without fusing.
+    """
+    rows, columns = matrix.shape
+    fours, pairs = rows & ~3, rows & ~1
+    if columns in (4, 8):
+        few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
+        return few
+    parts = [
+        _rows_times(matrix[:fours], x, accumulators=8, is_fused=True),
+        _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
+        _rows_times(matrix[pairs:], x, accumulators=8, is_fused=False),
+    ]
+    y = np.float32(0) + np.concatenate(parts, -1)
+    left = columns % 4
+    a, z = matrix[:, columns - left :], x[..., None, columns - left :]
+    if left == 1:
+        return fused(a[:, 0], z[..., 0], y)
+    if left:
+        last = fused(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
+        y = y + (fused(a[:, 2], z[..., 2], last) if left == 3 else last)
+    product: Floats = y
+    return product
+
+
+def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) -> Floats:
+    """Return the sums over all columns but the last ones, which do not fill a group of four."""
+    rows, columns = matrix.shape
+    whole = columns & ~3
+    first = whole % accumulators  # an odd group of four columns comes first
+    sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
+    for start, end in [(0, first), *((i, i + accumulators) for i in range(first, whole, accumulators))]:
+        lanes = (..., slice(0, end - start))
+        a, z = matrix[:, start:end], x[..., None, start:end]
+        sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
+    four: Floats = sums[..., :4] + sums[..., 4:]
+    total: Floats = (four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3])
+    return total
+
+
+def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
+    """Return the sums of four or eight products (rows, ..., columns), for which OpenBLAS has kernels of their own."""
+    p = np.moveaxis(products, -1, 0)
+    left, right = p[:4], p[4:]
+    sums = (left[0] + left[1]) + (left[2] + left[3])
+    if len(right):
+        sums = sums + ((right[0] + right[1]) + (right[2] + right[3]))
+        folded = (left[0] + left[1]) + (right[0] + right[1]), (left[2] + left[3]) + (right[2] + right[3])
+        sums[fours:pairs] = (folded[0] + folded[1])[fours:pairs]
+        left = left + right
+    sums[pairs:] = (((left[0] + left[1]) + left[2]) + left[3])[pairs:]
+    return np.moveaxis(sums, 0, -1)
+
+
+def column_sums(rows: Floats) -> Floats:
+    """Return the sums of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``. (columns,).
+
+    Up to 64 rows are added one after the other. More are multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
+    eight rows at a time, in an order that depends on the column.
+    """
+    n, columns = rows.shape
+    total = np.zeros(columns, np.float32)
+    whole = columns & ~3
+    if n <= 64:
+        for row in rows:
+            total += row
+        return total
+    split = slice(0, whole % 16)  # columns that do not fill a group of 16 come first: they add odd and even rows apart
+    eights = n & ~7
+    for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_last_groups(eights, n)]:
+        block = rows[start:end]
+        parts = np.zeros(columns, np.float32)
+        for row in block:
+            parts += row
+        if end - start >= 4:
+            even, odd = (_added(block[first::2, split]) for first in (0, 1))
+            parts[split] = even + odd
+        total += parts
+    total[whole:] = _added(rows[:, whole:])
+    return total
+
+
+def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
+    """Return the groups of 4, 2 and 1 rows that are left after groups of eight."""
+    groups = []
+    for size in (4, 2, 1):
+        if (end - start) & size:
+            groups.append((start, start + size))
+            start += size
+    return groups
+
+
+def _added(rows: Floats) -> Floats:
+    """Return the sums of the columns, row after row in float32."""
+    total = np.zeros(rows.shape[1], np.float32)
+    for row in rows:
+        total += row
+    return total

@@ -1,0 +1,87 @@
+"""Choice of the engine that computes a feature: exact, torch or Triton (see docs/numerics.md).
+
+``engine="auto"`` takes the exact engine on a CPU, if its C library is there, and the Triton kernels on CUDA. Both
+compute undifferentiated features of the classes that declare it; everything else is computed by torch's operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from kaldi_compat import kernels, native
+from kaldi_compat.array_api import is_followed
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.checks import Warps
+from kaldi_compat.options.spectral import Engine
+
+__all__ = ["ENGINES", "accelerated", "checked_engine", "engine_for"]
+
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+Cls = TypeVar("Cls")
+_accelerated: set[type] = set()
+
+
+def accelerated(cls: type[Cls]) -> type[Cls]:
+    """Class decorator: the exact and Triton engines compute the features of this class, not those of subclasses.
+
+    A subclass may compute something else, so it is computed by its own methods.
+    """
+    _accelerated.add(cls)
+    return cls
+
+
+def checked_engine(engine: Engine) -> Engine:
+    """Return the name of an engine, or raise :class:`OptionError`."""
+    if engine not in ENGINES:
+        raise OptionError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    return engine
+
+
+def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> Engine:
+    """Return the engine that computes these samples: "exact", "torch" or "triton".
+
+    Raises:
+        OptionError: the engine that the module asks for cannot compute this; says why.
+    """
+    wanted: Engine = module.engine
+    if wanted == "torch":
+        return wanted
+    if wanted == "exact":
+        _require(not (reason := _why_not_exact(module, samples)), wanted, reason)
+        return wanted
+    if wanted == "triton":
+        _require(not (reason := _why_not_triton(module, samples, lengths, warps)), wanted, reason)
+        return wanted
+    if samples.device.type == kernels.DEVICE_TYPE:
+        return "torch" if _why_not_triton(module, samples, lengths, warps) else "triton"
+    return "torch" if _why_not_exact(module, samples) or not native.library() else "exact"
+
+
+def _require(holds: bool, engine: str, reason: str) -> None:
+    if not holds:
+        raise OptionError(f"engine={engine!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
+
+
+def _why_not(module: Any, samples: Tensor) -> str:
+    if is_followed(samples):
+        return "gradients, a compiler, an exporter or vmap follow the computation"
+    if type(module) not in _accelerated:
+        return f"{type(module).__name__} is not one of {', '.join(sorted(cls.__name__ for cls in _accelerated))}"
+    if not isinstance(samples, (torch.nn.Parameter,)) and type(samples) is not Tensor:
+        return f"the samples are a {type(samples).__name__}"
+    return ""
+
+
+def _why_not_exact(module: Any, samples: Tensor) -> str:
+    if samples.device.type != "cpu" or module.window.device.type != "cpu":
+        return f"the samples are on {samples.device}, the module on {module.window.device}"
+    if samples.dtype == torch.float64:
+        return "the samples are float64"
+    return _why_not(module, samples)
+
+
+def _why_not_triton(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> str:
+    return _why_not(module, samples) or kernels.why_unsupported(module, samples, lengths, warps)

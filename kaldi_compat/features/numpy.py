@@ -1,0 +1,286 @@
+"""The spectral features on NumPy arrays, without torch: Kaldi's bits, by the exact engine.
+
+The classes have the options and the call of the torch modules of the same names::
+
+    from kaldi_compat.features.numpy import Fbank
+
+    fbank = Fbank(num_mel_bins=80, dither=0.0)
+    features = fbank(samples)                       # (T,) -> (frames, 80)
+    features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
+    features = fbank([samples, others])             # a list of (frames, 80)
+    stream = fbank.stream()                         # audio in chunks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.batch import chunk_batch
+from kaldi_compat.exact.engine import compute
+from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.rand import NoiseSource
+from kaldi_compat.features.checks import check_shape, normalized_warps, warn_of_scale
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+from kaldi_compat.options.constructors import (
+    FbankConstructor,
+    MfccConstructor,
+    PlpConstructor,
+    SpectrogramConstructor,
+)
+from kaldi_compat.options.spectral import (
+    FbankOptions,
+    FrameOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
+
+__all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "Plp", "Spectrogram"]
+
+Generator = np.random.Generator | NoiseSource | None
+Floats = npt.NDArray[np.float32]
+
+
+class ArrayFeature:
+    """Base class of the spectral features on NumPy arrays. Use Fbank, Mfcc, Plp or Spectrogram.
+
+    Args:
+        options: the options; Kaldi's defaults where none are given.
+        engine: "auto" or "exact", which are the same here.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        OptionError: where Kaldi's program would refuse the options.
+    """
+
+    Options: ClassVar[type[FrameOptions]]
+    __signature__ = ConstructorSignature()
+
+    def __init_subclass__(cls) -> None:
+        setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
+
+    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
+        if engine not in ("auto", "exact"):
+            raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
+        self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
+        self.plan = plan_of(self.options)
+        self._random = np.random.default_rng()
+        self._scale_is_known = False
+
+    def __repr__(self) -> str:
+        return repr(self.options).replace("Options(", "(", 1)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        return self.plan.dim
+
+    def __call__(
+        self,
+        samples: npt.NDArray[Any] | Iterable[npt.NDArray[Any]],
+        lengths: npt.ArrayLike | None = None,
+        *,
+        vtln_warp: Any = 1.0,
+        generator: Generator = None,
+    ) -> Any:
+        """Compute the features of audio.
+
+        Args:
+            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): an array (T,) or (B, T),
+                or a list of arrays (T,). int16 is used as it is; everything else is computed in float32.
+            lengths: number of samples in each row of (B, T); the samples after them are ignored.
+            vtln_warp: VTLN factor, or one per utterance. The spectrogram ignores it, as in Kaldi.
+            generator: source of the noise of dithering: a generator of this object if None, a
+                ``numpy.random.Generator``, or a :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
+
+        Returns:
+            float32 (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, (B,)
+            (the rows after it are zero); for a list, a list.
+
+        Raises:
+            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
+            OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
+        """
+        seeds = self._seeds(generator)
+        if not isinstance(samples, np.ndarray):
+            return self._of_list(samples, lengths, vtln_warp, seeds)
+        rows = self._checked(samples, has_lengths=lengths is not None)
+        ends = None if lengths is None else _checked_lengths(lengths, rows)
+        warps = normalized_warps(vtln_warp, rows.shape[:-1])
+        features, counts = features_of_rows(self.plan, rows, ends, warps, seeds)
+        return features if counts is None else (features, counts)
+
+    def stream(self) -> ArrayStream:
+        """Return a stream that computes these features of audio in chunks."""
+        return ArrayStream(self)
+
+    def _of_list(self, samples: Any, lengths: Any, vtln_warp: Any, seeds: Seeds) -> list[Floats]:
+        utterances = list(samples) if isinstance(samples, Iterable) else [samples]
+        if not all(isinstance(each, np.ndarray) and each.ndim == 1 for each in utterances):
+            raise AudioError("samples must be an array, or a list of arrays (T,): np.asarray makes them")
+        if lengths is not None:
+            raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
+        utterances = [self._checked(each) for each in utterances]
+        return features_of_list(self.plan, utterances, normalized_warps(vtln_warp, (len(utterances),)), seeds)
+
+    def _checked(self, samples: npt.NDArray[Any], *, has_lengths: bool = False) -> npt.NDArray[Any]:
+        if samples.ndim < 1 or samples.dtype.kind not in "iuf":
+            raise AudioError(
+                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {samples.shape}"
+            )
+        check_shape(samples.shape, self.plan.size, has_lengths=has_lengths)
+        if samples.dtype.kind == "f" and not self._scale_is_known:
+            peak = float(np.abs(samples).max(initial=0.0)) * self.options.waveform_scale
+            warn_of_scale(peak)
+            self._scale_is_known = peak > 0
+        return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
+
+    def _seeds(self, generator: Generator) -> Seeds:
+        source = self._random if generator is None else generator
+        if isinstance(source, np.random.Generator):
+            return lambda count: source.integers(-(2**31), 2**31, count).astype(np.int32)
+        return source.frame_seeds
+
+
+def _checked_lengths(lengths: npt.ArrayLike, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    ends = np.asarray(lengths)
+    if ends.dtype.kind not in "iu" or ends.shape != rows.shape[:-1]:
+        raise AudioError(f"lengths must be integers of shape {rows.shape[:-1]}, not {ends.dtype} of shape {ends.shape}")
+    if ends.size and not 0 <= ends.min() <= ends.max() <= rows.shape[-1]:
+        raise AudioError(f"lengths from {ends.min()} to {ends.max()} must lie in 0 to {rows.shape[-1]}")
+    return ends.astype(np.int64)
+
+
+class ArrayStream:
+    """A spectral feature on audio in chunks: the frames that the feature gives for the whole utterance.
+
+    With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach past the end of the
+    audio come with the final chunk, reflected there (Kaldi: OnlineGenericBaseFeature).
+
+    >>> import numpy as np
+    >>> from kaldi_compat.features.numpy import Fbank
+    >>> stream = Fbank(dither=0.0).stream()
+    >>> stream(np.zeros(500, np.int16)).shape, stream(np.zeros(300, np.int16), final=True).shape
+    ((1, 23), (2, 23))
+    """
+
+    def __init__(self, feature: ArrayFeature) -> None:
+        self.feature = feature
+        plan, snip_edges = feature.plan, feature.options.snip_edges
+        self._first = 0 if snip_edges else plan.shift // 2 - plan.size // 2  # first sample of the first frame
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<ArrayStream of {self.feature!r}, {self._done} frames so far>"
+
+    def reset(self) -> None:
+        """Discard everything received so far, for the next utterance."""
+        self._buffer: npt.NDArray[Any] = np.empty(0, np.int16)
+        self._start = 0  # number of the buffer's first sample
+        self._done = 0
+
+    def flush(self) -> Floats:
+        """Return the frames that the end of the audio decides, and reset."""
+        return self(np.empty(0, np.int16), final=True)
+
+    def __call__(
+        self, samples: npt.NDArray[Any], *, final: bool = False, vtln_warp: float = 1.0, generator: Generator = None
+    ) -> Floats:
+        """Compute the frames that a chunk decides.
+
+        Args:
+            samples: the next chunk, (T,); T may be 0.
+            final: the utterance ends with this chunk: its last frames come out, and the stream is reset.
+            vtln_warp, generator: as for the feature.
+
+        Returns:
+            (frames, dim), float32.
+
+        Raises:
+            AudioError: the chunk is not an array (T,) of real numbers.
+        """
+        if not isinstance(samples, np.ndarray) or samples.ndim != 1:
+            raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+        chunk = self.feature._checked(samples)
+        self._buffer = np.concatenate((self._buffer, chunk)) if len(self._buffer) else chunk
+        plan, end = self.feature.plan, self._start + len(self._buffer)
+        count = self._frames_known(end, final) - self._done
+        first = self._first + self._done * plan.shift
+        seeds = self.feature._seeds(generator)(count) if plan.options.dither != 0 else None
+        batch = chunk_batch(plan, self._buffer, first - self._start, count, vtln_warp=vtln_warp, seeds=seeds)
+        features = compute(plan, batch)
+        if final:
+            self.reset()
+        else:
+            self._done += count
+            self._discard_before(first + count * plan.shift, end)
+        return features
+
+    def _frames_known(self, end: int, final: bool) -> int:
+        plan, snip_edges = self.feature.plan, self.feature.options.snip_edges
+        inside = max(0, (end - self._first - plan.size) // plan.shift + 1)
+        if snip_edges:
+            return inside
+        of_whole = (end + plan.shift // 2) // plan.shift
+        return of_whole if final else min(inside, of_whole)
+
+    def _discard_before(self, first: int, end: int) -> None:
+        if not self.feature.options.snip_edges:
+            first = min(first, end - self.feature.plan.size)  # the reflection at the end looks back by up to a frame
+        keep = min(max(first - self._start, 0), len(self._buffer))
+        # A copy, so that the caller's chunk is not kept and may be overwritten.
+        self._buffer, self._start = self._buffer[keep:].copy(), self._start + keep
+
+
+class Fbank(FbankConstructor, ArrayFeature):
+    """Log-mel filter bank features of NumPy arrays (Kaldi: compute-fbank-feats).
+
+    >>> import numpy as np
+    >>> from kaldi_compat.features.numpy import Fbank
+    >>> Fbank(num_mel_bins=80, dither=0.0)(np.zeros(16000, np.int16)).shape
+    (98, 80)
+    """
+
+    Options = FbankOptions
+
+
+class Mfcc(MfccConstructor, ArrayFeature):
+    """Mel-frequency cepstral coefficients of NumPy arrays (Kaldi: compute-mfcc-feats).
+
+    >>> import numpy as np
+    >>> from kaldi_compat.features.numpy import Mfcc
+    >>> Mfcc(dither=0.0)([np.zeros(16000, np.int16), np.zeros(800, np.int16)])[1].shape
+    (3, 13)
+    """
+
+    Options = MfccOptions
+
+
+class Plp(PlpConstructor, ArrayFeature):
+    """Perceptual linear prediction cepstra of NumPy arrays (Kaldi: compute-plp-feats).
+
+    >>> import numpy as np
+    >>> from kaldi_compat.features.numpy import Plp
+    >>> Plp(dither=0.0)(np.ones((2, 800), np.int16), [800, 400])[1]
+    array([3, 1])
+    """
+
+    Options = PlpOptions
+
+
+class Spectrogram(SpectrogramConstructor, ArrayFeature):
+    """Log power spectra of NumPy arrays (Kaldi: compute-spectrogram-feats).
+
+    >>> import numpy as np
+    >>> from kaldi_compat.features.numpy import Spectrogram
+    >>> Spectrogram(dither=0.0)(np.zeros(16000, np.int16)).shape
+    (98, 257)
+    """
+
+    Options = SpectrogramOptions

@@ -1,0 +1,252 @@
+/* Vectors of as many frames as the instruction set holds floats: the lanes.
+
+   vf, vi: a float or a 32-bit integer for each lane. Doubles and 64-bit integers need two vectors, `vd2` and so on: the first
+   and the second half of the lanes. Operators work on all of them (GCC's vector extensions); what has none is a function
+   below, written with intrinsics per instruction set. Every function rounds as the scalar operation does, so that all
+   instruction sets give the same bits. */
+#ifndef VECTOR_H
+#define VECTOR_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define HALF (LANES / 2)
+
+typedef float vf __attribute__((vector_size(LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
+typedef double vd __attribute__((vector_size(LANES * 4)));
+typedef int64_t vl __attribute__((vector_size(LANES * 4)));
+typedef float vf_unaligned __attribute__((vector_size(LANES * 4), aligned(4)));
+
+typedef struct {
+    vd low, high;
+} vd2;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf splat(float x) { return x - (vf){0}; } /* - 0 leaves every number as it is, -0 too */
+
+/* The lanes of a where the mask is all ones, of b where it is zero. */
+INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+INLINE vd choose_double(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
+
+/* C++'s std::max(x, floor): a NaN stays. */
+INLINE vf at_least(vf x, float floor) { return choose(x < floor, splat(floor), x); }
+
+INLINE vd2 widen(vf x)
+{
+    vd2 y;
+#if defined(__AVX512F__)
+    y.low = (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x));
+    y.high = (vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1));
+#elif defined(__AVX2__)
+    y.low = (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x));
+    y.high = (vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1));
+#elif defined(__SSE2__)
+    y.low = (vd)_mm_cvtps_pd((__m128)x);
+    y.high = (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x));
+#else
+    for (int i = 0; i < HALF; i++)
+        y.low[i] = x[i], y.high[i] = x[HALF + i];
+#endif
+    return y;
+}
+
+INLINE vf narrow(vd2 x)
+{
+#if defined(__AVX512F__)
+    __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)x.low));
+    return (vf)_mm512_insertf32x8(low, _mm512_cvtpd_ps((__m512d)x.high), 1);
+#elif defined(__AVX2__)
+    return (vf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)x.high), _mm256_cvtpd_ps((__m256d)x.low));
+#elif defined(__SSE2__)
+    return (vf)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)x.low), _mm_cvtpd_ps((__m128d)x.high));
+#else
+    vf y;
+    for (int i = 0; i < HALF; i++)
+        y[i] = (float)x.low[i], y[HALF + i] = (float)x.high[i];
+    return y;
+#endif
+}
+
+/* Integers as doubles. */
+INLINE vd2 widen_integer(vi x)
+{
+    vd2 y;
+#if defined(__AVX512F__)
+    y.low = (vd)_mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)x));
+    y.high = (vd)_mm512_cvtepi32_pd(_mm512_extracti32x8_epi32((__m512i)x, 1));
+#elif defined(__AVX2__)
+    y.low = (vd)_mm256_cvtepi32_pd(_mm256_castsi256_si128((__m256i)x));
+    y.high = (vd)_mm256_cvtepi32_pd(_mm256_extracti128_si256((__m256i)x, 1));
+#elif defined(__SSE2__)
+    y.low = (vd)_mm_cvtepi32_pd((__m128i)x);
+    y.high = (vd)_mm_cvtepi32_pd(_mm_unpackhi_epi64((__m128i)x, (__m128i)x));
+#else
+    for (int i = 0; i < HALF; i++)
+        y.low[i] = x[i], y.high[i] = x[HALF + i];
+#endif
+    return y;
+}
+
+/* table[index] of 16 doubles. */
+INLINE vd2 look_up(const double table[16], vi index)
+{
+    vd2 y;
+#if defined(__AVX512F__)
+    __m512d first = _mm512_loadu_pd(table), second = _mm512_loadu_pd(table + 8);
+    __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256((__m512i)index));
+    __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti32x8_epi32((__m512i)index, 1));
+    y.low = (vd)_mm512_permutex2var_pd(first, low, second);
+    y.high = (vd)_mm512_permutex2var_pd(first, high, second);
+#elif defined(__AVX2__)
+    y.low = (vd)_mm256_i32gather_pd(table, _mm256_castsi256_si128((__m256i)index), 8);
+    y.high = (vd)_mm256_i32gather_pd(table, _mm256_extracti128_si256((__m256i)index, 1), 8);
+#else
+    for (int i = 0; i < HALF; i++)
+        y.low[i] = table[index[i]], y.high[i] = table[index[HALF + i]];
+#endif
+    return y;
+}
+
+INLINE vf square_root(vf x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE2__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < LANES; i++)
+        x[i] = sqrtf(x[i]);
+    return x;
+#endif
+}
+
+INLINE vd constant(double x) { return x - (vd){0}; }
+
+/* a * b + c, rounded once or twice: only for results that were shown to be the same either way. */
+INLINE vd multiply_add(vd a, vd b, vd c)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return a * b + c;
+#endif
+}
+
+#if !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)
+/* a * b + c with the last bit set if it is not exact ("rounded to odd"): rounding that to float is rounding a * b + c once. */
+INLINE vd odd_sum(vd a, vd b, vd c)
+{
+    vd product = a * b; /* of two floats: exact */
+    vd sum = product + c;
+    vd part = sum - product;
+    vd error = (product - (sum - part)) + (c - part);
+    vl even = ((vl)sum & 1) == 0;
+    vl outwards = ((error > 0.0) == (sum > 0.0)) | 1; /* -1 for true is "add 1": the bits of larger numbers are larger */
+    return (vd)((vl)sum - (outwards & even & ((error < 0.0) | (error > 0.0)))); /* not for infinities, whose error is NaN */
+}
+#endif
+
+/* a * b + c, rounded once. */
+INLINE vf fused(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_FEATURE_FMA)
+    for (int i = 0; i < LANES; i++)
+        c[i] = fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    vd2 x = widen(a), y = widen(b), z = widen(c);
+    return narrow((vd2){odd_sum(x.low, y.low, z.low), odd_sum(x.high, y.high, z.high)});
+#endif
+}
+
+/* Turn a square block, rows[i] holding 16, 8 or 4 consecutive numbers of lane i, into one vector per number. */
+#if defined(__clang__)
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#endif
+#if LANES == 16
+#define LOW_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define LOW_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#elif LANES == 8
+#define LOW_1 0, 8, 2, 10, 4, 12, 6, 14
+#define HIGH_1 1, 9, 3, 11, 5, 13, 7, 15
+#define LOW_2 0, 1, 8, 9, 4, 5, 12, 13
+#define HIGH_2 2, 3, 10, 11, 6, 7, 14, 15
+#define LOW_4 0, 1, 2, 3, 8, 9, 10, 11
+#define HIGH_4 4, 5, 6, 7, 12, 13, 14, 15
+#else
+#define LOW_1 0, 4, 2, 6
+#define HIGH_1 1, 5, 3, 7
+#define LOW_2 0, 1, 4, 5
+#define HIGH_2 2, 3, 6, 7
+#endif
+
+#define EXCHANGE(distance)                                                                                                \
+    for (int i = 0; i < LANES; i++)                                                                                       \
+        if (!(i & distance)) {                                                                                            \
+            vf a = rows[i], b = rows[i + distance];                                                                       \
+            rows[i] = PICK(a, b, LOW_##distance);                                                                         \
+            rows[i + distance] = PICK(a, b, HIGH_##distance);                                                             \
+        }
+
+INLINE void transpose(vf rows[LANES])
+{
+    EXCHANGE(1)
+    EXCHANGE(2)
+#if LANES >= 8
+    EXCHANGE(4)
+#endif
+#if LANES >= 16
+    EXCHANGE(8)
+#endif
+}
+
+/* LANES samples from anywhere, as floats. */
+INLINE vf load_floats(const float *x) { return *(const vf_unaligned *)x; }
+INLINE vf load_shorts(const int16_t *x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)x)));
+#elif defined(__AVX2__)
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)x)));
+#else
+    vf y;
+    int16_t values[LANES];
+    memcpy(values, x, sizeof values);
+    for (int i = 0; i < LANES; i++)
+        y[i] = values[i];
+    return y;
+#endif
+}
+
+#endif

@@ -1,0 +1,73 @@
+"""Describe options to people and tools: signatures for ``inspect`` and Jupyter, lists for ``help()``.
+
+Computed when somebody asks for them, so that programs do not import ``inspect`` and ``textwrap``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from kaldi_compat.options.base import info
+
+__all__ = ["documentation", "option_lines", "parameters", "signature"]
+
+WIDTH = 100
+
+
+def parameters(options: type[Any]) -> list[inspect.Parameter]:
+    """Return the options as keyword-only parameters with their types and defaults."""
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)
+        )
+        for field in dataclasses.fields(options)
+    ]
+
+
+def signature(constructor: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
+    """Return a constructor's signature without ``self``, its ``**changes`` replaced by the options themselves."""
+    own = inspect.signature(constructor)
+    given = list(own.parameters.values())[1:]
+    kept = [_typed(each, options) for each in given if options is None or each.kind is not each.VAR_KEYWORD]
+    replaced = parameters(options) if options is not None and len(kept) < len(given) else []
+    return own.replace(parameters=kept + replaced)
+
+
+def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.Parameter:
+    if options is None or parameter.name != "options":
+        return parameter
+    return parameter.replace(annotation=options | None)
+
+
+def documentation(text: str, options: type[Any]) -> str:
+    """Return a class's docstring followed by the list of its options."""
+    return f"{inspect.cleandoc(text)}\n\nOptions:\n{option_lines(options)}\n"
+
+
+def option_lines(options: type[Any]) -> str:
+    """Return a paragraph for each option: name, type, default, meaning, unit and range.
+
+    >>> from kaldi_compat.options.postprocessing import SpliceOptions
+    >>> print(option_lines(SpliceOptions))
+        left_context (int, default 4): frames before each frame; at least 0
+        right_context (int, default 4): frames after each frame; at least 0
+    """
+    lines = (
+        f"{field.name} ({type(field.default).__name__}, default {field.default!r}): {info(field).description}"
+        for field in dataclasses.fields(options)
+    )
+    return "\n".join(
+        textwrap.fill(
+            line,
+            WIDTH,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines
+    )

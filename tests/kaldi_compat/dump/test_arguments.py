@@ -1,0 +1,72 @@
+"""The command line of ``kaldi-compat``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kaldi_compat.dump.arguments import parse_arguments
+from kaldi_compat.dump.cli import main
+from kaldi_compat.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["fbank", "data", "--nj", "8", "--compress", "false", "--resume"],
+        ["--nj=8", "--no-compress", "fbank", "--resume=true", "data"],
+        ["--resume", "true", "--compress=false", "--NJ", "8", "fbank", "--", "data"],
+    ],
+)
+def test_options_stand_anywhere_and_take_values_after_a_space(argv: list[str]) -> None:
+    given = parse_arguments(["dump", *argv])
+    assert (given.feature, given.data, given.log) == ("fbank", "data", "")
+    assert given.values == {"nj": 8, "compress": False, "resume": True}
+
+
+def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
+    conf = tmp_path / "dump.conf"
+    conf.write_text("--nj=8\n--seed=3\n")
+    given = parse_arguments(["dump", "--config", str(conf), "--nj", "2", "fbank", "data"])
+    assert given.values == {"nj": 2, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["dump", "fbank", "data", "--max-failure=3"],
+            "there is no option --max-failure: did you mean --max-failures?",
+        ),
+        (["dump", "fbank", "data", "--nj"], "--nj needs a value: --nj=..."),
+        (["dump", "fbnk", "data"], "there is no feature 'fbnk': did you mean fbank?"),
+        (["dump", "fbank"], "expected <feature> <data> [<log> [<archives>]], but 1 arguments were given"),
+        (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
+        (["dmp"], "expected the command dump, not 'dmp'"),
+        ([], "expected the command dump, but none was given"),
+        (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
+    ],
+)
+def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OptionError):
+        parse_arguments(argv)
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kaldi-compat: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+@pytest.mark.parametrize("argv", [["dump", "--help"], ["dump", "-h"], ["dump", "fbank", "--help"]])
+def test_help_goes_to_standard_output(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert "mfcc_pitch" in out
+    assert "  --window-utterances         : read at most this many utterances ahead" in out
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["dump", "--version"]])
+def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    assert capsys.readouterr().out.startswith("kaldi-compat (kaldi-compat) ")

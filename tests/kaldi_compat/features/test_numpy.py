@@ -1,0 +1,139 @@
+"""The torch-free features: Kaldi's bits, batches, lists and streams."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kaldi_compat
+from kaldi_compat import AudioError, KaldiRandom, OptionError
+from kaldi_compat.features import checks
+from kaldi_compat.features.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
+from tests.support.reference import audio, cases_of, expected, flags_of, name_of, options_of
+
+CLASSES = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
+SPEECH = next(samples[0] for key, _, samples in audio("main.scp") if key.startswith("speech"))
+
+
+def plain_cases() -> list[dict[str, Any]]:
+    """Cases that change nothing but options of the feature and the VTLN factor."""
+    groups = [*CLASSES, *(f"{name}-dither" for name in CLASSES)]
+    words = ("subtract-mean", "sample", "channel", "len_empty", "vtln-map", "min-duration", "|", "--config")
+    return [c for c in cases_of(*groups) if c["exit"] == 0 and not any(word in c["cmd"] for word in words)][::5]
+
+
+@pytest.mark.parametrize("case", plain_cases(), ids=name_of)
+def test_list_of_utterances_has_kaldis_bits(case: dict[str, Any]) -> None:
+    kind = CLASSES[case["group"].partition("-")[0]]
+    flags, arguments = flags_of(case)
+    utterances = {key: samples[0] for key, rate, samples in audio(arguments[0])}
+    feature = kind(options_of(kind.Options, flags))
+    warp = float(flags.get("vtln-warp", "1"))
+    features = feature(list(utterances.values()), vtln_warp=warp, generator=KaldiRandom())
+    kaldis = expected(case)
+    for key, found in zip(utterances, features, strict=True):
+        if key in kaldis and kaldis[key].size:
+            np.testing.assert_array_equal(found, kaldis[key], err_msg=key)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_padded_batch_equals_single_utterances(name: str) -> None:
+    feature: ArrayFeature = CLASSES[name](dither=0.0, snip_edges=False)
+    batch = np.stack((SPEECH[:8000], SPEECH[4000:12000], SPEECH[2000:10000]))
+    features, counts = feature(batch, [8000, 300, 0], vtln_warp=[1.0, 0.9, 1.1])
+    assert counts.tolist() == [50, 2, 0]
+    np.testing.assert_array_equal(features[0], feature(batch[0]))
+    np.testing.assert_array_equal(features[1, :2], feature(batch[1, :300], vtln_warp=0.9))
+    assert not features[1, 2:].any() and not features[2].any()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_torch_module_gives_the_same_bits(name: str) -> None:
+    module = getattr(kaldi_compat, name.capitalize())(dither=0.5, engine="exact")
+    found = CLASSES[name](dither=0.5)(SPEECH, generator=KaldiRandom())
+    np.testing.assert_array_equal(module(torch.from_numpy(SPEECH), generator=KaldiRandom()).numpy(), found)
+
+
+@settings(max_examples=40)
+@given(
+    cuts=st.lists(st.integers(0, 3000), max_size=8),
+    snip_edges=st.booleans(),
+    length=st.integers(0, 3000),
+    frame_length=st.sampled_from([25.0, 10.0, 6.0]),
+)
+def test_stream_gives_the_frames_of_the_whole(
+    cuts: list[int], snip_edges: bool, length: int, frame_length: float
+) -> None:
+    feature = Mfcc(dither=0.0, snip_edges=snip_edges, frame_length=frame_length, low_freq=300.0)
+    whole = SPEECH[:length]
+    stream, parts, at = feature.stream(), [], 0
+    for cut in sorted(min(cut, length) for cut in cuts):
+        parts.append(stream(whole[at:cut]))
+        at = cut
+    parts += [stream(whole[at:]), stream.flush()]
+    np.testing.assert_array_equal(np.concatenate(parts), feature(whole))
+    np.testing.assert_array_equal(stream(whole, final=True), feature(whole))
+
+
+def test_stream_keeps_no_more_audio_than_frames_need() -> None:
+    stream = Fbank(dither=0.0, snip_edges=False).stream()
+    chunk = np.ones(1600, np.int16)
+    for _ in range(100):
+        stream(chunk)
+    assert len(stream._buffer) < 1600
+
+
+def test_does_not_import_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np\n"
+        "from kaldi_compat.features.numpy import Fbank\n"
+        "from kaldi_compat import KaldiRandom\n"
+        "print(Fbank()(np.zeros(16000, np.int16), generator=KaldiRandom()).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(98, 23)\n"
+
+
+def test_dithering_is_repeated_by_the_same_generator() -> None:
+    fbank = Fbank()
+    first, second, other = (fbank(SPEECH, generator=np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f(np.zeros((16000, 2), np.float32)), "the last axis is time"),
+        (lambda f: f(np.zeros(800, complex)), "real numbers"),
+        (lambda f: f(np.array(1.0)), r"real numbers of shape"),
+        (lambda f: f(np.zeros((2, 800)), [800]), "lengths must be integers of shape"),
+        (lambda f: f(np.zeros((2, 800)), [800, 801]), "lengths from 800 to 801"),
+        (lambda f: f([np.zeros((2, 800))]), "a list of arrays"),
+        (lambda f: f([np.zeros(800)], [800]), "lengths go with a padded batch"),
+        (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "vtln_warp has the shape"),
+        (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
+    ],
+)
+def test_invalid_input_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(AudioError, match=message):
+        call(Fbank(dither=0.0))
+
+
+def test_engine_for_tensors_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"use kaldi_compat\.Fbank"):
+        Fbank(engine="torch")
+
+
+def test_warns_of_audio_on_the_wrong_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
+    with pytest.warns(UserWarning, match="waveform_scale=32768"):
+        Fbank(dither=0.0)(np.linspace(-1, 1, 1000))

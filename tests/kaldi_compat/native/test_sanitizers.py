@@ -1,0 +1,77 @@
+"""The C library built with the address and undefined-behaviour sanitizers, and run on many sets of options."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+COMPILER = shutil.which(os.environ.get("CC", "gcc"))
+
+RUN = """
+import sys
+import numpy as np
+from io_ark.native.library import load
+from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.native import spectral
+from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
+
+library = load(sys.argv[1])
+assert library, library.reason
+spectral.library = lambda: library
+rng = np.random.default_rng(0)
+samples = (rng.standard_normal(9000) * 1000).astype(np.int16)
+for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
+    short = {"snip_edges": False, "frame_length": 17.3}
+    for frames in ({}, {"round_to_power_of_two": False}, short, {"frame_shift": 0.1}):
+        plan = plan_of(kind(**frames))
+        for lengths in ([9000], [3000, 1, 0, 400, 5000]):
+            warps = 1.0 if kind is SpectrogramOptions else np.resize([1.0, 0.9], len(lengths))
+            batch = make_batch(plan, samples[: sum(lengths)].copy(), lengths, vtln_warp=warps)
+            batch = batch.with_seeds(np.arange(int(batch.rows[-1]), dtype=np.int32) * 77777)
+            for level in library.levels:
+                out = np.empty((int(batch.rows[-1]), plan.dim), np.float32)
+                spectral.compute(plan, batch, 0, len(out), out, level)
+print("done")
+"""
+
+
+@pytest.mark.skipif(COMPILER is None or platform.machine() != "x86_64", reason="needs a C compiler on x86-64")
+def test_sanitizers_find_nothing(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    levels = {
+        "sse2": [],
+        "avx2": ["-mavx2", "-mfma"],
+        "avx512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"],
+    }
+    common = [COMPILER, "-std=c99", "-O1", "-g", "-fPIC", "-ffp-contract=off", "-fno-sanitize-recover=all"]
+    common += [
+        "-fsanitize=address,undefined",
+        "-DHAVE_SSE2",
+        "-DHAVE_AVX2",
+        "-DHAVE_AVX512",
+        f"-I{ROOT / 'io_ark/native'}",
+    ]
+    objects = []
+    for level, flags in levels.items():
+        objects.append(str(tmp_path / f"{level}.o"))
+        source = ROOT / "kaldi_compat/native/spectral_simd.c"
+        built = subprocess.run(
+            [*common, *flags, f"-DSIMD_LEVEL={level}", "-c", str(source), "-o", objects[-1]], check=False
+        )
+        if built.returncode:
+            pytest.skip("the compiler has no sanitizers, or not these instruction sets")
+    levels_source = str(ROOT / "io_ark/native/simd_levels.c")
+    subprocess.run([*common, "-shared", levels_source, *objects, "-lm", "-o", str(tmp_path / "_native.so")], check=True)
+    runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    environment = os.environ | {"LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    command = [sys.executable, "-c", RUN, str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr[-3000:]

@@ -1,0 +1,136 @@
+"""The C half of the exact engine against the NumPy half, byte for byte, with every instruction set of the processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.batch import AudioBatch, chunk_batch, make_batch
+from kaldi_compat.exact.engine import compute
+from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.native import library, spectral
+from kaldi_compat.options.spectral import (
+    WINDOW_TYPES,
+    FbankOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
+
+pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
+
+FRAMES = {
+    "sample_frequency": st.sampled_from([8000.0, 16000.0, 11025.0, 44100.0]),
+    "frame_length": st.sampled_from([10.0, 17.3, 25.0, 64.0]) | st.integers(90, 700).map(lambda size: size / 16),
+    "frame_shift": st.sampled_from([3.7, 10.0, 30.0]),
+    "preemphasis_coefficient": st.sampled_from([0.0, 0.5, 0.97, 1.0]),
+    "remove_dc_offset": st.booleans(),
+    "dither": st.sampled_from([0.0, 0.1, 1.0]),
+    "window_type": st.sampled_from(WINDOW_TYPES),
+    "round_to_power_of_two": st.booleans(),
+    "snip_edges": st.booleans(),
+    "waveform_scale": st.sampled_from([1.0, 0.5, 32768.0]),
+    "energy_floor": st.sampled_from([0.0, 0.1, 1e6]),
+    "raw_energy": st.booleans(),
+}
+MEL = FRAMES | {
+    "num_mel_bins": st.integers(3, 40),
+    "low_freq": st.sampled_from([0.0, 20.0, 125.5]),
+    "high_freq": st.sampled_from([0.0, -400.0, 3700.0]),
+    "htk_compat": st.booleans(),
+    "use_energy": st.booleans(),
+}
+KINDS = {
+    FbankOptions: MEL | {"use_log_fbank": st.booleans(), "use_power": st.booleans()},
+    MfccOptions: MEL | {"num_ceps": st.integers(1, 20), "cepstral_lifter": st.sampled_from([0.0, 10.5, 22.0])},
+    PlpOptions: MEL
+    | {
+        "lpc_order": st.integers(1, 20),
+        "num_ceps": st.integers(1, 20),
+        "compress_factor": st.sampled_from([0.2, 0.33333, 0.5]),
+        "cepstral_scale": st.sampled_from([0.1, 1.0]),
+    },
+    SpectrogramOptions: FRAMES | {"return_raw_fft": st.booleans()},
+}
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Draw options of one of the features."""
+    kind = draw(st.sampled_from(list(KINDS)))
+    values: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=KINDS[kind]))
+    try:
+        options = kind(**values)
+        assume(options.padded_window_size % 2 == 0)
+        return plan_of(options)
+    except OptionError:
+        assume(False)
+        raise
+
+
+def batch_of(plan: Plan, seed: int, lengths: list[int], warps: list[float], as_float: bool) -> AudioBatch:
+    """Return a batch of noise, silence between, with noise for dithering."""
+    rng = np.random.default_rng(seed)
+    samples = (rng.standard_normal(sum(lengths)) * 10.0 ** rng.uniform(0, 4)).clip(-32768, 32767).astype(np.int16)
+    samples[len(samples) // 3 : len(samples) // 2] = 0
+    batch = make_batch(plan, samples.astype(np.float32) if as_float else samples, lengths, vtln_warp=warps)
+    return batch.with_seeds(KaldiRandom(seed).frame_seeds(int(batch.rows[-1])))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    plan=plans(),
+    seed=st.integers(0, 1000),
+    utterances=st.lists(st.tuples(st.integers(0, 9000), st.sampled_from([1.0, 0.9, 1.1])), min_size=1, max_size=4),
+    as_float=st.booleans(),
+)
+def test_same_bytes_as_numpy(plan: Plan, seed: int, utterances: list[tuple[int, float]], as_float: bool) -> None:
+    lengths, warps = [length for length, _ in utterances], [warp for _, warp in utterances]
+    try:
+        batch = batch_of(plan, seed, lengths, warps, as_float)
+        expected = compute(plan, batch, use_native=False)
+    except OptionError:  # a VTLN factor that the mel range has no room for
+        assume(False)
+        raise
+    for level in library().levels:
+        ours = np.full_like(expected, 7.0)
+        spectral.compute(plan, batch, 0, len(ours), ours, level)
+        assert ours.tobytes() == expected.tobytes(), f"{level}: rows {np.flatnonzero((ours != expected).any(1))[:9]}"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_utterance_alone_and_in_a_batch_are_the_same(threads: int) -> None:
+    plan = plan_of(MfccOptions(snip_edges=False))
+    lengths = [4000, 100, 0, 16000, 30000]
+    batch = batch_of(plan, 0, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], as_float=False)
+    together = compute(plan, batch, threads=threads)
+    assert batch.seeds is not None
+    for start, length, warp, begin, end in zip(
+        batch.starts, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], batch.rows[:-1], batch.rows[1:], strict=True
+    ):
+        part = batch.samples[start : start + length]
+        alone = compute(plan, make_batch(plan, part, vtln_warp=warp, seeds=batch.seeds[begin:end]))
+        assert alone.tobytes() == together[begin:end].tobytes()
+
+
+def test_chunks_of_a_stream_are_the_frames_of_the_whole() -> None:
+    plan = plan_of(FbankOptions(num_mel_bins=40))
+    samples = batch_of(plan, 3, [16000], [1.0], as_float=False).samples
+    whole = compute(plan, make_batch(plan, samples))
+    start = 40 * plan.shift
+    chunk = chunk_batch(plan, samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
+    assert compute(plan, chunk).tobytes() == whole[40:61].tobytes()
+
+
+def test_utterance_outside_of_the_buffer_is_refused() -> None:
+    plan = plan_of(FbankOptions())
+    with pytest.raises(AudioError, match="outside of the 1000 samples"):
+        make_batch(plan, np.zeros(1000, np.int16), [600], starts=[500])
+    with pytest.raises(AudioError, match="without samples"):
+        chunk_batch(plan, np.zeros(0, np.int16), 0, 1)

@@ -1,0 +1,145 @@
+"""Options: types, ranges, names, and what signatures and help say of them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import math
+import pickle
+import pydoc
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import BaseOptions, info, option
+from kaldi_compat.options.config import UsageError, flag_table, spell_as_flags
+from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
+from kaldi_compat.options.spectral import FbankOptions, MfccOptions
+
+OPTIONS = [
+    kind
+    for module in ("spectral", "pitch", "postprocessing")
+    for name, kind in vars(import_module(f"kaldi_compat.options.{module}")).items()
+    if name.endswith("Options") and name != "BaseOptions"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges(BaseOptions):
+    """An option of each kind of range."""
+
+    above: float = option(1.0, "more", gt=0)
+    count: int = option(1, "number", unit="things", ge=1, le=7)
+    share: float = option(0.5, "part", gt=0, lt=1)
+    finite: float = option(0.0, "finite", gt=-math.inf, lt=math.inf)
+    shape: str = option("round", "form", choices=("round", "square"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("above", 0, "above must be positive, not 0"),
+        ("above", math.nan, "above must be positive, not nan"),
+        ("count", 8, "count must be from 1 to 7, not 8"),
+        ("share", 1.0, "share must be positive and less than 1, not 1"),
+        ("finite", -math.inf, "finite must be finite, not -inf"),
+        ("finite", math.nan, "finite must be finite, not nan"),
+        ("shape", "oval", "shape must be one of round, square, not 'oval'"),
+        ("count", 1.0, "count must be an integer of 32 bits, not 1.0"),
+    ],
+)
+def test_value_out_of_range_is_refused(name: str, value: Any, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Ranges(**{name: value})
+    assert str(caught.value) == message
+
+
+def test_values_at_the_bounds_are_accepted() -> None:
+    assert Ranges(above=1e-9, count=7, share=0.999, shape="square").count == 7
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_every_option_refuses_other_types(kind: type[Any]) -> None:
+    assert dataclasses.fields(kind)
+    for field in dataclasses.fields(kind):
+        with pytest.raises(OptionError, match=f"^{field.name} must be"):
+            kind(**{field.name: b"1"})
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_defaults_lie_in_their_ranges(kind: type[Any]) -> None:
+    kind()
+    assert all(info(field).allows(field.default) for field in dataclasses.fields(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        (FbankOptions, "num_mell_bins", "num_mel_bins"),
+        (FbankOptions, "n_mels", "num_mel_bins"),
+        (FbankOptions, "sample_rate", "sample_frequency"),
+        (FbankOptions, "hop_length", "frame_shift"),
+        (FbankOptions, "win_length", "frame_length"),
+        (FbankOptions, "f_min", "low_freq"),
+        (MfccOptions, "n_mfcc", "num_ceps"),
+        (DeltaOptions, "order", "delta_order"),
+        (CmvnOptions, "norm_var", "norm_vars"),
+        (SpliceOptions, "left", "left_context"),
+    ],
+)
+def test_wrong_name_suggests_the_right_one(kind: type[Any], wrong: str, right: str) -> None:
+    expected = f"^{kind.__name__} has no option {wrong}: did you mean {right}( \\(in \\w+\\))?\\?$"
+    with pytest.raises(OptionError, match=expected):
+        kind(**{wrong: 1})
+    with pytest.raises(OptionError, match=expected):
+        dataclasses.replace(kind(), **{wrong: 1})
+
+
+def test_name_that_resembles_nothing_points_to_help() -> None:
+    with pytest.raises(OptionError, match=r"^SpliceOptions has no option zzz: help\(SpliceOptions\) lists them$"):
+        SpliceOptions(zzz=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_other_libraries_names_are_not_ours(kind: type[Any]) -> None:
+    known = [other for field in dataclasses.fields(kind) for other in info(field).known_as]
+    assert len(set(known)) == len(known), "one name stands for two options"
+    assert not {field.name for field in dataclasses.fields(kind)}.intersection(known)
+
+
+def test_signature_lists_options_with_defaults() -> None:
+    parameter = inspect.signature(FbankOptions).parameters["num_mel_bins"]
+    assert (parameter.kind, parameter.default) == (parameter.KEYWORD_ONLY, 23)
+    assert list(inspect.signature(FbankOptions).parameters) == [each.name for each in dataclasses.fields(FbankOptions)]
+
+
+def test_help_gives_meaning_unit_and_range() -> None:
+    text = pydoc.plain(pydoc.render_doc(FbankOptions))
+    assert "num_mel_bins (int, default 23): number of triangular mel bins; at least 3" in text
+    assert "frame_length (float, default 25.0): length of a frame, in milliseconds; positive" in text
+    assert "one of hamming, hanning, povey" in text
+
+
+def test_options_can_be_copied_pickled_and_compared() -> None:
+    options = FbankOptions(num_mel_bins=80)
+    assert pickle.loads(pickle.dumps(options)) == copy.deepcopy(options) == options
+    assert hash(options) != hash(FbankOptions())
+
+
+def test_errors_spell_options_as_flags_in_programs() -> None:
+    assert spell_as_flags("num_mel_bins must be at least 3, not 2", FbankOptions).startswith("--num-mel-bins must be")
+    assert spell_as_flags("a file: dither", FbankOptions) == "a file: dither"
+
+
+def test_only_the_mistakes_that_make_kaldi_print_usage_are_usage_errors() -> None:
+    flags = flag_table(FbankOptions)
+    with pytest.raises(UsageError):
+        flags["use-energy"].parse("maybe")
+    for name, text in (("num-mel-bins", "abc"), ("dither", ""), ("use-energy", "")):
+        with pytest.raises(OptionError) as caught:
+            flags[name].parse(text)
+        assert not isinstance(caught.value, UsageError)

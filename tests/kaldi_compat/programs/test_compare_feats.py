@@ -1,0 +1,31 @@
+"""Tests of compare-feats that the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+import pytest
+
+from kaldi_compat.programs import (
+    compare_feats,
+)
+from tests.support.tables import matrices, save
+
+Stderr = pytest.CaptureFixture[str]
+
+
+def test_similarity_is_logged_and_decides_the_status(capsys: Stderr) -> None:
+    values = matrices(50, 40)
+    one = save("one.ark", values)
+    # 2 x.y / (x.x + y.y) for y = x / 2 is 0.8.
+    half = save("half.ark", {key: value / 2 for key, value in values.items()})
+    assert compare_feats.main([one, one]) == 0
+    assert "Overall similarity for the two feats is:1 " in capsys.readouterr().err
+    assert compare_feats.main([one, half]) == 1
+    err = capsys.readouterr().err
+    assert "Similarity metric for each dimension  [ 0.8 0.8 0.8 ]" in err
+    assert "Features are considered dissimilar since 0.8 < 0.99" in err
+    assert compare_feats.main(["--threshold=0.79", one, half]) == 0
+    other = save("other.ark", {"u0": values["u0"][:-1]})
+    assert compare_feats.main([one, other]) == 1
+    err = capsys.readouterr().err
+    assert "Feature dimensions differ for utterance u0, 50x3 vs. 49x3, skipping utterance." in err
+    assert "Second table has no feature for utterance u1" in err

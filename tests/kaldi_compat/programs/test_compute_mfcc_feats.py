@@ -1,0 +1,23 @@
+"""Tests of compute-mfcc-feats that the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kaldi_compat.cli import compute
+from kaldi_compat.options.spectral import MfccOptions
+from kaldi_compat.programs import compute_fbank_feats, compute_mfcc_feats
+
+QUIET = ["--print-args=false", "--dither=0"]
+
+
+def fbank(*argv: str) -> int:
+    return compute_fbank_feats.main([*QUIET, *argv])
+
+
+def test_options_of_the_feature_reach_the_module() -> None:
+    options: Any = compute_mfcc_feats.main.options(num_ceps=5, channel=0, vtln_warp=1.1)
+    inner = compute.feature_options(MfccOptions, options)
+    assert inner.num_ceps == 5
+    assert {field.name for field in dataclasses.fields(inner)}.isdisjoint({"channel", "vtln_warp", "device"})

@@ -1,0 +1,31 @@
+"""Tests of compute-plp-feats that the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kaldi_compat.programs import compute_plp_feats, copy_feats
+from tests.support.programs import run
+from tests.support.tables import audio_archive, load, noise, wav_bytes
+
+
+def test_digital_silence_without_dither_is_counted_and_does_not_stop_a_recipe() -> None:
+    silence = noise(16000)
+    silence[4000:12000] = 0
+    source = audio_archive("a.ark", a=wav_bytes(noise(16000)), b=wav_bytes(silence), c=wav_bytes(noise(16000)))
+    status, stderr = run(compute_plp_feats.main, "--dither=0", source, "ark:plp.ark")
+    assert status == 0
+    assert stderr.count("WARNING") == 1
+    assert "48 of 98 frames of utterance b hold NaN" in stderr  # as many as in the output of Kaldi's program
+    plp = load("plp.ark")
+    assert np.isnan(plp["b"]).any(axis=1).sum() == 48
+
+    status, stderr = run(copy_feats.main, "--compress=true", "ark:plp.ark", "ark:o.ark")
+    assert status == 0
+    assert stderr.count("WARNING") == 1
+    assert ") b: " in stderr
+    assert "writing this matrix uncompressed" in stderr
+    copied = load("o.ark")
+    assert list(copied) == ["a", "b", "c"]
+    np.testing.assert_array_equal(copied["b"], plp["b"])
+    assert not np.array_equal(copied["a"], plp["a"])  # compressed

@@ -1,0 +1,33 @@
+"""Tests of subsample-feats that the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaldi_compat.programs import (
+    subsample_feats,
+)
+from tests.support.programs import check_refused
+from tests.support.tables import matrices, save
+
+Run = Callable[..., int]
+
+
+@given(st.integers(0, 9), st.integers(1, 4), st.integers(0, 5))
+def test_every_nth_frame_is_kept_or_each_repeated(frames: int, n: int, offset: int) -> None:
+    matrix = np.arange(frames, dtype=np.float32)[:, None]
+    assert subsample_feats.subsampled(matrix, n, offset)[:, 0].tolist() == list(range(offset, frames, n))
+    assert subsample_feats.subsampled(matrix, -n)[:, 0].tolist() == [i for i in range(frames) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"), [("--n=0", "--n=0"), ("--offset=-1", "--offset must be at least 0, not -1")]
+)
+def test_invalid_options_are_refused(option: str, message: str) -> None:
+    source = save("a.ark", matrices(4))
+    check_refused(subsample_feats.main, option, source, "ark:b.ark", message=message)

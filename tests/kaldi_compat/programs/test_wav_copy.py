@@ -1,0 +1,26 @@
+"""Tests of wav-copy that the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kaldi_compat.programs import wav_copy
+from tests.support.programs import run
+from tests.support.tables import wav
+
+
+def test_a_single_file_is_copied_byte_for_byte() -> None:
+    wav("a.wav", 8000, np.ones((1234, 2)))
+    assert wav_copy.main(["a.wav", "b.wav"]) == 0
+    assert Path("b.wav").read_bytes() == Path("a.wav").read_bytes()
+
+
+def test_the_log_counts_wave_files_as_kaldis_does() -> None:
+    wav("a.wav", 8000, np.ones((10, 1)))
+    Path("wav.scp").write_text("a a.wav\nb a.wav\n")
+    status, stderr = run(wav_copy.main, "scp:wav.scp", "ark:o.ark")
+    assert status == 0
+    assert stderr.endswith(") Copied 2 wave files\n")
+    assert run(wav_copy.main, "a.wav", "b.wav") == (0, "")

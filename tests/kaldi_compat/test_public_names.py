@@ -1,0 +1,98 @@
+"""Names that users import: they exist, are complete, and are imported only when they are used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kaldi_compat
+
+PACKAGE = Path(kaldi_compat.__file__).parent
+# Programs have a main function and nothing else that is imported from outside.
+MODULES = sorted(
+    path.relative_to(PACKAGE)
+    for path in PACKAGE.rglob("*.py")
+    if path.name != "__init__.py" and path.parent.name not in ("programs", "dump")
+)
+
+
+def declared_names(path: Path) -> list[str] | None:
+    """Return ``__all__`` of a module without importing it; None if it has none."""
+    for statement in ast.parse((PACKAGE / path).read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(statement.value)
+            return names
+    return None
+
+
+def bound_names(path: Path) -> set[str]:
+    """Return the names that a module defines, assigns or imports at its top level."""
+    names: set[str] = set()
+    for each in ast.parse((PACKAGE / path).read_text()).body:
+        if isinstance(each, (ast.FunctionDef, ast.ClassDef)):
+            names.add(each.name)
+        elif isinstance(each, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name for alias in each.names)
+        else:
+            names.update(node.id for node in ast.walk(each) if isinstance(node, ast.Name))
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_module_declares_its_public_names(path: Path) -> None:
+    declared = declared_names(path)
+    assert declared is not None, "no __all__"
+    assert len(set(declared)) == len(declared)
+    assert not [name for name in declared if name.startswith("_")]
+    assert set(declared) <= bound_names(path)
+
+
+def test_names_for_type_checkers_are_those_that_exist() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    block = next(each for each in tree.body if isinstance(each, ast.If))
+    imports = [each for each in block.body if isinstance(each, ast.ImportFrom)]
+    static = {(each.module, alias.name) for each in imports for alias in each.names}
+    assert static == {(f"kaldi_compat.{module}", name) for name, module in kaldi_compat._MODULE_OF.items()}
+
+
+@pytest.mark.parametrize("name", kaldi_compat.__all__)
+def test_public_name_can_be_imported(name: str) -> None:
+    assert getattr(kaldi_compat, name) is not None
+
+
+def test_dir_lists_public_names_only() -> None:
+    assert dir(kaldi_compat) == sorted(kaldi_compat.__all__)
+    assert {"FeatureStream", "WaveDataset", "CmvnOptions", "Fbank"} < set(dir(kaldi_compat))
+
+
+def test_every_feature_and_its_options_are_public() -> None:
+    from kaldi_compat.features.registry import SPECTRAL_FEATURES
+
+    for feature in SPECTRAL_FEATURES.values():
+        assert getattr(kaldi_compat, feature.module().__name__) is feature.module()
+        assert getattr(kaldi_compat, feature.options.__name__) is feature.options
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Fbnk'"):
+        kaldi_compat.Fbnk  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import kaldi_compat", "numpy"),
+        ("from kaldi_compat import OptionError", "numpy"),
+        ("from kaldi_compat import FbankOptions, CmvnOptions, load_options", "torch"),
+        ("from kaldi_compat import FbankOptions", "inspect"),
+    ],
+)
+def test_import_stays_light(statement: str, absent: str) -> None:
+    code = f"import sys; before = set(sys.modules)\n{statement}\nassert {absent!r} not in set(sys.modules) - before"
+    if absent == "inspect":  # NumPy may import it
+        code = f"import numpy, dataclasses\n{code}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,142 @@
+"""A user's code as type checkers and editors see it: outside our tree, against the installed package."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kaldi_compat
+from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.options.generate import TARGET, constructors_source
+
+ROOT = Path(__file__).parents[2]
+USER_CODE = Path(__file__).with_name("user_code.py")
+WRONG = {number for number, line in enumerate(USER_CODE.read_text().split("\n"), 1) if line.endswith("# error")}
+MODULES = [
+    each
+    for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)
+    if isinstance(each, type) and issubclass(each, ConfiguredModule)
+]
+
+
+def mypy_errors(directory: Path) -> set[int]:
+    """Return the numbers of the lines that mypy refuses."""
+    cache = ROOT / ".mypy_cache" / "user_code"  # torch takes half a minute without
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={cache}", "user_code.py"]
+    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode in (0, 1), run.stdout + run.stderr
+    return {int(number) for number in re.findall(r"^user_code\.py:(\d+): error:", run.stdout, re.MULTILINE)}
+
+
+def pyright_errors(directory: Path) -> set[int]:
+    """Return the numbers of the lines that pyright refuses."""
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "user_code.py"]
+    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode in (0, 1), run.stdout + run.stderr
+    found = json.loads(run.stdout)["generalDiagnostics"]
+    return {each["range"]["start"]["line"] + 1 for each in found if each["severity"] == "error"}
+
+
+@pytest.mark.parametrize(("checker", "errors"), [("mypy", mypy_errors), ("pyright", pyright_errors)])
+def test_type_checker_refuses_the_wrong_lines_and_no_others(
+    checker: str, errors: Callable[[Path], set[int]], tmp_path: Path
+) -> None:
+    pytest.importorskip(checker)
+    shutil.copy(USER_CODE, tmp_path)
+    found = errors(tmp_path)
+    lines = USER_CODE.read_text().split("\n")
+    assert [lines[number - 1] for number in sorted(WRONG - found)] == [], "not refused"
+    assert [lines[number - 1] for number in sorted(found - WRONG)] == [], "refused, but right"
+
+
+def test_generated_constructors_are_current() -> None:
+    assert TARGET.read_text() == constructors_source(), "run: python -m kaldi_compat.options.generate"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_static_constructor_is_that_of_the_running_code(module: type[Any]) -> None:
+    name = next(base.__name__ for base in module.__mro__ if base.__name__.endswith("Constructor"))
+    tree = ast.parse(TARGET.read_text())
+    found = next(each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    constructor = next(each for each in ast.walk(found) if isinstance(each, ast.FunctionDef))
+    declared = [each.arg for each in (*constructor.args.args[1:], *constructor.args.kwonlyargs)]
+    defaults = [ast.unparse(each) for each in (*constructor.args.defaults, *constructor.args.kw_defaults) if each]
+    parameters = inspect.signature(module).parameters
+    assert sorted(parameters) == sorted(declared)
+    assert {each: repr(parameters[each].default) for each in declared} == dict(zip(declared, defaults, strict=True))
+    arguments = {each: parameters[each].default for each in declared}
+    assert isinstance(module(**arguments), module)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_help_and_signature_list_every_option(module: type[Any]) -> None:
+    text = inspect.getdoc(module)
+    assert text is not None
+    for name, option in inspect.signature(module.Options).parameters.items():
+        assert f"\n    {name} ({type(option.default).__name__}, default " in text
+        assert inspect.signature(module).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize(
+    ("module", "wrong", "message"),
+    [
+        ("Fbank", "num_mell_bins", "Fbank has no option num_mell_bins: did you mean num_mel_bins?"),
+        ("Fbank", "n_mels", "Fbank has no option n_mels: did you mean num_mel_bins?"),
+        ("Fbank", "sample_rate", "Fbank has no option sample_rate: did you mean sample_frequency (in Hz)?"),
+        ("Mfcc", "n_mfcc", "Mfcc has no option n_mfcc: did you mean num_ceps?"),
+        ("Plp", "hop_length", "Plp has no option hop_length: did you mean frame_shift (in milliseconds)?"),
+        ("Pitch", "fmin", "Pitch has no option fmin: did you mean min_f0 (in Hz)?"),
+        ("Deltas", "order", "Deltas has no option order: did you mean delta_order?"),
+        ("Cmvn", "norm_var", "Cmvn has no option norm_var: did you mean norm_vars?"),
+        ("Splice", "xyz", "Splice has no option xyz: help(Splice) lists them"),
+    ],
+)
+def test_wrong_name_at_run_time_is_an_option_error(module: str, wrong: str, message: str) -> None:
+    with pytest.raises(kaldi_compat.OptionError) as caught:
+        getattr(kaldi_compat, module)(**{wrong: 1})
+    assert str(caught.value) == message
+
+
+def test_subclass_with_its_own_constructor_has_its_own_signature() -> None:
+    class Small(kaldi_compat.Fbank):
+        """A feature with few bins."""
+
+        def __init__(self, bins: int) -> None:
+            super().__init__(num_mel_bins=bins)
+
+    assert list(inspect.signature(Small).parameters) == ["bins"]
+    assert Small(7).dim == 7
+
+
+@pytest.mark.parametrize(
+    ("code", "completion"),
+    [
+        ("from kaldi_compat import Fbank\nFbank(num_m", "num_mel_bins="),
+        ("import kaldi_compat\nkaldi_compat.Cmvn(norm_v", "norm_vars="),
+        ("from kaldi_compat import FbankOptions\nFbankOptions(num_m", "num_mel_bins="),
+    ],
+)
+def test_editor_completes_options(code: str, completion: str) -> None:
+    jedi = pytest.importorskip("jedi")
+    assert completion in [each.name for each in jedi.Script(code).complete()]
+    running = {
+        "kaldi_compat": kaldi_compat,
+        **{name: getattr(kaldi_compat, name) for name in ("Fbank", "FbankOptions")},
+    }
+    assert completion in [each.name for each in jedi.Interpreter(code.split("\n")[1], [running]).complete()]
+
+
+def test_modules_of_every_package_are_typed() -> None:
+    for package in ("io_ark", "kaldi_compat"):
+        assert Path(str(importlib.import_module(package).__file__)).with_name("py.typed").is_file()

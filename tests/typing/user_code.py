@@ -1,0 +1,118 @@
+"""Code of a user, to be read by type checkers and never run. Lines that end in ``# error`` must be refused."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import kaldi_compat
+import kaldi_compat.interop.kaldifeat as kaldifeat
+import kaldi_compat.interop.torchaudio as torchaudio
+from kaldi_compat import (
+    Cmvn,
+    CmvnOptions,
+    Deltas,
+    Fbank,
+    FbankOptions,
+    FeatureStream,
+    Mfcc,
+    MfccOptions,
+    Pitch,
+    PitchOptions,
+    Plp,
+    ProcessPitch,
+    ShiftedDeltas,
+    SlidingCmvn,
+    Spectrogram,
+    Splice,
+    load_options,
+)
+
+# Options by name, with their types.
+fbank = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", snip_edges=False)
+Fbank(num_mell_bins=80)  # error
+Fbank(num_mel_bins="eighty")  # error
+Fbank(n_mels=80)  # error
+Fbank(80)  # error
+Fbank(snip_edges="no")  # error
+Fbank(num_ceps=13)  # error
+Mfcc(num_ceps=13, num_mel_bins=40)
+Mfcc(n_mfcc=13)  # error
+Mfcc(use_power=True)  # error
+Plp(lpc_order=12)
+Plp(lpc_order=12.5)  # error
+Spectrogram(return_raw_fft=True)
+Spectrogram(num_mel_bins=23)  # error
+Pitch(min_f0=60)
+Pitch(fmin=60)  # error
+ProcessPitch(add_raw_log_pitch=True)
+ProcessPitch(add_raw_pitch=True)  # error
+Deltas(delta_order=1)
+Deltas(order=1)  # error
+ShiftedDeltas(num_blocks=7)
+ShiftedDeltas(blocks=7)  # error
+Splice(left_context=1, right_context=1)
+Splice(context=1)  # error
+SlidingCmvn(cmn_window=300, center=True)
+SlidingCmvn(window=300)  # error
+Cmvn(norm_vars=True)
+Cmvn(torch.zeros(2, 14), skip_dims=[0], norm_means=True)
+Cmvn(norm_var=True)  # error
+
+# Options as a dataclass, alone or changed by name.
+options = FbankOptions(num_mel_bins=80)
+Fbank(options)
+Fbank(options, dither=0.0)
+Fbank(MfccOptions())  # error
+FbankOptions(num_mell_bins=80)  # error
+FbankOptions(num_mel_bins="80")  # error
+PitchOptions(min_f0=[60.0])  # error
+CmvnOptions(True)  # error
+options.num_mel_bins = 40  # error
+bins: int = fbank.options.num_mel_bins
+text: str = fbank.options.num_mel_bins  # error
+loaded: FbankOptions = load_options(FbankOptions, "conf/fbank.conf")
+wrong: MfccOptions = load_options(FbankOptions, "conf/fbank.conf")  # error
+
+# A tensor for a tensor, a pair for a padded batch, a list for a list.
+samples, lengths = torch.zeros(2, 16000), torch.tensor([16000, 8000])
+frames: Tensor = fbank(samples)
+padded, counts = fbank(samples, lengths)
+shapes: list[torch.Size] = [padded.shape, counts.shape]
+from_list: list[Tensor] = fbank([samples[0], samples[1]])
+pair: tuple[Tensor, Tensor] = fbank.forward(samples, [16000, 8000], vtln_warp=[0.9, 1.1])
+tracked: Tensor = Pitch()(samples)
+normalized: list[Tensor] = Cmvn()(from_list)
+delta_frames, delta_counts = Deltas()(padded, counts)
+bad_tensor: Tensor = fbank(samples, lengths)  # error
+bad_list: list[Tensor] = fbank(samples)  # error
+bad_pair: tuple[Tensor, Tensor] = Cmvn()(frames)  # error
+fbank("audio.wav")  # error
+fbank(samples, vtln_wrap=0.9)  # error
+fbank([samples[0]], lengths)  # error
+
+# Modules are modules, and subclasses keep the constructor.
+model = nn.Sequential(fbank, Cmvn())
+stream = FeatureStream(fbank, slots=2)
+
+# Other libraries' interfaces.
+theirs = kaldifeat.FbankOptions(use_energy=True)
+theirs.frame_opts.samp_freq = 8000.0
+theirs.mel_opts.num_bins = 80
+theirs.mel_opts.num_mel_bins = 80  # error
+theirs.frame_opts.samp_freq = "8k"  # error
+kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
+theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
+torchaudio.fbank(samples, num_mel_bins=80)
+torchaudio.fbank(samples, n_mels=80)  # error
+
+
+class MyFbank(Fbank):
+    """A feature of the user's own."""
+
+
+MyFbank(num_mel_bins=40)
+MyFbank(num_mel_bin=40)  # error
+
+kaldi_compat.Fbank(num_mel_bins=80)
+kaldi_compat.Fbnk()  # error
