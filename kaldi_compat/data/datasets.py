@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
@@ -188,7 +188,7 @@ class FeatureDataset(_KeyedDataset):
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
         super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
-        self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
+        self._outlines = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))

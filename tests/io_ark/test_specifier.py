@@ -143,7 +143,7 @@ def test_what_cannot_be_written_is_refused(text: str) -> None:
     "text", ["a.ark:123[]", "[0:1]", "a[0:1][2:3]", "a[0:1,2:3,4:5]", "a[x]", "a[1]", "a[-1:2]", "a[,]"]
 )
 def test_what_only_looks_like_a_range_is_refused(text: str) -> None:
-    with pytest.raises(SpecifierError, match=r"ends in '\]' but|is no range"):
+    with pytest.raises(SpecifierError, match=r"ends in '\]' but|is not a range"):
         split_range(text)
 
 
@@ -167,7 +167,7 @@ def test_ranges_of_matrices_have_kaldis_tolerance(
     text: str, rows: int, columns: int, expected: tuple[slice, slice] | None
 ) -> None:
     if expected is None:
-        with pytest.raises(ValueError, match="does not lie within"):
+        with pytest.raises(ValueError, match="is outside"):
             parse_range(text).bounds(rows, columns)
     else:
         assert parse_range(text).bounds(rows, columns) == expected
@@ -175,7 +175,7 @@ def test_ranges_of_matrices_have_kaldis_tolerance(
 
 def test_a_vector_has_no_columns() -> None:
     assert parse_range("2:4").bounds(9)[0] == slice(2, 5)
-    with pytest.raises(ValueError, match="a vector of 9"):
+    with pytest.raises(ValueError, match="vector of 9"):
         parse_range("2:4,0:1").bounds(9)
 
 

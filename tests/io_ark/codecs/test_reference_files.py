@@ -1,4 +1,4 @@
-"""What Kaldi wrote, read and written again: the same bytes."""
+"""Kaldi's own files, read and written again, give the same bytes."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_keys_may_be_separated_otherwise(separator: str, tmp_path: Path) -> None
     with pytest.raises(FormatError, match="line 1 has no"):
         ours.load_scp(f"{tmp_path}/b.scp", separator="|")
     (tmp_path / "b.scp").write_text(lines * 2)
-    with pytest.raises(OrderError, match="twice"):
+    with pytest.raises(OrderError, match="duplicate key"):
         ours.load_scp(f"{tmp_path}/b.scp", separator=separator)
 
 
@@ -296,3 +296,15 @@ def test_an_archive_is_added_to_as_kaldiio_does(tmp_path: Path) -> None:
     assert written[0] == written[1]
     with pytest.raises(OpenError, match="cannot be opened for writing"):
         ours.save_ark(f"{tmp_path}/nosuch/a.ark", table, append=True)
+
+
+def test_segments_of_training_examples_are_refused(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[2] / "data" / "nnet_examples" / "nnet.ark"
+    offset = examples.read_bytes().index(b" ") + 1
+    (tmp_path / "egs.scp").write_text(f"rec {examples}:{offset}\n")
+    (tmp_path / "segments").write_text("utt rec 0 1\n")
+    table = ours.load_scp(f"{tmp_path}/egs.scp", segments=f"{tmp_path}/segments")
+    with pytest.raises(FormatError, match="utt: the recording 'rec' is not audio"):
+        table["utt"]
+    with pytest.raises(ArkError):
+        ours.load_mat(f"{examples}:{offset}[0:1]")

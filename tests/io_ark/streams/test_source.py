@@ -63,7 +63,7 @@ STEPS = st.lists(
 
 
 def act(source: Source, step: Step) -> object:
-    """What one call gives, as plain bytes."""
+    """Return the result of one call as plain bytes."""
     name, count = step
     calls: dict[str, Callable[[], object]] = {
         "peek": lambda: source.peek(count),
@@ -120,7 +120,7 @@ def test_a_hostile_size_takes_no_memory(tmp_path: Path) -> None:
     with sources(b"x" * 5000, tmp_path) as all_sources:
         for source in all_sources:
             tracemalloc.start()
-            with pytest.raises(TruncatedError, match="there"):
+            with pytest.raises(TruncatedError, match="are available"):
                 source.read(1 << 40)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
@@ -131,7 +131,7 @@ def test_a_negative_size_is_refused(tmp_path: Path) -> None:
     with sources(b"x" * 50, tmp_path) as all_sources:
         for source in all_sources:
             for call in (source.read, source.skip, lambda count, source=source: source.read_array("<f4", count)):
-                with pytest.raises(FormatError, match="size of -"):
+                with pytest.raises(FormatError, match="invalid size"):
                     call(-1)
 
 
@@ -169,7 +169,7 @@ def test_a_file_that_grows_is_read_as_it_is_now(tmp_path: Path) -> None:
 def test_errors_say_where(tmp_path: Path) -> None:
     source = BytesSource(b"0123456789", 4, "a.ark")
     source.skip(2)
-    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*9 bytes should follow, 4 are there$"):
+    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*9 bytes should follow, 4 are available$"):
         source.read(9)
     with pytest.raises(FormatError, match=r"^a\.ark:6: odd$"):
         source.fail("odd")
