@@ -34,13 +34,13 @@ def token_bytes(token: str) -> bytes:
 
 
 def _plain_token(token: object) -> str | None:
-    """A token of ASCII characters; None of anything else."""
+    """Return a token of ASCII characters; None for anything else."""
     plain = type(token) is str and token.isascii() and token.isprintable() and token and " " not in token
     return token if plain else None  # type: ignore[return-value]  # which it is
 
 
 def _plain_tokens(tokens: object) -> str | None:
-    """Tokens of ASCII characters with a space after each; None of anything else."""
+    """Return tokens of ASCII characters with a space after each; None for anything else."""
     if type(tokens) is not list:
         return None
     try:
@@ -49,7 +49,7 @@ def _plain_tokens(tokens: object) -> str | None:
         return None
     if not (line.isascii() and line.isprintable() and line.count(" ") == len(tokens) - 1):
         return None
-    # Now only an empty token could be wrong.
+    # Only an empty token can still be invalid.
     return None if "  " in line or line[0] == " " or line[-1] == " " else line + " "
 
 

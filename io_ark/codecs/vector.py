@@ -45,7 +45,7 @@ class VectorCodec(ArrayCodec):
         return objects(self._plain_bytes) if binary else None
 
     def _plain_bytes(self, value: object) -> bytes | None:
-        """An array of this type in binary, with the marker; None of anything else."""
+        """Encode an array of this type in binary with the marker; return None for anything else."""
         if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype:
             return None
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()

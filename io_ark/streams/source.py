@@ -84,16 +84,16 @@ class Source:
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        """Return the window, and where its unread bytes begin and end: at least one unless the source has ended.
+        """Return the window and the begin and end of its unread bytes: at least one unless the source has ended.
 
-        Of a regular file, so many bytes are read ahead as are ``wanted``; of a stream, only what is there already.
+        A regular file is read ahead by ``wanted`` bytes; a stream returns only the bytes available already.
         """
         if self._at == self._end:
             self._fill(1)
         return self._window, self._at, self._end
 
     def unread(self, count: int) -> None:
-        """Go back by so many bytes, which have to be within the window."""
+        """Move back by this number of bytes, which must be within the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
@@ -439,7 +439,7 @@ class FileSource(StreamSource):
             super().check(count)  # the file may have grown
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        if self._end - self._at < wanted // 2:  # more rarely than each time that some bytes have been taken
+        if self._end - self._at < wanted // 2:  # not after every read
             self._fill(wanted)
         return self._window, self._at, self._end
 

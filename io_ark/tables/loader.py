@@ -57,9 +57,9 @@ def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
-# Objects that are read one by one where some could not be read together.
+# Number of objects read one by one after some that could not be read together.
 _LONGEST_PAUSE = 64
-# Lines of a script that are looked at to read their objects together.
+# Maximum number of lines of a script file whose objects are read together.
 _MOST_LINES = 1 << 11
 
 
@@ -120,9 +120,9 @@ class Loader:
             raise name_key(error, key) from error.__cause__
 
     def load_run(self, lines: list[bytes], first: int) -> list[Any]:
-        """Return the small objects that lines of a script from ``first`` on name, as far as they are read together.
+        """Load the small objects of lines of a script file from ``first`` on, as far as they can be read together.
 
-        They stand close together in one file, in this order. Most often there are none: then :meth:`load` reads them.
+        They are close together in one file, in this order. The list is often empty; then :meth:`load` reads them.
         """
         if self._scanner is None or self._run_pause > 0:
             self._run_pause -= 1
@@ -131,7 +131,7 @@ class Loader:
         path = prefix[:-1].decode("utf-8", "surrogateescape")
         values: list[Any] = []
         if len(places) > 1 and path in self._paths:
-            with suppress(ArkError):  # which load() raises, too
+            with suppress(ArkError):  # load() raises it, too
                 source = self._source(path, places[0])
                 if isinstance(source, FileSource):
                     window, begin, end = source.buffered(BLOCK)
@@ -141,7 +141,7 @@ class Loader:
         return values
 
     def _source(self, path: str, offset: int) -> Source:
-        """The file from an offset on; a source that was used before, if there is one."""
+        """Return the file from an offset on; reuse an idle source if there is one."""
         source: Source | None
         try:
             source = self._files.idle_sources.pop()

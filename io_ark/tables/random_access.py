@@ -132,7 +132,7 @@ class _ArchiveScan(Lookup):
                 return None
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
-                if self._input is not None:  # a generator is at its end after an error, the archive is not
+                if self._input is not None:  # after an error the generator has ended, but not the archive
                     self._entries = read_entries(self._input.source, self._codec)
                 raise
             logger.warning("%s (treated as the end of the archive, because of the option p)", error)

@@ -217,7 +217,7 @@ class SequentialReader(Generic[Value]):
         entries = entries_of(table, kind, pipes, options, self._skip_counter)
         self._stop: Callable[[], None] = entries.close
         self._entries: Iterator[Entry] = entries
-        self._lazy = table.kind == "scp"  # entries have functions that read the values
+        self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
@@ -363,7 +363,7 @@ class _Run:
 
 
 def _loaded(entries: Entries) -> Entries:
-    """Call the functions that read the values."""
+    """Replace the functions in entries with the values that they read."""
     for key, load in entries:
         yield key, load()
 

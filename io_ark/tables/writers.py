@@ -66,7 +66,7 @@ class ArchiveTarget:
             self.flush()
 
     def pending(self, codec: Codec[Any]) -> Pending | None:
-        """Return what gathers small entries; None if each has to be written at once, or its place be known."""
+        """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
         if self._script is not None or self._table.flush:
             return None
         return pending_entries(codec, self._table.binary, self._archive)
@@ -106,7 +106,7 @@ class ScriptTarget:
                 output.write(chunk)
 
     def pending(self, codec: Codec[Any]) -> None:
-        """Nothing is gathered."""
+        """Return None: entries are not buffered."""
 
     def flush(self) -> None:
         """Do nothing: each object has been written already."""
