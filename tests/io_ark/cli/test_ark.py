@@ -28,7 +28,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ls_tells_kind_shape_storage_and_place(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_prints_kind_shape_storage_and_location(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=2)
     assert main(["ls", "feats.scp", "packed.ark"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
@@ -48,7 +48,7 @@ def test_ls_of_audio_integers_and_words(table: Path, capsys: pytest.CaptureFixtu
     assert lines == [["audio 8000 Hz", "2 x 80", "WAV"], ["int vector", "3", "text"], ["token", "-", "text"]]
 
 
-def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_of_ranges_and_commands(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=3)
     Path("parts.scp").write_text(
         "utt0 packed.ark:5[1:3]\nutt1 feats.ark:5[0:1,2:3]\n"
@@ -65,7 +65,7 @@ def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", ["feats.scp", "feats.ark", "ark:cat feats.ark |"])
-def test_ls_says_what_is_cut_short(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_reports_a_truncated_object(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut_short()
     assert main(["ls", name]) == 1
     assert "utt2: ends too early: 112 bytes should follow, 109 are available" in capsys.readouterr().out
@@ -80,12 +80,12 @@ def test_show_prints_the_numbers(arguments: list[str], table: Path, capsys: pyte
     np.testing.assert_allclose(numbers, FEATS["utt2"].ravel(), atol=1e-6)
 
 
-def test_show_of_a_key_that_is_not_there(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_of_a_missing_key_is_an_error(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "feats.scp", "nobody"]) == 2
     assert "feats.scp: nobody: the table has no such key" in capsys.readouterr().err
 
 
-def test_show_reads_only_what_is_asked_for(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_reads_only_the_object_of_the_key(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + (table / "feats.scp").read_text().split("\n")[1])
     assert main(["show", "piped.scp", "utt1"]) == 0
     assert "utt1: matrix 6 x 4" in capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_show_of_a_table_asks_for_the_key(where: str, table: Path, capsys: pytes
     assert "`ark show TABLE KEY`" in capsys.readouterr().err
 
 
-def test_check_of_a_sound_set(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_valid_set_finds_nothing(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "feats.scp", "feats.ark"]) == 0
     assert capsys.readouterr().out.count("3 entries read, no problem found") == 2
 
@@ -154,13 +154,13 @@ def empty() -> None:
         (empty, "feats.ark: is empty"),
     ],
 )
-def test_check_says_what_is_wrong(damage, said: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_damage(damage, said: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage()
     assert main(["check", "feats.scp", "feats.ark"]) == 1
     assert said in capsys.readouterr().out
 
 
-def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_continues_after_an_unreadable_entry(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = Path("feats.scp").read_text().splitlines()
     Path("feats.scp").write_text("\n".join([lines[0], "utt1 nowhere.ark:5", lines[2]]) + "\n")
     assert main(["check", "feats.scp"]) == 1
@@ -177,7 +177,7 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
         ("utt1", "line 2 has a key ('utt1') without a value"),
     ],
 )
-def test_check_and_ls_go_on_after_a_bad_line(
+def test_check_and_ls_continue_after_an_invalid_line(
     line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, _, third = Path("feats.scp").read_text().splitlines()
@@ -195,7 +195,7 @@ def test_check_and_ls_go_on_after_a_bad_line(
     ]
 
 
-def test_a_place_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_location_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "ark:cat feats.ark |", "feats.ark"]) == 0
     places = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
     assert places == ["cat feats.ark |"] * 3 + [line.split()[1] for line in Path("feats.scp").read_text().splitlines()]
@@ -208,7 +208,7 @@ def test_pipes_can_be_refused(table: Path, capsys: pytest.CaptureFixture[str]) -
     assert not Path("ran").exists()
 
 
-def test_stat_gives_the_moments_of_each_column(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stat_prints_the_moments_of_each_column(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stat", "feats.scp"]) == 0
     out = capsys.readouterr().out
     assert "length: total 18, 5 to 7, mean 6.0, median 6.0" in out
@@ -218,7 +218,7 @@ def test_stat_gives_the_moments_of_each_column(table: Path, capsys: pytest.Captu
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_keys_that_are_not_utf8_are_printed_as_they_are(tmp_path: Path) -> None:
+def test_keys_that_are_not_utf8_are_printed_unchanged(tmp_path: Path) -> None:
     (tmp_path / "a.ark").write_bytes(b"caf\xe9 1 2\n\xc3\xa9t\xc3\xa9 3 4\n")
     for encoding in "utf-8:strict", "ascii:strict", "utf-16:strict":
         done = subprocess.run(

@@ -86,7 +86,7 @@ def test_changed_objects(sample: tuple[str, bytes]) -> None:
 
 @SETTINGS
 @given(kind=st.sampled_from(KINDS), data=st.binary(max_size=200), binary=st.booleans())
-def test_any_bytes(kind: str, data: bytes, binary: bool) -> None:
+def test_arbitrary_bytes_give_a_value_or_an_ark_error(kind: str, data: bytes, binary: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_all(BytesSource(b"\0B" * binary + data), kind)

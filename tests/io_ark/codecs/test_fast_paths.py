@@ -211,7 +211,7 @@ def test_lists_longer_than_what_is_taken_at_once(tmp_path: Path, kind: str, leng
         assert [key for key, _ in short] == ["a", "b"]
 
 
-def test_nothing_is_awaited_that_follows_the_object() -> None:
+def test_reading_does_not_wait_for_bytes_after_the_object() -> None:
     class Waiting(Trickle):
         def readinto(self, buffer: Any) -> int:
             assert self._rest, "it waits for more than the object"
@@ -250,19 +250,19 @@ def test_posteriors_with_kaldi_native_io(tmp_path: Path, frames: Any, times: int
 
 
 @pytest.mark.parametrize("value", [[[(1.5, 0.5)]], [[(2**31, 0.5)]], [[("1", 0.5)]]])
-def test_what_is_no_posterior_is_refused(value: Any) -> None:
+def test_invalid_posterior_is_refused(value: Any) -> None:
     with pytest.raises(FormatError, match=r"1\.5|2147483648|'1'"):
         to_bytes("posterior", value)
 
 
 @pytest.mark.parametrize("tokens", [["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "]])
-def test_what_is_no_list_of_tokens_is_refused(tokens: list[str]) -> None:
+def test_invalid_list_of_tokens_is_refused(tokens: list[str]) -> None:
     with pytest.raises(FormatError, match="a token is not empty"):
         to_bytes("token-vector", tokens)
 
 
 @pytest.mark.parametrize("lists", [[[1.5]], [[1], [2**31]], [["1"]], [[[1]]], [[1, [2]]], [[None]]])
-def test_what_are_no_lists_of_integers_is_refused_as_one_list_is(lists: Any) -> None:
+def test_invalid_lists_of_integers_give_the_error_of_one_list(lists: Any) -> None:
     def refusal(kind: str, value: Any) -> str:
         with pytest.raises(FormatError) as caught:
             to_bytes(kind, value)

@@ -127,7 +127,7 @@ def test_part_of_an_outline_is_the_outline_of_the_part(kind: str, text: str, tmp
 @pytest.mark.parametrize(
     ("kind", "value", "part"), [("matrix", np.zeros((9, 3)), "9:20"), ("int-vector", [1, 2, 3], "0:1")]
 )
-def test_what_has_no_such_part_has_no_outline_of_it(kind: str, value: Any, part: str, tmp_path: Path) -> None:
+def test_info_of_invalid_range_is_an_error(kind: str, value: Any, part: str, tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes(to_bytes(kind, value))
     with pytest.raises(RangeError) as whole:
         io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
@@ -212,7 +212,7 @@ def test_ls_of_large_objects_reads_their_headers(
     assert 0 < sum(bytes_read) < 2 * 4096 * len(LARGE)
 
 
-def test_ls_says_that_a_large_object_is_not_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_reports_a_truncated_large_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_holes(tmp_path, LARGE[:1])
     os.truncate(tmp_path / "large.ark", (tmp_path / "large.ark").stat().st_size - 1)
     for table in ("large.ark", "large.scp"):

@@ -42,7 +42,7 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in VALUES.items() for value in values])
 @pytest.mark.parametrize("binary", [True, False])
-def test_what_is_written_is_read(kind: str, value: Any, binary: bool) -> None:
+def test_written_objects_are_read_back(kind: str, value: Any, binary: bool) -> None:
     if not binary and kind in BINARY_ONLY:
         with pytest.raises(FormatError, match="no text form"):
             to_bytes(kind, value, binary=False)
@@ -63,7 +63,7 @@ def test_every_kind_has_a_sample() -> None:
 
 
 @pytest.mark.parametrize(("kind", "data"), SAMPLES)
-def test_every_cut_of_an_object_is_an_error(kind: str, data: bytes) -> None:
+def test_truncated_object_is_an_error(kind: str, data: bytes) -> None:
     if data[:1] not in (b"\0", b"R") and kind not in ("htk", "sphinx"):
         return  # a text that is cut may be a shorter text
     needed = data[:-1] if data.endswith(b"> ") else data  # the space after the last token may be missing
@@ -134,7 +134,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize(("kind", "data"), SAMPLES)
-def test_kinds_told_from_the_bytes(kind: str, data: bytes) -> None:
+def test_kind_is_detected_from_the_bytes(kind: str, data: bytes) -> None:
     from io_ark.codecs.detect import detect_kind
 
     if kind in ("htk", "sphinx") or (kind == "int8-vector" and data[:1] == b"\0"):
@@ -171,7 +171,7 @@ def test_numbers_told_from_the_bytes(kind: str, value: Any, after: bytes) -> Non
 
 
 @pytest.mark.parametrize("data", [b"", b"\0Bxyz", b"\0x", b"\0B"])
-def test_nothing_to_tell(data: bytes) -> None:
+def test_undetectable_bytes_are_an_error(data: bytes) -> None:
     with pytest.raises((FormatError, TruncatedError)):
         read_any(BytesSource(data))
 
@@ -273,7 +273,7 @@ ODD_VALUES = {
 @pytest.mark.parametrize("name", ODD_VALUES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("binary", [True, False])
-def test_a_value_of_another_kind_is_written_or_refused(kind: str, name: str, binary: bool) -> None:
+def test_value_of_another_kind_is_written_or_refused(kind: str, name: str, binary: bool) -> None:
     sink = ChunkBuffer()
     try:
         codec(kind).write(sink, ODD_VALUES[name], binary=binary)
@@ -291,7 +291,7 @@ def test_a_value_of_another_kind_is_written_or_refused(kind: str, name: str, bin
         ("htk", np.zeros((2, 2))), ("matrix", [[1.0], [1.0, 2.0]]),
     ],
 )  # fmt: skip
-def test_a_value_of_another_kind_is_refused_with_its_cause(kind: str, value: Any) -> None:
+def test_value_of_another_kind_is_refused_with_its_cause(kind: str, value: Any) -> None:
     with pytest.raises(FormatError, match=f"cannot be written as '{kind}'") as refused:
         to_bytes(kind, value)
     assert refused.value.__cause__ is not None

@@ -267,7 +267,7 @@ def test_matrices_in_text_with_kaldi_native_io(tmp_path: Path, matrix: npt.NDArr
     assert archive_entries(theirs, "matrix")[0][1].tobytes() == expected.tobytes()
 
 
-def test_an_empty_compressed_matrix(tmp_path: Path) -> None:
+def test_empty_compressed_matrix_is_read_by_peers(tmp_path: Path) -> None:
     empty = np.zeros((0, 0), np.float32)
     theirs = native_write(tmp_path, native.CompressedMatrixWriter, empty, METHODS[0])
     entry = theirs + b"next " + to_bytes("matrix", [[1.0]])
