@@ -188,7 +188,7 @@ class FeatureDataset(_KeyedDataset):
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
         super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
-        self._outlines = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
@@ -198,7 +198,7 @@ class FeatureDataset(_KeyedDataset):
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(utt2num_frames)]
         lines = map(self._listing.line, self._lines.tolist())
-        return [_named(self._outlines(), key, rest).shape[0] for key, rest in lines]
+        return [_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
 
 
 class WaveDataset(_KeyedDataset):
