@@ -45,13 +45,16 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
         key = read_key(source)
         if key is None:
             return
-        try:
-            value = codec.read(source)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
+        yield key, _read_value(source, codec, key)  # no variable here keeps the value in memory
         # After a large object another one is likely, and large objects are not read ahead.
         pause = max(pause - 1, int(source.tell() - start > LARGEST_OBJECT))
-        yield key, value
+
+
+def _read_value(source: Source, codec: Codec[Any], key: str) -> Any:
+    try:
+        return codec.read(source)
+    except ArkError as error:
+        raise name_key(error, key) from error.__cause__
 
 
 def _each(block: Block, source: Source) -> Entries:
