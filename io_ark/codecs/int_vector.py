@@ -7,8 +7,8 @@ Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVector
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
@@ -135,6 +135,26 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     return array.astype(dtype, copy=False)
 
 
+def packed_int32(numbers: Sequence[Any]) -> Array:
+    """Convert integers to an array by :mod:`struct`, in a fraction of NumPy's time.
+
+    Raises:
+        struct.error: a value is not an integer, or does not fit.
+    """
+    return np.frombuffer(struct.pack(f"<{len(numbers)}i", *numbers), _INT32)
+
+
+def packed_float32(numbers: Sequence[Any]) -> Array:
+    """Convert numbers to an array of float32 in the same way.
+
+    Raises:
+        struct.error: a value is not a number.
+    """
+    wide = np.frombuffer(struct.pack(f"<{len(numbers)}d", *numbers), np.float64)
+    with np.errstate(over="ignore"):
+        return wide.astype(np.float32)
+
+
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
     """Return True if these integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
@@ -217,9 +237,8 @@ def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
     """Return the lengths of vectors of int32, and their numbers in one array."""
     if all(isinstance(vector, list) for vector in vectors):
         # Creating a NumPy array of each would take most of the time.
-        with suppress(OverflowError, TypeError):  # as_integers raises a FormatError
-            numbers = np.array(array("i", chain.from_iterable(vectors)), np.int32)
-            return list(map(len, vectors)), numbers
+        with suppress(struct.error):  # as_integers raises a FormatError
+            return list(map(len, vectors)), packed_int32(list(chain.from_iterable(vectors)))
     arrays = [as_integers(vector, _INT32) for vector in vectors]
     return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
 
@@ -292,12 +311,11 @@ class PairVectorCodec(Codec[Array]):
         """The first and the second number of each pair."""
         if isinstance(value, list) and value and type(value[0]) is tuple:
             # Not a NumPy array of the pairs, which takes longer than all the rest.
-            with suppress(OverflowError, TypeError, ValueError):  # of something else, see below
+            with suppress(struct.error, TypeError, ValueError):  # of something else, see below
                 first, second = zip(*value, strict=True)
-                code = "i" if self.dtype.kind == "i" else "d"
-                with np.errstate(over="ignore"):
-                    columns = (np.array(array(code, numbers)).astype(self.dtype) for numbers in (first, second))
-                    return next(columns), next(columns)
+                if self.dtype.kind == "i":
+                    return packed_int32(first), packed_int32(second)
+                return packed_float32(first), packed_float32(second)
         pairs = self._checked(value)
         return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
 

@@ -6,7 +6,7 @@ Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's
 from __future__ import annotations
 
 import re
-from array import array
+import struct
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
-from io_ark.codecs.int_vector import fits, plain_integers, read_text_line
+from io_ark.codecs.int_vector import fits, packed_float32, packed_int32, plain_integers, read_text_line
 from io_ark.codecs.nested_lists import (
     format_lists,
     lengths_in_text,
@@ -77,11 +77,9 @@ def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.f
         return np.empty(0, np.int32), np.empty(0, np.float32)
     indices, weights = zip(*pairs, strict=True)
     try:
-        numbers = array("i", indices), array("d", weights)
-    except (OverflowError, TypeError):  # other types of numbers, or a value that raises FormatError here
-        numbers = array("i", map(as_int32, indices)), array("d", map(float, weights))
-    with np.errstate(over="ignore"):
-        return np.array(numbers[0]), np.array(numbers[1]).astype(np.float32)
+        return packed_int32(indices), packed_float32(weights)
+    except struct.error:  # other types of numbers, or a value that raises FormatError here
+        return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
 
 
 def _plain_frames(line: bytes) -> Posterior | None:

@@ -15,7 +15,14 @@ from typing import Any, Generic, TypeVar
 
 from kaldi_compat.cli.loop import Sink
 
-__all__ = ["ComputeAhead", "WriteBehind", "compute_in_background", "has_second_core", "write_in_background"]
+__all__ = [
+    "QUEUE_SIZE",
+    "ComputeAhead",
+    "WriteBehind",
+    "compute_in_background",
+    "has_second_core",
+    "write_in_background",
+]
 
 Entry = TypeVar("Entry")
 QUEUE_SIZE = 8

@@ -166,7 +166,7 @@ class OnlineFeature:
 
     @property
     def num_frames_ready(self) -> int:
-        """How many frames are known so far."""
+        """Number of frames that are known so far."""
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
@@ -199,7 +199,7 @@ class OnlineFeature:
             del self._frames[:over]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Whether this is the last frame of the utterance."""
+        """Return whether this is the last frame of the utterance."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:

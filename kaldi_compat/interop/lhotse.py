@@ -51,7 +51,7 @@ Samples = np.ndarray[Any, Any] | Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Config(FrameOptions):
-    """What differs from Kaldi's defaults for the sake of lhotse."""
+    """Defaults that differ from Kaldi's to suit lhotse."""
 
     waveform_scale: float = option(SCALE_OF_INT16, "factor on the samples, which lhotse has in -1 to 1")
     snip_edges: bool = option(False, "false gives the number of frames that lhotse expects of a duration")
@@ -107,7 +107,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
     @property
     def device(self) -> str:
-        """Where the features are computed."""
+        """Device that computes the features."""
         device: str = self.config.device
         return device
 

@@ -314,7 +314,7 @@ class ContextStream(WindowStream):
 
 
 class DeltaStream(ContextStream):
-    """:func:`~kaldi_compat.functional.deltas.add_deltas` on frames in pieces, ``delta_order * delta_window`` frames late.
+    """Runs :func:`~kaldi_compat.functional.deltas.add_deltas` on chunks, ``delta_order * delta_window`` frames late.
 
     >>> stream = DeltaStream()
     >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape

@@ -196,7 +196,7 @@ def test_an_utterance_is_the_same_in_any_company(lengths: list[int], seed: int) 
 def test_a_long_recording_in_parts_is_searched_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, part: int, lead: int
 ) -> None:
-    """Whether a part's search has forgotten where it started, or has to be done again."""
+    """The search of a part is valid, or is repeated."""
     rng = np.random.default_rng(0)
     tone = 3000 * np.sin(2 * np.pi * np.cumsum(np.linspace(90, 300, 16000)) / 16000)
     silence, noise = np.zeros(12000), rng.normal(size=16000)
@@ -340,7 +340,7 @@ def test_a_module_has_options_and_no_state() -> None:
         {"delta_pitch": 1e-5},
     ],
 )
-def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(changes))):
         PitchOptions(**changes)
 
