@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_recorded
+from kaldi_compat.array_api import is_traced
 
 __all__ = ["EPSILON", "frames_of", "log_energy", "num_frames", "preemphasize", "reflected", "spectrum", "window"]
 
@@ -65,7 +65,7 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
         operations are recorded, there are more of these: then there always is a frame, which compilers and exporters
         take for granted, and unfolding insists on.
     """
-    recorded = is_recorded(samples)
+    recorded = is_traced(samples)
     count = 0 if recorded else num_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
     if not snip_edges:
@@ -101,7 +101,7 @@ def spectrum(frames: Tensor, points: int) -> Tensor:
 
     There may be no frames: since MKL refuses to transform none, one more is computed where that might be so.
     """
-    if not (is_recorded(frames) or frames.numel() == 0):
+    if not (is_traced(frames) or frames.numel() == 0):
         transformed: Tensor = torch.fft.rfft(frames, points)
         return transformed
     rows = frames.unsqueeze(0).flatten(0, -2)
