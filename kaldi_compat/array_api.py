@@ -23,8 +23,8 @@ __all__ = [
     "at_least_float32",
     "float64",
     "full",
-    "is_followed",
-    "is_recorded",
+    "is_traced",
+    "is_traced_or_differentiated",
     "matmul",
     "multiply_add",
     "namespace",
@@ -58,7 +58,7 @@ def namespace(x: object) -> Any:
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 
-def is_recorded(x: Any) -> bool:
+def is_traced(x: Any) -> bool:
     """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols then."""
     if isinstance(x, np.ndarray):
         return False
@@ -66,7 +66,7 @@ def is_recorded(x: Any) -> bool:
     return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
 
 
-def is_followed(x: Any) -> bool:
+def is_traced_or_differentiated(x: Any) -> bool:
     """Whether someone follows the operations on ``x`` (a compiler, a tracer, autograd, vmap) and must see all of them.
 
     No value can be looked at then, and nothing be written in place.
@@ -75,7 +75,7 @@ def is_followed(x: Any) -> bool:
         return False
     torch = namespace(x)
     return bool(
-        is_recorded(x)
+        is_traced(x)
         or (torch.is_grad_enabled() and x.requires_grad)
         or torch._C._functorch.is_functorch_wrapped_tensor(x)
     )

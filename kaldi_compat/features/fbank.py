@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import energies as steps
@@ -47,7 +47,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel sums of the power spectrum, or of the magnitudes."""
-        power = steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+        power = steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         return self.mel_energies(steps.power(power, 0.5) if self.uses_magnitude else power, filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:

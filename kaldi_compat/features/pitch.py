@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed, is_recorded
+from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
@@ -134,8 +134,8 @@ class Pitch(PitchConstructor, ConfiguredModule):
     def _wants_torch(self, samples: Tensor) -> bool:
         """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
         if not self.options.simulate_first_pass_online:
-            return samples.device.type != "cpu" or is_followed(samples)
-        if is_followed(samples.detach()):  # by others than autograd: the pitch has no gradient
+            return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
+        if is_traced_or_differentiated(samples.detach()):  # by others than autograd: the pitch has no gradient
             raise KaldiCompatError(
                 "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
                 "model can hold: leave it out there"
@@ -181,7 +181,7 @@ def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstan
         frames: (B,) frames of each row.
     """
     utterances, longest = samples.shape
-    frames_of = num_frames_of_size if is_recorded(samples) else num_frames
+    frames_of = num_frames_of_size if is_traced(samples) else num_frames
     most = frames_of(longest, constants)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if most == 0:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import deltas
@@ -83,7 +83,7 @@ class PostProcessing(ConfiguredModule):
             return [self(each) for each in checked_list(features, lengths, ("frames", "dim"))]
         check_features(features)
         lengths = checked_lengths(lengths, features)
-        if is_followed(features):  # by gradients, which would be NaN where the padding is
+        if is_traced_or_differentiated(features):  # by gradients, which would be NaN where the padding is
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional import energies as steps
@@ -49,7 +49,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute the power spectrum, or lay out the numbers of the FFT."""
         if not self.options.return_raw_fft:
-            return steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+            return steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
         between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
         return torch.cat((ends, between), -1)

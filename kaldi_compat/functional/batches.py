@@ -10,7 +10,7 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError
 
 if TYPE_CHECKING:
     pass
-from kaldi_compat.array_api import Array, arange, as_like, full, is_followed, namespace, take_frames
+from kaldi_compat.array_api import Array, arange, as_like, full, is_traced_or_differentiated, namespace, take_frames
 
 __all__ = ["check_features", "checked_lengths", "frames_inside", "with_context", "zero_past"]
 
@@ -38,7 +38,7 @@ def checked_lengths(
     xp = namespace(batch)
     if xp is not np and isinstance(lengths, xp.Tensor):
         are_integers = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == xp.bool)
-        are_seen = lengths.device.type == "cpu" and not is_followed(lengths)
+        are_seen = lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths)
         wide = lengths if lengths.dtype in (xp.int32, xp.int64) else lengths.to(xp.int64)
     else:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.mel import F32, FloatArray
 
 # Bands in a group of the filter bank: as many as fill a vector register or two.
@@ -74,7 +74,7 @@ def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]
 
 def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
     """``power @ weights`` of what :func:`in_groups` made; by groups where nothing but speed is asked for."""
-    if is_followed(power) or not _full_precision(power):
+    if is_traced_or_differentiated(power) or not _full_precision(power):
         return matmul(power, filled[:, :num_bins])
     return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_recorded
+from kaldi_compat.array_api import is_traced
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
@@ -60,18 +60,18 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
 
     Returns:
         Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning. Where
-        operations are recorded, there are more of these: then there always is a frame, which compilers and exporters
+        operations are traced, there are more of these: then there always is a frame, which compilers and exporters
         take for granted, and unfolding insists on.
     """
-    recorded = is_recorded(samples)
-    count = 0 if recorded else num_frames(samples.shape[-1], size, shift, snip_edges)
+    traced = is_traced(samples)
+    count = 0 if traced else num_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
     if not snip_edges:
         samples = _reflected_at_ends(samples, size, shift, lengths, spare)
     elif spare:
         samples = nn.functional.pad(samples, (0, spare))
     frames = samples.unfold(-1, size, shift)
-    return frames if recorded or count else frames[..., :0, :]
+    return frames if traced or count else frames[..., :0, :]
 
 
 def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
@@ -99,7 +99,7 @@ def spectrum(frames: Tensor, points: int) -> Tensor:
 
     There may be no frames: since MKL refuses to transform none, one more is computed where that might be so.
     """
-    if not (is_recorded(frames) or frames.numel() == 0):
+    if not (is_traced(frames) or frames.numel() == 0):
         transformed: Tensor = torch.fft.rfft(frames, points)
         return transformed
     rows = frames.unsqueeze(0).flatten(0, -2)

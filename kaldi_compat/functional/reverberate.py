@@ -32,7 +32,7 @@ __all__ = [
 # Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-MOST_SAMPLES = 2**31  # and no more are there in Kaldi
+SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers
 LOUDEST_NOISE = -3000.0  # in dB; below it, the power is too large for a double
 
 
@@ -226,8 +226,10 @@ def reverberate(
 
     if options.duration > 0:
         length = in_samples(options.duration, sample_frequency)
-        if not 1 <= length < MOST_SAMPLES:
-            raise AudioError(f"duration={options.duration:g} s is {length:g} samples: expected 1 to {MOST_SAMPLES - 1}")
+        if not 1 <= length < SAMPLES_LIMIT:
+            raise AudioError(
+                f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"
+            )
         wanted = int(length)
     else:
         wanted = samples if options.shift_output else samples + taps - 1

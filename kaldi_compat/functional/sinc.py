@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, is_recorded, namespace, sliding_windows, with_zeros
+from kaldi_compat.array_api import Array, arange, as_like, astype, is_traced, namespace, sliding_windows, with_zeros
 
 __all__ = ["PeriodFilters", "num_resampled", "resampled", "windowed_sinc"]
 
@@ -94,9 +94,9 @@ def resampled(samples: Array, filters: PeriodFilters, products: Any) -> Array:
     weights = astype(as_like(filters.weights, samples), products)
     # The last period starts within the audio: its filters reach no further past the end than this.
     padded = with_zeros(samples, -filters.first, max(0, filters.first + filters.reach))
-    # The number of blocks would be a constant of what is recorded.
-    step = periods if is_recorded(samples) else max(1, _AT_ONCE // filters.phases)
-    starts = [0] if is_recorded(samples) else range(0, max(periods, 1), step)
+    # The number of blocks would be a constant of what is traced.
+    step = periods if is_traced(samples) else max(1, _AT_ONCE // filters.phases)
+    starts = [0] if is_traced(samples) else range(0, max(periods, 1), step)
     blocks = []
     for start in starts:
         part = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]

@@ -212,8 +212,8 @@ class OfflineFeature(nn.Module):
             whole: Tensor = self.computer(wave, vtln_warp=vtln_warp)
             return whole
         stream = FeatureStream(self.computer)
-        pieces = torch.split(wave, chunk_size * self.computer.options.window_shift)
-        parts = [stream(piece, final=i == len(pieces) - 1, vtln_warp=vtln_warp) for i, piece in enumerate(pieces)]
+        chunks = torch.split(wave, chunk_size * self.computer.options.window_shift)
+        parts = [stream(chunk, final=i == len(chunks) - 1, vtln_warp=vtln_warp) for i, chunk in enumerate(chunks)]
         return torch.cat(parts)
 
 
@@ -249,7 +249,7 @@ class Spectrogram(OfflineFeature):
 
 
 class OnlineFeature:
-    """Base of the features of audio that arrives in pieces; the frames that are ready are kept.
+    """Base of the features of audio that arrives in chunks; the frames that are ready are kept.
 
     At most ``frame_opts.max_feature_vectors`` of them, the latest, unless that is -1.
     """
@@ -280,14 +280,14 @@ class OnlineFeature:
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Take the next piece of audio ``(T,)``.
+        """Take the next chunk of audio ``(T,)``.
 
         Raises:
             AudioError: another sampling rate than ``frame_opts.samp_freq``, or the input was finished before.
         """
         if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
-                f"a piece of {sampling_rate:g} Hz, but samp_freq={self._feature.options.sample_frequency:g}"
+                f"a chunk of {sampling_rate:g} Hz, but samp_freq={self._feature.options.sample_frequency:g}"
             )
         if self._finished:
             raise AudioError("the input was finished: make a new feature for the next utterance")
@@ -299,8 +299,8 @@ class OnlineFeature:
             self._take(torch.zeros(0), final=True)
         self._finished = True
 
-    def _take(self, piece: Tensor, *, final: bool) -> None:
-        frames = self._stream(piece.to(self.opts.device), final=final)
+    def _take(self, chunk: Tensor, *, final: bool) -> None:
+        frames = self._stream(chunk.to(self.opts.device), final=final)
         self._frames += unpad(frames.unsqueeze(1), torch.ones(len(frames), dtype=torch.int64))
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
@@ -328,7 +328,7 @@ class OnlineFeature:
 
 
 class OnlineFbank(OnlineFeature):
-    """Log-mel filter bank features of audio in pieces.
+    """Log-mel filter bank features of audio in chunks.
 
     >>> opts = FbankOptions()
     >>> opts.frame_opts.dither = 0.0
@@ -342,12 +342,12 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in pieces."""
+    """Mel-frequency cepstral coefficients of audio in chunks."""
 
     feature_type = mfcc.Mfcc
 
 
 class OnlinePlp(OnlineFeature):
-    """Perceptual linear prediction cepstra of audio in pieces."""
+    """Perceptual linear prediction cepstra of audio in chunks."""
 
     feature_type = plp.Plp

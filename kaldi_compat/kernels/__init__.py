@@ -26,8 +26,8 @@ SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
 # FFT sizes as A registers of L lanes (see kernels/spectrum.py). Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
-# How far features by the kernels may lie from the plain ones, at most and on the average, of 1 + their size.
-MOST, USUAL = 0.05, 1e-4
+# Allowed difference between features by the kernels and by torch's operations, relative to 1 + |feature|.
+MAX_ERROR, MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
@@ -138,9 +138,10 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
         found = features_of(module, samples, None, 1.0)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # Triton's and its compilers' errors have no common base
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    except Exception as difference:  # Triton's and its compilers' errors have no common base
+        return f"{type(difference).__name__}: {' '.join(str(difference).split())[:200]}"
     assert isinstance(found, Tensor)
-    off = (found - expected).abs() / (1 + expected.abs())
-    most, usual = float(off.max()), float(off.mean())
-    return "" if most < MOST and usual < USUAL else f"they are off by {most:g} there, please report it"
+    difference = (found - expected).abs() / (1 + expected.abs())
+    largest = float(difference.max())
+    agrees = largest < MAX_ERROR and float(difference.mean()) < MEAN_ERROR
+    return "" if agrees else f"their features are off by {largest:g}: please report it"

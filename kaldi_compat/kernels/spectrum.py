@@ -43,10 +43,10 @@ def bit_reversed(n: int) -> list[int]:
 
 
 # exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most so many points.
-MOST_REGISTERS = 64
-COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
-SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
-BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MOST_REGISTERS)))
+MAX_LANE_POINTS = 64
+COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
+SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
+BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MAX_LANE_POINTS)))
 
 
 @triton.jit

@@ -17,7 +17,7 @@ from kaldi_compat.array_api import (
     as_like,
     astype,
     float64,
-    is_recorded,
+    is_traced,
     matmul,
     namespace,
     sliding_windows,
@@ -95,7 +95,7 @@ def correlate(signal: Array, frames: int, constants: PitchConstants, lengths: An
     What ``frames`` and ``lengths`` are, see :func:`frame_windows`.
     """
     windows = frame_windows(signal, frames, constants, lengths)
-    if is_recorded(signal):  # the number of blocks would be a constant of what is recorded
+    if is_traced(signal):  # the number of blocks would be a constant of what is recorded
         return correlations(windows, constants)
     blocks = [correlations(windows[..., start : start + _BLOCK, :], constants) for start in range(0, frames, _BLOCK)]
     inner, norm = zip(*blocks, strict=True)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, is_followed, namespace, running_sum
+from kaldi_compat.array_api import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    float64,
+    full,
+    is_traced_or_differentiated,
+    namespace,
+    running_sum,
+)
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.sliding import window_sums
@@ -167,7 +177,7 @@ def process_pitch(
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
         raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
-    if is_followed(features):
+    if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
     silent = ~(pitch > 0)

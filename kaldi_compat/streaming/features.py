@@ -1,10 +1,10 @@
-"""Audio that arrives in pieces, for a batch of streams at once: the whole utterance's numbers, as they become known.
+"""Audio that arrives in chunks, for a batch of streams at once: the whole utterance's numbers, as they become known.
 
-A stream is called with the next piece for each of its slots, and with which of them end with it; it gives the frames
+A stream is called with the next chunk for each of its slots, and with which of them end with it; it gives the frames
 that are decided by then. It holds what coming frames still look at and no more, so its memory is bounded however long
 the audio. A slot that has ended is empty again and takes the next utterance.
 
-How far along each slot is, is counted in NumPy: pieces may lie on a GPU without the GPU ever being waited for.
+How far along each slot is, is counted in NumPy: chunks may lie on a GPU without the GPU ever being waited for.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 
 __all__ = [
-    "Backlog",
     "ContextStream",
     "Counts",
     "DeltaStream",
     "FeatureStream",
     "Flags",
+    "History",
     "ShiftedDeltaStream",
     "SlidingCmvnStream",
     "SpliceStream",
@@ -48,7 +48,7 @@ Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Backlog:
+class History:
     """The part of each slot's past that is still needed, addressed by its number from the start of the utterance.
 
     Attributes:
@@ -59,25 +59,25 @@ class Backlog:
     def __init__(self, slots: int) -> None:
         self.start: Counts = np.zeros(slots, np.int64)
         self.end: Counts = np.zeros(slots, np.int64)
-        self._items: Tensor | None = None  # (slots, width, ...): what was kept, and behind it the latest piece
+        self._items: Tensor | None = None  # (slots, width, ...): what was kept, and behind it the latest chunk
         self._width = 0  # of the kept part
-        self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest piece's first item
+        self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest chunk's first item
 
-    def append(self, piece: Tensor, lengths: Counts) -> None:
-        """Add the first ``lengths`` items of ``piece`` (slots, T, ...) to each slot."""
+    def append(self, chunk: Tensor, lengths: Counts) -> None:
+        """Add the first ``lengths`` items of ``chunk`` (slots, T, ...) to each slot."""
         self._width = 0 if self._items is None else self._items.shape[1]
-        self._items = piece if self._items is None else torch.cat((self._items, piece), 1)
+        self._items = chunk if self._items is None else torch.cat((self._items, chunk), 1)
         self._seam = self.end
         self.end = self.end + lengths
 
-    def beside_items(self, counts: Counts) -> Tensor:
+    def as_column(self, counts: Counts) -> Tensor:
         """Counts (slots,) as a column (slots, 1) on the items' device."""
         assert self._items is not None
         return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
     def numbers(self, first: Counts, count: int) -> Tensor:
         """``count`` numbers from ``first`` (slots,) on, on the items' device: (slots, count)."""
-        column = self.beside_items(first)
+        column = self.as_column(first)
         return column + torch.arange(count, device=column.device)
 
     def at(self, numbers: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class Backlog:
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
-        start, seam = self.beside_items(self.start), self.beside_items(self._seam)
+        start, seam = self.as_column(self.start), self.as_column(self._seam)
         column = torch.where(numbers < seam, numbers - start, self._width + numbers - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
@@ -113,12 +113,12 @@ class Backlog:
 class Stream(abc.ABC):
     """Something computed frame by frame for ``slots`` streams at once.
 
-    Call it with a piece of each stream:
+    Call it with a chunk of each stream:
 
     Args:
-        piece: ``(slots, T)`` samples, or ``(slots, T, dim)`` frames; without the first axis where there is one slot.
-        lengths: ``(slots,)``: how much of the piece counts in each slot; all of it if None. Zero for a slot that waits.
-        final: Which slots end with this piece: one bool for all, or ``(slots,)``. Their last frames come out, and the
+        chunk: ``(slots, T)`` samples, or ``(slots, T, dim)`` frames; without the first axis where there is one slot.
+        lengths: ``(slots,)``: how much of the chunk counts in each slot; all of it if None. Zero for a slot that waits.
+        final: Which slots end with this chunk: one bool for all, or ``(slots,)``. Their last frames come out, and the
             slot starts anew.
 
     Returns:
@@ -137,24 +137,24 @@ class Stream(abc.ABC):
         """Forget all that came, in every slot."""
 
     @abc.abstractmethod
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """The frames that a piece (slots, T, ...) decides, and their counts (slots,)."""
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """The frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
 
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
-        if not isinstance(piece, Tensor):
-            raise AudioError(f"a piece is a tensor, not {type(piece).__name__} (torch.as_tensor makes one)")
-        alone = piece.ndim == self.item_axes + 1 and self.slots == 1
-        batch = piece.unsqueeze(0) if alone else piece
+        if not isinstance(chunk, Tensor):
+            raise AudioError(f"a chunk is a tensor, not {type(chunk).__name__} (torch.as_tensor makes one)")
+        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
-                f"a piece for {self.slots} slots has the shape ({self.slots}, T{', dim' * self.item_axes}), "
-                f"not {tuple(piece.shape)}"
+                f"a chunk for {self.slots} slots has the shape ({self.slots}, T{', dim' * self.item_axes}), "
+                f"not {tuple(chunk.shape)}"
             )
         frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
         return frames[0] if alone else (frames, torch.from_numpy(counts))
@@ -178,22 +178,22 @@ class WindowStream(Stream):
 
     def reset(self) -> None:
         """Forget all that came, in every slot."""
-        self._past = Backlog(self.slots)
+        self._history = History(self.slots)
         self._done: Counts = np.zeros(self.slots, np.int64)  # frames that came out so far
 
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        past = self._past
-        past.append(piece, lengths)
-        known = self._frames_decided_by(past.end)
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        history = self._history
+        history.append(chunk, lengths)
+        known = self._frames_decided_by(history.end)
         if ended.any():
-            known = np.where(ended, self._frames_in(past.end), known)
+            known = np.where(ended, self._frames_in(history.end), known)
         counts = np.maximum(known - self._done, 0)
         longest = int(counts.max(initial=0))
         frames = self._compute(self._done, longest)
         if (counts < longest).any():
             frames = zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
         self._done = self._done + counts
-        past.keep_from(self._oldest_needed(self._done, past.end), ended)
+        history.keep_from(self._oldest_needed(self._done, history.end), ended)
         self._done = np.where(ended, 0, self._done)
         return frames, counts
 
@@ -215,10 +215,10 @@ class WindowStream(Stream):
 
 
 class FeatureStream(WindowStream):
-    """A spectral feature on audio in pieces: the frames that the feature gives for the whole utterance.
+    """A spectral feature on audio in chunks: the frames that the feature gives for the whole utterance.
 
     With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach beyond the end of the
-    audio come with the final piece, reflected there (Kaldi: OnlineGenericBaseFeature, NumFrames without flush).
+    audio come with the final chunk, reflected there (Kaldi: OnlineGenericBaseFeature, NumFrames without flush).
 
     Args:
         feature: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
@@ -249,7 +249,7 @@ class FeatureStream(WindowStream):
 
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
@@ -257,7 +257,7 @@ class FeatureStream(WindowStream):
         generator: Generator = None,
     ) -> Any:
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
-        return super().__call__(piece, lengths, final=final)
+        return super().__call__(chunk, lengths, final=final)
 
     def _frames_in(self, end: Counts) -> Counts:
         return num_frames(end, self._size, self._shift, self.options.snip_edges)
@@ -272,13 +272,15 @@ class FeatureStream(WindowStream):
         return start if self.options.snip_edges else np.maximum(np.minimum(start, end - self._size), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
+        history = self._history
         samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
-        if self.options.snip_edges or bool(((start >= 0) & (start + samples <= past.end)).all()):
-            audio = past.run(start, samples)
+        if self.options.snip_edges or bool(((start >= 0) & (start + samples <= history.end)).all()):
+            audio = history.run(start, samples)
         else:
-            audio = past.at(reflected(past.numbers(start, samples), past.beside_items(np.maximum(past.end, 1))))
+            audio = history.at(
+                reflected(history.numbers(start, samples), history.as_column(np.maximum(history.end, 1)))
+            )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames
 
@@ -308,13 +310,13 @@ class ContextStream(WindowStream):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self._past.numbers(first - self._left, self._left + count + self._right)
-        last = self._past.beside_items(np.maximum(self._past.end - 1, 0))
-        return self._function(self._past.at(torch.minimum(numbers.clamp(min=0), last)))
+        numbers = self._history.numbers(first - self._left, self._left + count + self._right)
+        last = self._history.as_column(np.maximum(self._history.end - 1, 0))
+        return self._function(self._history.at(torch.minimum(numbers.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream):
-    """:func:`~kaldi_compat.functional.deltas.add_deltas` on frames in pieces, ``delta_order * delta_window`` frames late.
+    """:func:`~kaldi_compat.functional.deltas.add_deltas` on frames in chunks, ``delta_order * delta_window`` frames late.
 
     >>> stream = DeltaStream()
     >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape
@@ -328,7 +330,7 @@ class DeltaStream(ContextStream):
 
 
 class ShiftedDeltaStream(ContextStream):
-    """:func:`~kaldi_compat.functional.deltas.add_shifted_deltas` on frames in pieces."""
+    """:func:`~kaldi_compat.functional.deltas.add_shifted_deltas` on frames in chunks."""
 
     def __init__(self, options: ShiftedDeltaOptions | None = None, slots: int = 1) -> None:
         options = options or ShiftedDeltaOptions()
@@ -336,7 +338,7 @@ class ShiftedDeltaStream(ContextStream):
 
 
 class SpliceStream(ContextStream):
-    """:func:`~kaldi_compat.functional.splice.splice` on frames in pieces, ``right_context`` frames late."""
+    """:func:`~kaldi_compat.functional.splice.splice` on frames in chunks, ``right_context`` frames late."""
 
     def __init__(self, options: SpliceOptions | None = None, slots: int = 1) -> None:
         options = options or SpliceOptions()
@@ -346,7 +348,7 @@ class SpliceStream(ContextStream):
 
 
 class SlidingCmvnStream(WindowStream):
-    """:func:`~kaldi_compat.functional.cmvn.sliding_cmvn` on frames in pieces.
+    """:func:`~kaldi_compat.functional.cmvn.sliding_cmvn` on frames in chunks.
 
     With ``center=True`` a frame waits for the second half of its window. With ``center=False`` only the first frames
     wait, until there are ``min_cmn_window`` of them.
@@ -379,11 +381,11 @@ class SlidingCmvnStream(WindowStream):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
-        end, kept = past.beside_items(np.maximum(past.end, 1)), past.beside_items(past.start)
-        times = torch.minimum(past.numbers(first, count), end - 1)
+        history = self._history
+        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
+        times = torch.minimum(history.numbers(first, count), end - 1)
         window_start, window_end = sliding_windows(times, end, self.options)
-        frames = past.at(past.numbers(past.start, int((past.end - past.start).max(initial=1))))
+        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
         now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
@@ -411,14 +413,14 @@ class StreamChain:
 
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
         **parameters: Any,
     ) -> Any:
         first, *others = self.streams
-        result = first(piece, lengths, final=final, **parameters)
+        result = first(chunk, lengths, final=final, **parameters)
         for stream in others:
             if isinstance(result, tuple):
                 result = stream(*result, final=final)

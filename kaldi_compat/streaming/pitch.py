@@ -1,4 +1,4 @@
-"""The pitch tracker, and what is made of its track, on audio that arrives in pieces.
+"""The pitch tracker, and what is made of its track, on audio that arrives in chunks.
 
 The search for the pitch has no window: a frame is decided once all paths that are still possible agree on it, mostly
 some frames later, and the last ones with the end. What is held is what undecided frames need.
@@ -31,7 +31,7 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream):
-    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in pieces: the same numbers, for any cut of the audio.
+    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in chunks: the same numbers, for any cut of the audio.
 
     Args:
         options: ``nccf_ballast_online`` must be true: a frame's ballast is then taken from the audio up to its end. By
@@ -43,11 +43,11 @@ class PitchStream(Stream):
     Raises:
         OptionError: ``nccf_ballast_online`` is false, or online decoding is to be simulated.
 
-    Computes on the CPU, wherever the pieces lie.
+    Computes on the CPU, wherever the chunks lie.
 
     >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
-    >>> frames = [stream(piece, final=i == 9) for i, piece in enumerate(tone.split(1600))]
+    >>> frames = [stream(chunk, final=i == 9) for i, chunk in enumerate(tone.split(1600))]
     >>> torch.cat(frames).shape, round(float(torch.cat(frames)[50, 1]))
     (torch.Size([98, 2]), 200)
     """
@@ -67,8 +67,8 @@ class PitchStream(Stream):
         """Forget all that came, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        audio = piece.detach().cpu()
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        audio = chunk.detach().cpu()
         samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
         rows = []
         for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
@@ -76,11 +76,11 @@ class PitchStream(Stream):
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features, counts = pad(rows)
-        return features.to(piece.device), counts.numpy()
+        return features.to(chunk.device), counts.numpy()
 
 
 class ProcessPitchStream(WindowStream):
-    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in pieces, ``normalization_right_context`` frames late.
+    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in chunks, ``normalization_right_context`` frames late.
 
     Args:
         options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
@@ -116,15 +116,16 @@ class ProcessPitchStream(WindowStream):
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
-        there = past.end - past.start
+        history = self._history
+        there = history.end - history.start
         width = int(there.max()) if count else 0
-        track = past.at(past.numbers(past.start, width))
+        track = history.at(history.numbers(history.start, width))
         lengths = torch.from_numpy(np.minimum(there, width)).to(track.device)
         noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
         features = undelayed_features(track, noise, self.options, lengths)
-        wanted = past.numbers(first - self.options.delay, count).clamp(min=0)
-        wanted = torch.minimum(wanted, past.beside_items(np.maximum(past.end - 1, 0))) - past.beside_items(past.start)
+        wanted = history.numbers(first - self.options.delay, count).clamp(min=0)
+        last = history.as_column(np.maximum(history.end - 1, 0))
+        wanted = torch.minimum(wanted, last) - history.as_column(history.start)
         return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
 
 
@@ -222,7 +223,7 @@ class Tracker:
 
 
 class Resampler:
-    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in pieces."""
+    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants

@@ -39,7 +39,11 @@ def compute(
 
 
 def check(
-    feature: type[SpectralFeature], case: dict[str, Any], most: float, usual: float, dtype: torch.dtype | None = None
+    feature: type[SpectralFeature],
+    case: dict[str, Any],
+    max_error: float,
+    p999_error: float,
+    dtype: torch.dtype | None = None,
 ) -> None:
     """Compare the torch engine with what Kaldi wrote: the largest error and the 99.9th percentile of each utterance.
 
@@ -57,8 +61,8 @@ def check(
     truth = ours if dtype == torch.float64 else compute(feature, case, "torch", torch.float64)
     for key, value in kaldis.items():
         error, kaldis_error = errors(ours[key], value), errors(truth[key], value)
-        assert error.max() <= max(most, 3 * kaldis_error.max()), key
-        assert np.quantile(error, 0.999) <= max(usual, 3 * np.quantile(kaldis_error, 0.999)), key
+        assert error.max() <= max(max_error, 3 * kaldis_error.max()), key
+        assert np.quantile(error, 0.999) <= max(p999_error, 3 * np.quantile(kaldis_error, 0.999)), key
 
 
 def check_bits(feature: type[SpectralFeature], case: dict[str, Any]) -> None:

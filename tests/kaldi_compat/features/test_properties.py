@@ -268,8 +268,8 @@ def test_cuda_graph(case: Case) -> None:
     assert_close(features, module(x))
 
 
-@cases("audio or frames in pieces, the same numbers")
-def test_in_pieces(case: Case) -> None:
+@cases("audio or frames in chunks, the same numbers")
+def test_streaming_equals_whole(case: Case) -> None:
     module: Any = case.make()
     if case.name == "Cmvn":
         pytest.xfail("an utterance's own mean is known at its end only; use SlidingCmvn, or Cmvn with given statistics")
@@ -285,8 +285,8 @@ def test_in_pieces(case: Case) -> None:
     }
     stream = FeatureStream(module) if case in SPECTRAL else streams[case.name]()
     x = case.input(LENGTH)
-    pieces = x.split(max(1, len(x) // 7))
-    parts = [stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)]
+    chunks = x.split(max(1, len(x) // 7))
+    parts = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
     assert_close(torch.cat(parts), module(x))
 
 

@@ -44,8 +44,8 @@ def test_online_features_are_kaldi_native_fbanks(kind: str, values: dict[str, An
         options = configured(getattr(library, f"{kind}Options")(), values)
         online = getattr(library, f"Online{kind}")(options)
         ready = []
-        for piece in audio(9000).split(1234):
-            online.accept_waveform(options.frame_opts.samp_freq, piece.tolist())
+        for chunk in audio(9000).split(1234):
+            online.accept_waveform(options.frame_opts.samp_freq, chunk.tolist())
             ready.append(online.num_frames_ready)
         assert not online.is_last_frame(ready[-1] - 1)
         online.input_finished()
@@ -96,7 +96,7 @@ def test_old_frames_are_let_go_of_if_asked() -> None:
         online.get_frame(87)
 
 
-def test_pieces_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_chunks_are_refused() -> None:
     online = kaldifeat.OnlineFbank(kaldifeat.FbankOptions())
     with pytest.raises(AudioError, match="8000 Hz"):
         online.accept_waveform(8000, audio(100))

@@ -118,10 +118,10 @@ def test_kernels_are_as_exact_as_the_plain_operations(
         )
     )
     assert found.shape == plain.shape and found.dtype == torch.float32 and found.device.type == DEVICE.type
-    error, usual = ((level(each, module) - level(exact, module)).abs() for each in (found, plain))
+    error, plain_error = ((level(each, module) - level(exact, module)).abs() for each in (found, plain))
     if more.get("use_log_fbank", True):
-        assert error.max() <= 4 * usual.max() + 1e-4
-        assert error.mean() <= 2 * usual.mean() + 2e-6
+        assert error.max() <= 4 * plain_error.max() + 1e-4
+        assert error.mean() <= 2 * plain_error.mean() + 2e-6
     else:
         torch.testing.assert_close(found.double(), exact, rtol=2e-5, atol=1e-7 * float(exact.abs().max()))
 

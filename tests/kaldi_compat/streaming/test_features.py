@@ -1,4 +1,4 @@
-"""Features of audio in pieces equal those of the whole: any cut, any number of slots, any framing."""
+"""Features of audio in chunks equal those of the whole: any cut, any number of slots, any framing."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def noise(length: int, seed: int = 0) -> torch.Tensor:
 
 
 def cut(length: int, sizes: list[int]) -> list[int]:
-    """Piece lengths that add up to ``length``, taken from ``sizes`` over and over; at least one piece."""
-    pieces, left, i = [], length, 0
+    """Chunk lengths that add up to ``length``, taken from ``sizes`` over and over; at least one chunk."""
+    chunks, left, i = [], length, 0
     while left > 0:
         size = min(sizes[i % len(sizes)], left)
-        pieces.append(size)
+        chunks.append(size)
         left, i = left - size, i + 1
-    return pieces or [0]
+    return chunks or [0]
 
 
 def stream_all(stream: Stream | StreamChain, items: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    pieces = cut(len(items), sizes)
+    chunks = cut(len(items), sizes)
     outputs = [
-        stream(piece, final=i == len(pieces) - 1)
-        for i, piece in enumerate(torch.split(items, pieces) if len(items) else [items])
+        stream(chunk, final=i == len(chunks) - 1)
+        for i, chunk in enumerate(torch.split(items, chunks) if len(items) else [items])
     ]
     return torch.cat(outputs)
 
@@ -80,7 +80,7 @@ def framings(draw: st.DrawFn) -> dict[str, object]:
 def test_any_cut_and_framing_gives_the_whole_utterances_frames(
     length: int, sizes: list[int], framing: dict[str, object]
 ) -> None:
-    if sum(sizes) * 400 < length * len(sizes):  # at most some 400 calls: smaller pieces have a test of their own
+    if sum(sizes) * 400 < length * len(sizes):  # at most some 400 calls: smaller chunks have a test of their own
         sizes = [max(1, length // 400), *sizes]
     options = Spectrogram.Options(**framing)  # type: ignore[arg-type]
     if options.padded_window_size % 2:
@@ -106,7 +106,7 @@ def test_one_sample_at_a_time(kind: type[Fbank], snip_edges: bool) -> None:
 )
 @settings(max_examples=25, deadline=None)
 def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_edges: bool, seed: int) -> None:
-    """Slots get pieces of different sizes, some none; each ends where its audio does, and then takes another."""
+    """Slots get chunks of different sizes, some none; each ends where its audio does, and then takes another."""
     feature = Mfcc(snip_edges=snip_edges, dither=0.0)
     stream = FeatureStream(feature, slots=len(lengths))
     rng = np.random.default_rng(seed)
@@ -120,10 +120,10 @@ def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_
             if (left > 0).any() and not sizes.any():
                 sizes = np.minimum(left, step)
             ended = ~over & (position + sizes == lengths)
-            piece = torch.full((len(lengths), int(sizes.max(initial=0)) + 3), float("nan"))  # what lies past a length
+            chunk = torch.full((len(lengths), int(sizes.max(initial=0)) + 3), float("nan"))  # what lies past a length
             for i, size in enumerate(sizes):
-                piece[i, :size] = audio[i][position[i] : position[i] + size]
-            frames, counts = stream(piece, sizes.tolist(), final=ended.tolist())
+                chunk[i, :size] = audio[i][position[i] : position[i] + size]
+            frames, counts = stream(chunk, sizes.tolist(), final=ended.tolist())
             for i, count in enumerate(counts.tolist()):
                 if not over[i]:
                     outputs[i].append(frames[i, :count])
@@ -182,17 +182,17 @@ def test_a_chain_of_streams_on_a_batch() -> None:
     audio = [noise(16000, 1), noise(9000, 2)]
     outputs: list[list[torch.Tensor]] = [[], []]
     for start in range(0, 16000, 1600):
-        pieces = [samples[start : start + 1600] for samples in audio]
-        batch = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+        chunks = [samples[start : start + 1600] for samples in audio]
+        batch = torch.nn.utils.rnn.pad_sequence(chunks, batch_first=True)
         final = [start <= len(samples) - 1 < start + 1600 for samples in audio]
-        frames, counts = chain(batch, [len(piece) for piece in pieces], final=final)
+        frames, counts = chain(batch, [len(chunk) for chunk in chunks], final=final)
         for parts, part, count in zip(outputs, frames, counts.tolist(), strict=True):
             parts.append(part[:count])
     for parts, samples in zip(outputs, audio, strict=True):
         assert_same(torch.cat(parts), add_deltas(sliding_cmvn(feature(samples), cmvn)))
 
 
-def test_vtln_factors_go_with_each_piece() -> None:
+def test_vtln_factors_apply_to_their_chunk() -> None:
     feature = Fbank(dither=0.0)
     samples = noise(8000)
     stream = FeatureStream(feature, slots=2)
@@ -218,17 +218,17 @@ def test_integer_and_double_samples() -> None:
     torch.testing.assert_close(streamed, feature(samples.double()), rtol=1e-10, atol=1e-9)
 
 
-def test_memory_is_bounded_by_the_window_and_the_piece() -> None:
+def test_memory_is_bounded_by_window_and_chunk() -> None:
     stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
     for _ in range(200):
         stream(noise(800))
-        assert stream._past._items is not None and stream._past._items.shape[1] <= 2 * 400 + 800
+        assert stream._history._items is not None and stream._history._items.shape[1] <= 2 * 400 + 800
 
 
-@pytest.mark.parametrize("piece", [np.zeros(500, np.float32), [0.0, 0.0], None])
-def test_a_piece_is_a_tensor(piece: object) -> None:
-    with pytest.raises(AudioError, match="a piece is a tensor"):
-        FeatureStream(Fbank(dither=0.0))(piece)  # type: ignore[arg-type]
+@pytest.mark.parametrize("chunk", [np.zeros(500, np.float32), [0.0, 0.0], None])
+def test_chunk_must_be_a_tensor(chunk: object) -> None:
+    with pytest.raises(AudioError, match="a chunk is a tensor"):
+        FeatureStream(Fbank(dither=0.0))(chunk)  # type: ignore[arg-type]
 
 
 def test_wrong_shapes_are_refused() -> None:
@@ -247,7 +247,7 @@ def test_streams_on_a_gpu() -> None:
     samples = noise(9000)
     whole = add_deltas(sliding_cmvn(feature(samples)))
     chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvnStream(slots=3), DeltaStream(slots=3))
-    pieces = samples.cuda().expand(3, -1).split(1000, 1)
-    parts = [chain(piece, final=i == len(pieces) - 1)[0] for i, piece in enumerate(pieces)]
+    chunks = samples.cuda().expand(3, -1).split(1000, 1)
+    parts = [chain(chunk, final=i == len(chunks) - 1)[0] for i, chunk in enumerate(chunks)]
     for row in torch.cat(parts, 1):
         assert_same(row.cpu(), whole)
