@@ -138,8 +138,8 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
         found = features_of(module, samples, None, 1.0)
     except torch.OutOfMemoryError:
         raise
-    except Exception as difference:  # Triton's and its compilers' errors have no common base
-        return f"{type(difference).__name__}: {' '.join(str(difference).split())[:200]}"
+    except Exception as error:  # Triton's and its compilers' errors have no common base
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     assert isinstance(found, Tensor)
     difference = (found - expected).abs() / (1 + expected.abs())
     largest = float(difference.max())

@@ -1,7 +1,7 @@
-"""The pitch tracker, and what is made of its track, on audio that arrives in chunks.
+"""Pitch of audio that arrives in chunks.
 
-The search for the pitch has no window: a frame is decided once all paths that are still possible agree on it, mostly
-some frames later, and the last ones with the end. What is held is what undecided frames need.
+The Viterbi search has no window: a frame is decided once all surviving paths agree on it, usually a few frames later;
+the last frames are decided at the end. A stream keeps only what undecided frames need.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream):
-    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in chunks: the same numbers, for any cut of the audio.
+    """Pitch of audio in chunks: equal to :class:`~kaldi_compat.features.pitch.Pitch` for any split into chunks.
+
+    Always computes on the CPU.
 
     Args:
-        options: ``nccf_ballast_online`` must be true: a frame's ballast is then taken from the audio up to its end. By
-            default the tracker takes it from the whole utterance, which a stream does not know.
-        slots: Number of streams.
-        max_latency: Frames after which a frame is decided along the best path so far, even if paths still differ. They
-            do in digital silence, which looks alike at every pitch, for as long as it lasts.
+        options: ``nccf_ballast_online`` must be true: the ballast of a frame then depends on the audio up to its end.
+            By default the tracker derives it from the whole utterance, which a stream does not know.
+        slots: number of streams.
+        max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
+            differ. They differ in digital silence, which matches every pitch equally well.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is false, or online decoding is to be simulated.
+        OptionError: ``nccf_ballast_online`` is false, or an option asks to simulate online decoding.
 
-    Computes on the CPU, wherever the chunks lie.
-
+    >>> import torch
+    >>> from kaldi_compat.options.pitch import PitchOptions
+    >>> from kaldi_compat.streaming.pitch import PitchStream
     >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> frames = [stream(chunk, final=i == 9) for i, chunk in enumerate(tone.split(1600))]
@@ -54,17 +57,17 @@ class PitchStream(Stream):
 
     def __init__(self, options: PitchOptions, slots: int = 1, *, max_latency: int = 3000) -> None:
         if not options.nccf_ballast_online:
-            raise OptionError("a stream does not know the energy of the whole utterance: give nccf_ballast_online=True")
+            raise OptionError("a stream does not know the energy of the whole utterance: pass nccf_ballast_online=True")
         if options.simulate_first_pass_online or options.frames_per_chunk:
             raise OptionError(
-                "simulate_first_pass_online and frames_per_chunk are for whole utterances, not for streams"
+                "a stream cannot simulate online decoding: unset simulate_first_pass_online and frames_per_chunk"
             )
         self.options = options
         self._max_latency = max_latency
         super().__init__(slots)
 
     def reset(self) -> None:
-        """Forget all that came, in every slot."""
+        """Discard everything received so far, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
@@ -80,14 +83,16 @@ class PitchStream(Stream):
 
 
 class ProcessPitchStream(WindowStream):
-    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in chunks, ``normalization_right_context`` frames late.
+    """Processed pitch of a track in chunks: :class:`~kaldi_compat.features.pitch.ProcessPitch` as a stream.
+
+    Its latency is ``normalization_right_context`` frames. The noise on the deltas comes from torch's global generator.
 
     Args:
-        options: Kaldi's defaults if none. With the option ``delay``, the first frame comes out that many times more.
-        slots: Number of streams.
+        options: Kaldi's defaults if None. ``delay`` repeats the first frame that many times.
+        slots: number of streams.
 
-    The noise on the deltas comes from torch's global generator.
-
+    >>> import torch
+    >>> from kaldi_compat.streaming.pitch import ProcessPitchStream
     >>> stream = ProcessPitchStream()
     >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
     >>> stream(track).shape, stream(track, final=True).shape
@@ -117,10 +122,10 @@ class ProcessPitchStream(WindowStream):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self._history
-        there = history.end - history.start
-        width = int(there.max()) if count else 0
+        kept = history.end - history.start
+        width = int(kept.max()) if count else 0
         track = history.at(history.numbers(history.start, width))
-        lengths = torch.from_numpy(np.minimum(there, width)).to(track.device)
+        lengths = torch.from_numpy(np.minimum(kept, width)).to(track.device)
         noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
         features = undelayed_features(track, noise, self.options, lengths)
         wanted = history.numbers(first - self.options.delay, count).clamp(min=0)
@@ -130,50 +135,50 @@ class ProcessPitchStream(WindowStream):
 
 
 class Tracker:
-    """The pitch tracker of one stream."""
+    """Pitch tracker of one stream."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._constants = PitchConstants.of(options)
         self._max_latency = max_latency
-        # Frames laid on audio that starts where the first of them does.
-        self._laid = dataclasses.replace(self._constants, start=0)
+        # Constants for audio that starts where its first frame does.
+        self._aligned = dataclasses.replace(self._constants, start=0)
         self._search = Search(self._constants.states, self._constants.step, 1)
         self._resampler = Resampler(self._constants)
-        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio from sample _start on
+        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio, starting at sample _start
         self._start = 0
-        self._sums = np.zeros((1, 2))  # of the audio before _start, and of its squares
-        self._frames = 0  # that were searched
+        self._sums = np.zeros((1, 2))  # sum and sum of squares of the audio before _start
+        self._frames = 0  # number of frames searched
         self._costs = np.zeros((1, self._search.states), np.float32)
-        # of the frames that are not decided:
+        # Of the undecided frames:
         self._correlation: Samples = np.zeros((0, len(self._constants.weights)), np.float32)
         self._predecessors: list[States] = []
         self._best = 0
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take more audio, and give the frames that are decided by it: ``(frames, 2)``.
+        """Add samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
-            AudioError: the audio holds an infinity or something that is not a number.
+            AudioError: a sample is infinite or NaN.
         """
         if not np.isfinite(samples).all():
-            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
+            raise AudioError("a sample is infinite or not a number, so the pitch is undefined: replace such samples")
         self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
-        there = self._start + len(self._signal)
-        frames = max(frames_available(there, self._constants, finished=finished), self._frames)
+        end = self._start + len(self._signal)
+        frames = max(frames_available(end, self._constants, finished=finished), self._frames)
         if frames > self._frames:
             self._search_frames(frames)
-        self._let_go()
+        self._discard()
         return self._decided(len(self._predecessors) if finished else self._agreed())
 
     def _search_frames(self, frames: int) -> None:
-        """Search the frames up to this one."""
+        """Search up to frame ``frames``."""
         constants, shift = self._constants, self._constants.shift
         count = frames - self._frames
         begin = constants.start + self._frames * shift
-        if begin < 0:  # before the audio are zeros: let the first frames be laid out from the start
+        if begin < 0:  # zeros precede the audio: compute from its start and drop the frames already searched
             inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, constants))
         else:
-            inner, norm = correlate(self._signal[begin - self._start :], count, self._laid)
+            inner, norm = correlate(self._signal[begin - self._start :], count, self._aligned)
         ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
         energy = self._mean_square(ends)
         searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), constants)
@@ -185,15 +190,15 @@ class Tracker:
         self._frames = frames
 
     def _mean_square(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Variance of all audio before each of these samples."""
+        """Return the variance of all audio before each of these samples."""
         wide = self._signal.astype(np.float64)
         sums = np.concatenate((self._sums, self._sums + np.cumsum(np.stack((wide, wide * wide), 1), 0)))
         mean, square = (sums[ends - self._start] / ends[:, None]).T
         variance: npt.NDArray[np.float64] = square - mean**2
         return variance
 
-    def _let_go(self) -> None:
-        """Let go of audio that no coming frame looks at."""
+    def _discard(self) -> None:
+        """Discard audio that no later frame needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         gone = self._signal[: start - self._start].astype(np.float64)
         self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
@@ -201,7 +206,10 @@ class Tracker:
         self._start += len(gone)
 
     def _agreed(self) -> int:
-        """How many undecided frames all paths agree on: paths do not cross, so the outermost two decide."""
+        """Return the number of undecided frames on which all paths agree.
+
+        Paths do not cross, so it suffices to follow the outermost two.
+        """
         lowest, highest = 0, self._search.states - 1
         earliest = max(0, len(self._predecessors) - self._max_latency)
         for frame in range(len(self._predecessors) - 1, earliest, -1):
@@ -212,7 +220,7 @@ class Tracker:
         return earliest
 
     def _decided(self, count: int) -> Samples:
-        """The first undecided frames, along the best path; they are decided from now on."""
+        """Decide the first ``count`` undecided frames along the best path, and return their features."""
         state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int64)
         for frame in range(len(path) - 1, -1, -1):
             path[frame] = state
@@ -223,27 +231,27 @@ class Tracker:
 
 
 class Resampler:
-    """:func:`~kaldi_compat.pitch.nccf.downsampled` on audio in chunks."""
+    """Low-pass filter and resampler of audio in chunks (:func:`~kaldi_compat.pitch.nccf.downsampled`)."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
         self._filters = constants.lowpass
-        # whole periods that the filters reach back over
+        # number of whole periods before a sample that its filter reaches
         self._reach = -(constants.lowpass.first // constants.lowpass.period)
-        self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
+        self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
         self._from = 0
-        self._came = self._given = 0  # samples in, samples out
+        self._received = self._returned = 0  # samples in, samples out
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take more audio, and give the resampled audio that it decides."""
+        """Add samples (T,), and return the resampled audio that they decide."""
         self._kept = np.concatenate((self._kept, samples))
-        self._came += len(samples)
-        until = samples_out(self._came, self._constants, finished=finished)
-        if until <= self._given:
+        self._received += len(samples)
+        until = samples_out(self._received, self._constants, finished=finished)
+        if until <= self._returned:
             return self._kept[:0]
         offset = self._from * self._filters.phases
-        resampled = downsampled(self._kept, self._constants)[self._given - offset : until - offset]
-        self._given = until
+        resampled = downsampled(self._kept, self._constants)[self._returned - offset : until - offset]
+        self._returned = until
         keep_from = max(until // self._filters.phases - self._reach, self._from)
         self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
         self._from = keep_from

@@ -1,4 +1,4 @@
-"""Features of audio in chunks equal those of the whole: any cut, any number of slots, any framing."""
+"""Features of audio in chunks equal those of the whole utterance, for any split, number of slots and framing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def noise(length: int, seed: int = 0) -> torch.Tensor:
 
 
 def cut(length: int, sizes: list[int]) -> list[int]:
-    """Chunk lengths that add up to ``length``, taken from ``sizes`` over and over; at least one chunk."""
+    """Return chunk lengths that add up to ``length``, cycling through ``sizes``; at least one chunk."""
     chunks, left, i = [], length, 0
     while left > 0:
         size = min(sizes[i % len(sizes)], left)
@@ -227,18 +227,70 @@ def test_memory_is_bounded_by_window_and_chunk() -> None:
 
 @pytest.mark.parametrize("chunk", [np.zeros(500, np.float32), [0.0, 0.0], None])
 def test_chunk_must_be_a_tensor(chunk: object) -> None:
-    with pytest.raises(AudioError, match="a chunk is a tensor"):
+    with pytest.raises(AudioError, match="a chunk must be a tensor"):
         FeatureStream(Fbank(dither=0.0))(chunk)  # type: ignore[arg-type]
 
 
 def test_wrong_shapes_are_refused() -> None:
     stream = FeatureStream(Fbank(dither=0.0), slots=2)
-    with pytest.raises(AudioError, match=r"2 slots has the shape \(2, T\)"):
+    with pytest.raises(AudioError, match=r"2 slots must have the shape \(2, T\)"):
         stream(torch.zeros(3, 100))
-    with pytest.raises(AudioError, match="lengths must be 2 numbers from 0 to 100"):
+    with pytest.raises(AudioError, match="lengths must be 2 integers from 0 to 100"):
         stream(torch.zeros(2, 100), [50, 101])
     with pytest.raises(AudioError, match="same number of slots"):
         StreamChain(stream, DeltaStream())
+
+
+@pytest.mark.parametrize(
+    ("stream", "items"),
+    [
+        (FeatureStream(Mfcc(dither=0.0, snip_edges=False)), noise(4000)),
+        (FeatureStream(Fbank(dither=0.0, snip_edges=False)), noise(4000).double()),
+        (DeltaStream(), noise(600).reshape(30, 20)),
+        (SlidingCmvnStream(SlidingCmvnOptions(center=True)), noise(600).reshape(30, 20)),
+        (StreamChain(FeatureStream(Mfcc(dither=0.0, snip_edges=False)), DeltaStream()), noise(4000)),
+    ],
+    ids=["mfcc", "float64", "deltas", "cmvn", "chain"],
+)
+def test_flush_returns_the_last_frames_and_resets(stream: Stream | StreamChain, items: torch.Tensor) -> None:
+    final = stream(items, final=True)
+    for _ in range(2):  # the second round shows that the stream was reset
+        before = stream(items)
+        assert len(before) < len(final)
+        assert_same(torch.cat((before, stream.flush())), final)
+
+
+def test_flush_of_many_slots_keeps_their_axis() -> None:
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=2), DeltaStream(slots=2))
+    chain(torch.stack((noise(4000), noise(4000, 1))), [4000, 1000])
+    frames, counts = chain.flush()
+    assert frames.shape == (2, 4, 69)
+    assert counts.tolist() == [4, 4]
+
+
+def test_flush_passes_parameters_on() -> None:
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    stream(noise(1000))
+    default = stream.flush()
+    stream(noise(1000))
+    assert not torch.equal(stream.flush(vtln_warp=1.1), default)
+
+
+def test_flush_of_an_empty_stream_returns_no_frames() -> None:
+    assert FeatureStream(Fbank(dither=0.0)).flush().shape == (0, 23)
+    assert FeatureStream(Fbank(dither=0.0), slots=2).flush()[0].shape == (2, 0, 23)
+    assert len(StreamChain(FeatureStream(Fbank(dither=0.0)), DeltaStream()).flush()) == 0
+
+
+def test_repr_names_the_feature_and_the_slots() -> None:
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=3), DeltaStream(slots=3))
+    assert repr(chain) == "<StreamChain <FeatureStream of Fbank(dither=0.0), 3 slots> -> <DeltaStream, 3 slots>>"
+    assert repr(SlidingCmvnStream()).endswith(", 1 slot>")
+
+
+def test_stream_uses_the_engine_of_its_feature() -> None:
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch"))
+    assert stream._feature.engine == "torch"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")

@@ -1,4 +1,4 @@
-"""Pitch of audio in chunks equals that of the whole."""
+"""Pitch of audio in chunks equals that of the whole utterance."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_slots_end_each_on_its_own_and_start_anew() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"nccf_ballast_online": True, "frames_per_chunk": 10}])
-def test_options_that_no_stream_can_follow_are_refused(changes: dict[str, Any]) -> None:
+def test_options_for_whole_utterances_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="stream"):
         PitchStream(PitchOptions(**changes))
 
