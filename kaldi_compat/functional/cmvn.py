@@ -192,7 +192,9 @@ def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
     # A count of one is enough: a plain offset may be stored as statistics of one frame.
     if not bool((stats[..., 0, -1] >= 1.0).all()):
         least = float(stats[..., 0, -1].min())
-        raise FeatureError(f"the CMVN statistics count {least:g} frames: at least 1 is needed")
+        raise FeatureError(
+            f"too little to normalize by: the CMVN statistics count {least:g} frames, at least 1 is needed"
+        )
 
 
 def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> Array:

@@ -154,9 +154,9 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
-        raise AudioError(f"a noise has start_time={noise.start_time:g} s: it must be 0 or later")
+        raise AudioError(f"a noise starts at {noise.start_time:g} s: it must not start before the signal")
     if not noise.snr > MIN_SNR:
-        raise AudioError(f"a noise has snr={noise.snr:g} dB: it must be above {MIN_SNR:g}")
+        raise AudioError(f"a noise has a ratio of {noise.snr:g} dB: it must be above {MIN_SNR:g}")
     offset = int(min(start, signal.shape[-1]))
     noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
     wanted = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)

@@ -108,7 +108,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     """
     dim, columns = transform.shape
     if new_dimension < dim:
-        raise FeatureError(f"new_dimension={new_dimension} must be at least the dimension {dim} of the transform")
+        raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, that of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
     xp = namespace(transform)

@@ -1,4 +1,4 @@
-"""kaldifeat's names over ours: its nested options, its features and its online features.
+"""API of kaldifeat: its nested options, its features and its online features.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -8,7 +8,7 @@ Code written for kaldifeat runs after a change of one import::
     opts.mel_opts.num_bins = 80
     features = kaldifeat.Fbank(opts)(wave)
 
-Defaults are Kaldi's. An option that does not exist is refused when it is set.
+Defaults are Kaldi's. Setting an option that does not exist raises OptionError.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
     "SpectrogramOptions",
 ]
 
-# kaldifeat's names where they are not ours.
+# Names of kaldifeat that differ from ours.
 _FRAME_NAMES = {
     "sample_frequency": "samp_freq",
     "frame_length": "frame_length_ms",
@@ -53,12 +53,12 @@ _FRAME_NAMES = {
     "preemphasis_coefficient": "preemph_coeff",
 }
 _MEL_NAMES = {"num_mel_bins": "num_bins"}
-# What these groups do not have: what our programs do before, a scale, and what is an option of the feature itself.
+# Options of ours that these groups do not have.
 _ABSENT = {"allow_downsample", "allow_upsample", "waveform_scale", "htk_compat"}
 
 
 class _Group:
-    """A group of options: attributes under kaldifeat's names, with our defaults."""
+    """Group of options: attributes with kaldifeat's names and our defaults."""
 
     _ours: dict[str, str]  # kaldifeat's name to ours
 
@@ -72,7 +72,7 @@ class _Group:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._ours:
-            raise OptionError(f"{type(self).__name__} has no option {name}; it has {', '.join(self._ours)}")
+            raise OptionError(f"{type(self).__name__} has no option {name}: use one of {', '.join(self._ours)}")
         object.__setattr__(self, name, value)
 
     def as_dict(self) -> dict[str, Any]:
@@ -88,21 +88,21 @@ class _Group:
 
 
 class FrameExtractionOptions(_Group):
-    """How audio is cut into frames (ours: :class:`~kaldi_compat.options.spectral.FrameOptions`)."""
+    """Framing options (ours: :class:`~kaldi_compat.options.spectral.FrameOptions`)."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(options.FrameOptions, _FRAME_NAMES, **values)
 
 
 class MelBanksOptions(_Group):
-    """The mel filter bank (ours: :class:`~kaldi_compat.options.spectral.MelOptions`); ``htk_compat`` is the feature's."""
+    """Mel filter bank options (ours: :class:`~kaldi_compat.options.spectral.MelOptions`), without ``htk_compat``."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(options.MelOptions, _MEL_NAMES, **values)
 
 
 class _FeatureOptions:
-    """A feature's options: those of frames, those of mel bins if it has any, its own, and the device."""
+    """Options of a feature: framing, mel bins if it has any, its own, and the device."""
 
     kind: ClassVar[type[options.FrameOptions]]
 
@@ -122,18 +122,18 @@ class _FeatureOptions:
         own = self.__dict__.get("_own")
         if own is not None and name not in (*own, "frame_opts", "mel_opts", "device"):
             raise OptionError(
-                f"{type(self).__name__} has no option {name}; it has frame_opts, mel_opts, {', '.join(own)}"
+                f"{type(self).__name__} has no option {name}: use one of frame_opts, mel_opts, {', '.join(own)}"
             )
         object.__setattr__(self, name, value)
 
     def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names, those of frames and mel bins as dictionaries."""
+        """Return the options by kaldifeat's names, with framing and mel options as nested dictionaries."""
         own = {name: getattr(self, name) for name in self._own}
         return {"frame_opts": self.frame_opts.as_dict(), "mel_opts": self.mel_opts.as_dict(), **own}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> _FeatureOptions:
-        """The options of which :meth:`as_dict` gave some or all."""
+        """Return options from a dictionary of :meth:`as_dict`, which may be incomplete."""
         values = dict(data)
         groups = {
             "frame_opts": FrameExtractionOptions(**values.pop("frame_opts", {})),
@@ -142,10 +142,10 @@ class _FeatureOptions:
         return cls(**groups, **values)
 
     def ours(self) -> options.FrameOptions:
-        """The same as our options.
+        """Return the same options as our dataclass.
 
         Raises:
-            OptionError: what Kaldi refuses.
+            OptionError: Kaldi refuses the options.
         """
         values = {**self.frame_opts.ours(), **self.mel_opts.ours(), **{name: getattr(self, name) for name in self._own}}
         known = {field.name for field in dataclasses.fields(self.kind)}
@@ -180,7 +180,7 @@ class SpectrogramOptions(_FeatureOptions):
 
 
 class OfflineFeature(nn.Module):
-    """Base of the features: called with audio, or a list of it."""
+    """Base class of the features. Call it with audio, or with a list of audio."""
 
     feature_type: ClassVar[type[SpectralFeature]]
 
@@ -195,12 +195,12 @@ class OfflineFeature(nn.Module):
         """Compute features.
 
         Args:
-            waves: ``(T,)`` in Kaldi's scale, or a list of such.
+            waves: audio ``(T,)`` on Kaldi's scale, or a list.
             vtln_warp: VTLN factor.
-            chunk_size: frames computed at once, which bounds memory; all of them if None.
+            chunk_size: number of frames computed at once, to bound memory; all if None.
 
         Returns:
-            ``(frames, dim)``, or a list of such.
+            ``(frames, dim)``, or a list.
         """
         alone = isinstance(waves, Tensor)
         items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
@@ -249,9 +249,9 @@ class Spectrogram(OfflineFeature):
 
 
 class OnlineFeature:
-    """Base of the features of audio that arrives in chunks; the frames that are ready are kept.
+    """Base class of online features: audio arrives in chunks, and frames are kept until they are read.
 
-    At most ``frame_opts.max_feature_vectors`` of them, the latest, unless that is -1.
+    Only the latest ``frame_opts.max_feature_vectors`` frames are kept, unless that is -1.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -276,25 +276,26 @@ class OnlineFeature:
 
     @property
     def num_frames_ready(self) -> int:
-        """How many frames are known so far."""
+        """Number of frames known so far."""
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Take the next chunk of audio ``(T,)``.
+        """Add the next chunk of audio ``(T,)``.
 
         Raises:
-            AudioError: another sampling rate than ``frame_opts.samp_freq``, or the input was finished before.
+            AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
         """
         if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
-                f"a chunk of {sampling_rate:g} Hz, but samp_freq={self._feature.options.sample_frequency:g}"
+                f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
+                f"{self._feature.options.sample_frequency:g}: resample it"
             )
         if self._finished:
-            raise AudioError("the input was finished: make a new feature for the next utterance")
+            raise AudioError("the input is finished: create a new feature for the next utterance")
         self._take(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
-        """There is no more audio: the last frames are known now."""
+        """End the audio: the last frames become available."""
         if not self._finished:
             self._take(torch.zeros(0), final=True)
         self._finished = True
@@ -309,21 +310,23 @@ class OnlineFeature:
             del self._frames[:over]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Whether this is the last frame of the utterance."""
+        """Return True if this is the last frame of the utterance."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:
-        """A frame ``(1, dim)`` by its number.
+        """Return a frame ``(1, dim)`` by its number.
 
         Raises:
-            OptionError: it is not ready yet, or was let go of.
+            OptionError: the frame is not ready yet, or was discarded.
         """
         if not self._discarded <= frame < self.num_frames_ready:
-            raise OptionError(f"frame {frame} is not there: {self._discarded} to {self.num_frames_ready - 1} are")
+            raise OptionError(
+                f"frame {frame} is not available: ask for {self._discarded} to {self.num_frames_ready - 1}"
+            )
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Frames by their numbers."""
+        """Return frames by their numbers."""
         return [self.get_frame(frame) for frame in frames]
 
 

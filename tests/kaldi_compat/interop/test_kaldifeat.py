@@ -92,7 +92,7 @@ def test_old_frames_are_let_go_of_if_asked() -> None:
     online.accept_waveform(16000, audio(16000))
     assert online.num_frames_ready == 98 and online.dim == 23 and online.frame_shift_in_seconds == 0.01
     assert [frame.shape for frame in online.get_frames([88, 97])] == [(1, 23), (1, 23)]
-    with pytest.raises(OptionError, match="frame 87 is not there: 88 to 97 are"):
+    with pytest.raises(OptionError, match="frame 87 is not available: ask for 88 to 97"):
         online.get_frame(87)
 
 
