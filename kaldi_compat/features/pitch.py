@@ -132,7 +132,7 @@ class Pitch(PitchConstructor, ConfiguredModule):
         return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
 
     def _wants_torch(self, samples: Tensor) -> bool:
-        """Whether torch computes: the first pass of online decoding is simulated in NumPy alone."""
+        """Return True if torch computes; only NumPy simulates the first pass of online decoding."""
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
         if is_traced_or_differentiated(samples.detach()):  # by others than autograd: the pitch has no gradient

@@ -72,7 +72,7 @@ def actual_defaults(library: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("library", list(documented_defaults()))
-def test_the_page_knows_the_defaults_of_each_library(library: str) -> None:
+def test_documented_defaults_are_those_of_each_library(library: str) -> None:
     actual = actual_defaults(library)
     for name, shown in documented_defaults()[library].items():
         value = actual[name]

@@ -33,7 +33,7 @@ def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> None:
 
 
 def make_data(root: Path, utterances: int = 12, *, samples: Sequence[int] = (6000, 9000, 16000, 30000)) -> Path:
-    """``<root>/data/train``, three utterances a speaker, with ``<root>/conf`` beside; no dithering."""
+    """``<root>/data/train``, three utterances per speaker, and ``<root>/conf``; no dithering."""
     data = root / "data" / "train"
     (data / "wav").mkdir(parents=True)
     (root / "conf").mkdir()
@@ -53,7 +53,7 @@ def make_data(root: Path, utterances: int = 12, *, samples: Sequence[int] = (600
 
 
 def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> int:
-    """``kaldi-compat dump`` in this process, with the configuration files beside the data directory."""
+    """``kaldi-compat dump`` in this process, with the configuration files next to the data directory."""
     conf = data.parent.parent / "conf"
     confs = [f"--conf={conf / feature.split('_')[0]}.conf", f"--pitch-conf={conf / 'pitch.conf'}"]
     return command.main(["dump", feature, str(data), *confs, f"--nj={nj}", *arguments])

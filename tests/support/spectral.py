@@ -1,4 +1,4 @@
-"""How the tests of the four spectral features compute a stored case with the library."""
+"""Computation of stored Kaldi cases with the library, for the tests of the spectral features."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ def check(
 ) -> None:
     """Compare the torch engine with what Kaldi wrote: the largest error and the 99.9th percentile of each utterance.
 
-    Of a chirp, Kaldi's own rounding decides the lowest bands: three times its distance from float64 is allowed.
-
-    Where Kaldi failed because of the options, so do we.
+    Rounding in Kaldi decides the lowest bands of a chirp: three times its distance from float64 is allowed. Options that
+    Kaldi refused must be refused.
     """
     if case["exit"] != 0:
         with pytest.raises(OptionError):

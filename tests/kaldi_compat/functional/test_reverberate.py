@@ -1,4 +1,4 @@
-"""Reverberation: Kaldi's very samples, and what a convolution and a signal-to-noise ratio mean."""
+"""Reverberation: Kaldi's samples bit for bit, convolution and signal-to-noise ratio."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_convolution_up_to_kaldis_tone_at_the_nyquist(samples: int, taps: int)
     np.testing.assert_allclose(ours, wanted, atol=1e-3 * np.abs(wanted).max() + 1e-4)
 
 
-def test_kaldis_tone_is_there() -> None:
+def test_kaldis_tone_is_present() -> None:
     # One block: the error is a constant and an alternating part, by the algebra of the two mixed-up bins.
     signal, room = RANDOM.normal(size=50), RANDOM.normal(size=30)
     error = convolve(torch.tensor(signal), torch.tensor(room)).numpy() - np.convolve(signal, room)

@@ -1,4 +1,4 @@
-"""kaldifeat's names over ours, held against kaldi-native-fbank, which has the same options and online interface."""
+"""The kaldifeat API equals kaldi-native-fbank, which has the same options and online interface."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_misspelt_option_is_refused() -> None:
         options.num_bins = 80
 
 
-def test_old_frames_are_let_go_of_if_asked() -> None:
+def test_old_frames_are_discarded_if_requested() -> None:
     options = configured(kaldifeat.FbankOptions(), {"frame_opts.max_feature_vectors": 10})
     online = kaldifeat.OnlineFbank(options)
     online.accept_waveform(16000, audio(16000))

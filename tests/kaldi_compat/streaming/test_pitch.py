@@ -93,7 +93,7 @@ def test_a_chain_from_audio_to_processed_pitch() -> None:
     torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
 
 
-def test_frames_come_before_the_end_and_little_is_held() -> None:
+def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
     stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     samples = speech(10 * 16000)
     given_before_the_end = sum(len(stream(chunk)) for chunk in samples.split(1600))
@@ -102,7 +102,7 @@ def test_frames_come_before_the_end_and_little_is_held() -> None:
     assert len(tracker._predecessors) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
 
 
-def test_what_is_held_is_bounded_in_silence_too() -> None:
+def test_memory_is_bounded_in_silence() -> None:
     stream = PitchStream(PitchOptions(nccf_ballast_online=True), max_latency=50)
     frames = torch.cat([stream(torch.zeros(1600)) for _ in range(30)])
     assert len(frames) > 200 and torch.isfinite(frames).all()
@@ -132,6 +132,6 @@ def test_options_for_whole_utterances_are_refused(changes: dict[str, Any]) -> No
         PitchStream(PitchOptions(**changes))
 
 
-def test_audio_that_is_no_number_is_refused() -> None:
+def test_infinite_and_nan_samples_are_refused() -> None:
     with pytest.raises(AudioError, match="not a number"):
         PitchStream(PitchOptions(nccf_ballast_online=True))(torch.tensor([float("nan")] * 100))
