@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.array_info import Outline
+from io_ark.codecs.batch import Batch
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
+from io_ark.native.scan import Scanner, scanner
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -56,10 +58,12 @@ class Codec(Generic[T]):
     Attributes:
         kind: the name that :func:`io_ark.codecs.codec` knows it by; "" if it was not made there.
         marker: what is written before an object in binary: nothing where it stands in a file as it is.
+        scan_kind: the name that :mod:`io_ark.native.scan` knows such objects by; "" if it does not.
     """
 
     kind = ""
     marker = BINARY_MARKER
+    scan_kind = ""
 
     def read(self, source: Source) -> T:
         """The object that starts at the next byte of ``source``, in binary or in text.
@@ -69,6 +73,14 @@ class Codec(Generic[T]):
             TruncatedError: the object is not all there.
         """
         return self.read_body(source, read_marker(source))
+
+    def scanner(self) -> Scanner | None:
+        """Return the C code that reads many small objects of this kind at a time; None if there is none."""
+        return scanner(self.scan_kind) if self.scan_kind else None
+
+    def batch(self, binary: bool) -> Batch | None:
+        """Return how many small objects of this kind are written together; None if they are written one by one."""
+        return None
 
     def read_range(self, source: Source, part: Range) -> T:
         """Part of the object that starts at the next byte; what follows that part may stay unread.

@@ -19,13 +19,14 @@ import numpy.typing as npt
 from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
+from io_ark.native.compressed import compressed as native_functions
 from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<ffii")
-_LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
+LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -40,6 +41,9 @@ _COLUMNS = 1 << 12
 _TINY_RANGE = 1e-30
 # Below this, nothing that is computed from a header overflows.
 _LARGEST = 1e36
+
+# The same arithmetic in C, in one pass, where it is there.
+_NATIVE = native_functions()
 
 
 class CompressionMethod(enum.IntEnum):
@@ -131,6 +135,10 @@ class CompressedMatrix:
 
 def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
     """The values, as float32 of shape (rows, columns), of what :class:`CompressedMatrix` calls by these names."""
+    if _NATIVE is not None:
+        if kind == b"CM":
+            return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
+        return _NATIVE.from_integers(codes, span * _PER_CODE[kind], minimum)
     least, whole = np.float32(minimum), np.float32(span)
     if not abs(minimum) + abs(span) < _LARGEST:
         with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
@@ -222,7 +230,11 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     if values.size == 0:
         return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), _NONE)
     minimum, span = _range(values, chosen)
-    if kind == b"CM":
+    if _NATIVE is not None and kind == b"CM":
+        codes, percentiles = _NATIVE.to_percentiles(values, minimum, span)
+    elif _NATIVE is not None:
+        codes, percentiles = _NATIVE.to_integers(values, minimum, span, _FORMATS[kind]), _NONE
+    elif kind == b"CM":
         codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
     else:
         codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), _NONE
@@ -334,23 +346,26 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 def read_compressed(source: Source) -> CompressedMatrix:
     """A compressed matrix in binary, after the marker."""
-    return CompressedMatrix(*_read_stored(source))
+    return CompressedMatrix(*_read_stored(source, source.peek(LONGEST_HEADER)))
 
 
-def read_decompressed(source: Source) -> Array:
-    """The values, as float32, of a compressed matrix in binary, after the marker."""
-    return decompress(*_read_stored(source))
+def read_decompressed(source: Source, head: bytes) -> Array:
+    """The values, as float32, of a compressed matrix in binary, after the marker.
+
+    ``head`` is its header, as far as the source has it, unread: at least :data:`LONGEST_HEADER` bytes.
+    """
+    return decompress(*_read_stored(source, head))
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
     """Go past a compressed matrix in binary, after the marker; rows and columns."""
-    _, _, _, rows, columns, stored, count = _read_header(source)
+    _, _, _, rows, columns, stored, count = _read_header(source, source.peek(LONGEST_HEADER))
     source.skip(count * stored.itemsize)
     return rows, columns
 
 
-def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
-    kind, minimum, span, rows, columns, stored, count = _read_header(source)
+def _read_stored(source: Source, head: bytes) -> tuple[bytes, float, float, Array, Array]:
+    kind, minimum, span, rows, columns, stored, count = _read_header(source, head)
     data = source.read_array(stored, count)
     if kind != b"CM":
         return kind, minimum, span, data.reshape(rows, columns), _NONE
@@ -358,9 +373,8 @@ def _read_stored(source: Source) -> tuple[bytes, float, float, Array, Array]:
     return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
 
 
-def _read_header(source: Source) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
+def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
     """What a header says, which is passed over; and of what type the integers are that follow it, and how many."""
-    head = source.peek(_LONGEST_HEADER)
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if stored is None or not space:

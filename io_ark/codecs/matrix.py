@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink
-from io_ark.codecs.compressed import read_decompressed, skip_compressed
+from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
 _USUAL = struct.Struct("<5sbibi")
+_LONGEST_HEAD = 2 + LONGEST_HEADER
 
 
 class MatrixCodec(ArrayCodec):
@@ -46,18 +47,19 @@ class MatrixCodec(ArrayCodec):
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
         self._stored = self.dtype.newbyteorder("<")
+        self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
         # The common case by the shortest way: reading many small matrices is a matter of calls.
-        head = source.peek(_USUAL.size)
-        if len(head) == _USUAL.size:
-            start, row_size, rows, column_size, columns = _USUAL.unpack(head)
+        head = source.peek(_LONGEST_HEAD)
+        if len(head) >= _USUAL.size:
+            start, row_size, rows, column_size, columns = _USUAL.unpack_from(head)
             if start == self._start and row_size == column_size == 4 and rows >= 0 and columns >= 0:
                 source.skip(_USUAL.size)
                 return source.read_array(self._stored, rows * columns).reshape(rows, columns)
         if head.startswith(_COMPRESSED):
             source.skip(2)
-            return read_decompressed(source).astype(self.dtype, copy=False)
+            return read_decompressed(source, head[2:]).astype(self.dtype, copy=False)
         return super().read(source)
 
     def read_range(self, source: Source, part: Range) -> Array:
@@ -70,10 +72,10 @@ class MatrixCodec(ArrayCodec):
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             return read_text(source, self.dtype)
-        head = source.peek(HEADER_SIZE)
+        head = source.peek(LONGEST_HEADER)
         if head.startswith(b"C"):
-            return read_decompressed(source).astype(self.dtype, copy=False)
-        return read_dense(source, head, self.dtype)
+            return read_decompressed(source, head).astype(self.dtype, copy=False)
+        return read_dense(source, head[:HEADER_SIZE], self.dtype)
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         head = source.peek(HEADER_SIZE)

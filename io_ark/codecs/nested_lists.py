@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, raw_bytes
+from io_ark.codecs.base import Sink, int32_bytes, raw_bytes
+from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.native.pack import Columns, packer
 from io_ark.streams.source import Source
 
 Integers = npt.NDArray[np.int32]
@@ -24,6 +26,8 @@ Places = npt.NDArray[np.int64]
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 # Numbers taken at a time.
 _AT_ONCE = 1 << 13
+# C code that packs and prints lists, where it is there.
+_NATIVE = packer()
 _NUMBER_CHARACTERS = b"0123456789-+.eE"
 # Kinds of characters: spaces, those of numbers, marks between lists, and others. A space has to stand between words.
 _SPACE, _WORD, _MARK, _OTHER = range(4)
@@ -94,27 +98,34 @@ def without_counts(numbers: Integers, ends: Places) -> Integers:
     return numbers[kept]
 
 
-def write_lists(sink: Sink, lengths: Sequence[int], width: int, numbers: npt.NDArray[np.int32]) -> None:
-    """Lists in binary, after how many there are.
+def write_lists(sink: Sink, lengths: Sequence[int], columns: Columns) -> None:
+    """Write lists in binary, after how many there are (see :func:`pack_lists`)."""
+    sink.write(int32_bytes(len(lengths)))
+    sink.write(pack_lists(lengths, columns))
+
+
+def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
+    """Return lists in binary, each after its length.
 
     Args:
         lengths: the number of elements of each list.
-        width: how many numbers an element of a list is.
-        numbers: of all lists (a float's bits as an integer).
+        columns: the numbers of all lists, of 32 bits: one array, or two if the elements are pairs.
     """
+    if _NATIVE is not None:
+        return _NATIVE.pack_lists(columns, lengths)
     counts = np.array(lengths, np.int64)
-    values = np.empty(1 + len(counts) + len(numbers), np.int32)
-    places = np.arange(1, len(counts) + 1) + width * (np.cumsum(counts) - counts)
+    width = len(columns)
+    numbers = np.stack([column.view(np.int32) for column in columns], axis=1).reshape(-1)
+    values = np.empty(len(counts) + len(numbers), np.int32)
+    places = np.arange(len(counts)) + width * (np.cumsum(counts) - counts)
     kept = np.ones(len(values), bool)
-    kept[0] = False
     kept[places] = False
-    values[0] = len(counts)
     values[places] = counts
     values[kept] = numbers
     records = np.empty(len(values), _SIZED)
     records["size"] = 4
     records["number"] = values
-    sink.write(raw_bytes(records))
+    return raw_bytes(records)
 
 
 def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:
@@ -142,15 +153,20 @@ def cut(items: Any, lengths: Places) -> list[Any]:
     return [items[begin:end] for begin, end in pairwise((0, *np.cumsum(lengths).tolist()))]
 
 
-def lay_out(lengths: Sequence[int], begin: bytes, element: bytes, end: bytes, words: Sequence[bytes]) -> bytes:
-    """Lists in text.
+def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
+    """Return lists in text, with a space after each number.
 
     Args:
         lengths: the number of elements of each list.
-        begin: what each list starts with.
-        element: what each element looks like, with ``%b`` for each of its words.
-        end: what each list ends with.
-        words: of all lists.
+        begin: the text before each list.
+        end: the text after each list.
+        columns: the numbers of all lists, as int32 or float32: one array, or two if the elements are pairs.
     """
-    lists = {length: begin + element * length + end for length in set(lengths)}
+    if _NATIVE is not None and (text := _NATIVE.print_lists(columns, lengths, begin, end)) is not None:
+        return text
+    words = [b""] * (len(columns) * len(columns[0]))
+    for i, column in enumerate(columns):
+        formatted = format_integers if column.dtype.kind == "i" else format_values
+        words[i :: len(columns)] = formatted(column).split()
+    lists = {length: begin + b"%b " * (len(columns) * length) + end for length in set(lengths)}
     return b"".join([lists[length] for length in lengths]) % tuple(words)

@@ -6,7 +6,7 @@ Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's
 from __future__ import annotations
 
 import re
-from array import array
+import struct
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.int_vector import fit_into, plain_integers, read_text_line
-from io_ark.codecs.nested_lists import cut, lay_out, lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.int_vector import fit_into, packed_float32, packed_int32, plain_integers, read_text_line
+from io_ark.codecs.nested_lists import cut, format_lists, lengths_in_text, read_lists, without_counts, write_lists
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -33,6 +32,8 @@ _WORD = re.compile(rb"\S+")
 
 class PosteriorCodec(Codec[Posterior]):
     """A list of frames, each a list of (integer, weight)."""
+
+    scan_kind = "posterior"
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         if not binary:
@@ -54,14 +55,11 @@ class PosteriorCodec(Codec[Posterior]):
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
         lengths = list(map(len, value))
-        indices, weights = _columns(list(chain.from_iterable(value)))
+        columns = _columns(list(chain.from_iterable(value)))
         if binary:
-            write_lists(sink, lengths, 2, np.stack([indices, weights.view(np.int32)], axis=1).reshape(-1))
+            write_lists(sink, lengths, columns)
         else:
-            words = [b""] * (2 * len(indices))
-            words[0::2] = format_integers(indices).split()
-            words[1::2] = format_values(weights).split()
-            sink.write(lay_out(lengths, b"[ ", b"%b %b ", b"] ", words) + b"\n")
+            sink.write(format_lists(lengths, b"[ ", b"] ", columns) + b"\n")
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -70,11 +68,9 @@ def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.f
         return np.empty(0, np.int32), np.empty(0, np.float32)
     indices, weights = zip(*pairs, strict=True)
     try:
-        numbers = array("i", indices), array("d", weights)
-    except (OverflowError, TypeError):  # something else, of which these know what to make or to say
-        numbers = array("i", map(as_int32, indices)), array("d", map(float, weights))
-    with np.errstate(over="ignore"):
-        return np.array(numbers[0]), np.array(numbers[1]).astype(np.float32)
+        return packed_int32(indices), packed_float32(weights)
+    except struct.error:  # something else, of which these know what to make or to say
+        return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
 
 
 def _plain_frames(line: bytes) -> Posterior | None:

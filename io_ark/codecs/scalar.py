@@ -10,6 +10,7 @@ import struct
 
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
+from io_ark.codecs.batch import Batch, floats, integers
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
@@ -40,6 +41,11 @@ def _start_text(source: Source) -> None:
 class IntCodec(Codec[int]):
     """A 32-bit integer."""
 
+    scan_kind = "int"
+
+    def batch(self, binary: bool) -> Batch:
+        return integers(binary)
+
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
             return base.read_int32(source, True)
@@ -60,7 +66,11 @@ class FloatCodec(Codec[float]):
 
     def __init__(self, double: bool = False) -> None:
         self.double = double
+        self.scan_kind = "double" if double else "float"
         self._packed = struct.Struct("<bd" if double else "<bf")
+
+    def batch(self, binary: bool) -> Batch:
+        return floats(binary, self.double)
 
     def read_body(self, source: Source, binary: bool) -> float:
         if binary:
@@ -82,6 +92,8 @@ class FloatCodec(Codec[float]):
 
 class BoolCodec(Codec[bool]):
     """A truth value."""
+
+    scan_kind = "bool"
 
     def read_body(self, source: Source, binary: bool) -> bool:
         if binary:

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.native.text import text_functions
+
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -62,6 +64,8 @@ _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
 _PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
 _IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
 _SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
+# C code for plain numbers, where it is there.
+_NATIVE = text_functions()
 _MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
@@ -157,6 +161,8 @@ def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
 
 def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """:func:`parse` for rows of plain numbers; None where something in them needs :func:`scan`."""
+    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+        return rows
     if text.translate(None, _PLAIN_CHARACTERS):
         return None
     return _parse_few(text, single) if len(text) < _FEW_BYTES else _parse_many(text, single)
@@ -173,7 +179,11 @@ def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 def parse_short_row(text: bytes, single: bool) -> Floats | None:
     """A row of not many plain numbers; None if it is anything else, which is left to :func:`parse`."""
-    if len(text) >= _FEW_BYTES or text.translate(None, _PLAIN_ROW):
+    if text.translate(None, _PLAIN_ROW):
+        return None
+    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+        return rows[0]
+    if len(text) >= _FEW_BYTES:
         return None
     return _numbers_of_few(text, single)
 

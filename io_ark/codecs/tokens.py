@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from io_ark.codecs.base import Codec, Sink, shown
+from io_ark.codecs.batch import Batch, lines
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -30,6 +31,26 @@ def token_bytes(token: str) -> bytes:
     return data
 
 
+def _plain_token(token: object) -> str | None:
+    """A token of ASCII characters; None of anything else."""
+    plain = type(token) is str and token.isascii() and token.isprintable() and token and " " not in token
+    return token if plain else None  # type: ignore[return-value]  # which it is
+
+
+def _plain_tokens(tokens: object) -> str | None:
+    """Tokens of ASCII characters with a space after each; None of anything else."""
+    if type(tokens) is not list:
+        return None
+    try:
+        line = " ".join(tokens)
+    except TypeError:
+        return None
+    if not (line.isascii() and line.isprintable() and line.count(" ") == len(tokens) - 1):
+        return None
+    # Now only an empty token could be wrong.
+    return None if "  " in line or line[0] == " " or line[-1] == " " else line + " "
+
+
 def token_text(data: bytes) -> str:
     """A token from its bytes; those that are not UTF-8 survive a round trip."""
     return data.decode("utf-8", "surrogateescape")
@@ -39,6 +60,10 @@ class TokenCodec(Codec[str]):
     """One token, on a line of its own."""
 
     marker = b""
+    scan_kind = "token"
+
+    def batch(self, binary: bool) -> Batch:
+        return lines(_plain_token)
 
     def read(self, source: Source) -> str:
         if usual := source.match(_LINE):
@@ -58,6 +83,10 @@ class TokenVectorCodec(Codec[list[str]]):
     """Tokens, up to the end of a line."""
 
     marker = b""
+    scan_kind = "token-vector"
+
+    def batch(self, binary: bool) -> Batch:
+        return lines(_plain_tokens)
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")

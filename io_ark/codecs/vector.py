@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink, raw_bytes, shown
+from io_ark.codecs.batch import Batch, objects
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_parse import parse, parse_short_row
@@ -36,6 +37,16 @@ class VectorCodec(ArrayCodec):
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
         self._stored = self.dtype.newbyteorder("<")
+        self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
+
+    def batch(self, binary: bool) -> Batch | None:
+        return objects(self._plain_bytes) if binary else None
+
+    def _plain_bytes(self, value: object) -> bytes | None:
+        """An array of this type in binary, with the marker; None of anything else."""
+        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype:
+            return None
+        return _USUAL.pack(self._start, 4, len(value)) + value.tobytes()
 
     def read(self, source: Source) -> Array:
         # The common case by the shortest way, as for matrices.

@@ -6,7 +6,9 @@ Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi'
 from __future__ import annotations
 
 import logging
+import math
 import struct
+import sys
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
@@ -161,23 +163,35 @@ def read_info(source: Source) -> WaveInfo:
     return WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
 
 
-def _read_samples(source: Source, info: WaveInfo) -> bytes | bytearray | memoryview:
+def _read_samples(source: Source, info: WaveInfo, max_duration: float) -> bytes | bytearray | memoryview:
     """The bytes of the samples: as many as announced, or if it is not, or fewer are there, all up to the end."""
-    if info.data_bytes is None:
+    limit = max_duration * info.sample_frequency * 2 * info.channels
+    announced, remaining = info.data_bytes, source.remaining()
+    there = min((size for size in (announced, remaining) if size is not None), default=0)
+    if remaining is not None and there > limit:
+        _refuse_long(source, max_duration)
+    if announced is None and (remaining is not None or limit == math.inf):
         return source.read_rest()
-    remaining = source.remaining()
-    if remaining is not None and remaining >= info.data_bytes:
-        return source.read(info.data_bytes)
+    if announced is not None and remaining is not None and remaining >= announced:
+        return source.read(announced)
+    wanted = sys.maxsize if announced is None else announced
     data = bytearray()
-    while len(data) < info.data_bytes:
-        piece = source.peek(min(_PIECE, info.data_bytes - len(data)))
+    while len(data) < wanted:
+        piece = source.peek(min(_PIECE, wanted - len(data)))
         if not piece:
-            logger.warning("%s: %d bytes of samples announced, but only %d are there; is the file cut short?",
-                           source.name, info.data_bytes, len(data))  # fmt: skip
+            if announced is not None:
+                logger.warning("%s: %d bytes of samples announced, but only %d are there; is the file cut short?",
+                               source.name, announced, len(data))  # fmt: skip
             break
         source.skip(len(piece))
         data += piece
+        if len(data) > limit:
+            _refuse_long(source, max_duration)
     return data
+
+
+def _refuse_long(source: Source, max_duration: float) -> NoReturn:
+    source.fail(f"audio longer than max_duration={max_duration:g} s")
 
 
 def _frames(source: Source, info: WaveInfo, size: int) -> int:
@@ -205,13 +219,20 @@ class WaveInfoCodec(Codec[WaveInfo]):
 
 
 class WaveCodec(Codec[Wave]):
-    """Audio as a :class:`Wave`. No text form and no binary marker: a wave file stands in the archive as it is."""
+    """Audio as a :class:`Wave`. No text form and no binary marker: a wave file stands in the archive as it is.
+
+    Args:
+        max_duration: audio that is longer than this, in seconds, is refused.
+    """
 
     marker = b""
 
+    def __init__(self, max_duration: float = math.inf) -> None:
+        self.max_duration = max_duration
+
     def read(self, source: Source) -> Wave:
         info = read_info(source)
-        data = _read_samples(source, info)
+        data = _read_samples(source, info, self.max_duration)
         frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels).reshape(frames, info.channels)
@@ -221,7 +242,7 @@ class WaveCodec(Codec[Wave]):
         info = read_info(source)
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
-            size = len(_read_samples(source, info))
+            size = len(_read_samples(source, info, self.max_duration))
         else:
             size = info.data_bytes
             source.skip(size)

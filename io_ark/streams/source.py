@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -79,6 +80,21 @@ class Source:
     def peek_at_hand(self, limit: int) -> bytes:
         """Those of the next ``limit`` bytes that are in memory already; they stay unread."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
+
+    def buffered(self, wanted: int) -> tuple[Any, int, int]:
+        """Return the window, and where its unread bytes begin and end: at least one unless the source has ended.
+
+        Of a regular file, so many bytes are read ahead as are ``wanted``; of a stream, only what is there already.
+        """
+        if self._at == self._end:
+            self._fill(1)
+        return self._window, self._at, self._end
+
+    def unread(self, count: int) -> None:
+        """Go back by so many bytes, which have to be within the window."""
+        if not 0 <= count <= self._at:
+            raise ValueError(f"{count} bytes are no longer in memory")
+        self._at -= count
 
     def read(self, count: int) -> bytes | memoryview:
         """Exactly ``count`` bytes; a view (no copy) where the source is memory.
@@ -150,17 +166,20 @@ class Source:
 
     def read_lines(self) -> Iterator[bytes]:
         r"""The lines up to the end of the source, without their ``\n``, each as soon as it has come."""
+        return chain.from_iterable(self.read_line_lists())
+
+    def read_line_lists(self) -> Iterator[list[bytes]]:
+        """The same lines, those together that come together."""
         begun: list[bytes] = []
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, rest = piece.partition(b"\n")
             begun.append(first)
             if newline:
-                yield b"".join(begun)
                 *lines, last = rest.split(b"\n")
-                yield from lines
+                yield [b"".join(begun), *lines]
                 begun = [last]
         if any(begun):
-            yield b"".join(begun)
+            yield [b"".join(begun)]
 
     def read_line(self) -> bytes:
         r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""
@@ -416,6 +435,11 @@ class FileSource(StreamSource):
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)  # which looks whether the file has grown
+
+    def buffered(self, wanted: int) -> tuple[Any, int, int]:
+        if self._end - self._at < wanted // 2:  # more rarely than each time that some bytes have been taken
+            self._fill(wanted)
+        return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
         if 0 <= count <= self._end - self._at:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,7 @@ from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
+from io_ark.native.scan import BLOCK
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
 from io_ark.streams.files import OPEN_FILES, OPEN_FILES_IN_ORDER, OpenFiles
 from io_ark.streams.input import open_input
@@ -30,6 +32,12 @@ _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """The codec for a kind of object, or the one that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
+
+
+# Objects that are read one by one where some could not be read together.
+_LONGEST_PAUSE = 64
+# Lines of a script that are looked at to read their objects together.
+_MOST_LINES = 1 << 11
 
 
 class Loader:
@@ -60,6 +68,8 @@ class Loader:
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
         self._sources: list[FileSource] = []  # for the next call; who uses one takes it out
+        self._scanner = self._codec.scanner() if in_order else None
+        self._run_pause = 1  # objects to be read one by one; the first tells whether its file is a regular one
 
     def load(self, text: str) -> Any:
         """The object that an rxfilename, with or without a range, names.
@@ -85,7 +95,29 @@ class Loader:
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _read_at(self, path: str, offset: int) -> Any:
+    def load_run(self, lines: list[bytes], first: int) -> list[Any]:
+        """Return the small objects that lines of a script from ``first`` on name, as far as they are read together.
+
+        They stand close together in one file, in this order. Most often there are none: then :meth:`load` reads them.
+        """
+        if self._scanner is None or self._run_pause > 0:
+            self._run_pause -= 1
+            return []
+        prefix, places = _places(lines, first)
+        path = prefix[:-1].decode("utf-8", "surrogateescape")
+        values: list[Any] = []
+        if len(places) > 1 and path in self._paths:
+            with suppress(ArkError):  # which load() raises, too
+                source = self._source(path, places[0])
+                if isinstance(source, FileSource):
+                    window, begin, end = source.buffered(BLOCK)
+                    values = self._scanner.objects(window, begin, end, [place - places[0] for place in places])
+                    self._sources.append(source)
+        self._run_pause = 0 if values else _LONGEST_PAUSE
+        return values
+
+    def _source(self, path: str, offset: int) -> Source:
+        """The file from an offset on; a source that was used before, if there is one."""
         source: Source | None
         try:
             source = self._sources.pop()
@@ -93,6 +125,10 @@ class Loader:
             source = None
         if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
             source = self._files.get(path).source(offset, ahead=self._in_order)
+        return source
+
+    def _read_at(self, path: str, offset: int) -> Any:
+        source = self._source(path, offset)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             self._sources.append(source)
@@ -133,6 +169,33 @@ class Loader:
         self._paths.clear()
         self._sources.clear()
         self._last = None
+
+
+def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
+    """Return the path with ``:`` that lines of a script have in common, from the first on, and the offsets after it.
+
+    The offsets are near each other and ascending.
+    """
+    _, _, rest = lines[first].partition(b" ")
+    prefix = rest[: rest.rfind(b":") + 1]
+    places: list[int] = []
+    if not prefix:
+        return prefix, places
+    start = len(prefix)
+    least = most = -1
+    for line in lines[first : first + _MOST_LINES]:
+        _, _, rest = line.partition(b" ")
+        digits = rest[start:]
+        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:
+            break
+        place = int(digits)
+        if places and not least < place < most:
+            break
+        if not places:
+            most = place + BLOCK
+        least = place
+        places.append(place)
+    return prefix, places
 
 
 def read_object(kind: str | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:

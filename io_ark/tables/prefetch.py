@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from queue import SimpleQueue
 from typing import Any
 
-from io_ark.tables.loader import ready
-
-Entry = tuple[str, Callable[[], Any]]
+Entry = tuple[str, Any]
 # How many objects may wait: one being used, one ready, is what overlaps reading with computing.
 AHEAD = 2
 JOIN_SECONDS = 5.0
@@ -69,8 +67,7 @@ def _run(
 ) -> None:
     end: BaseException | None = None
     try:
-        for key, load in entries:
-            entry = key, ready(load())
+        for entry in entries:
             room.get()
             if stopped.is_set():
                 break

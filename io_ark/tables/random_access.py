@@ -21,8 +21,9 @@ from io_ark.errors import (
 )
 from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
-from io_ark.tables.keys import decode_key, encode_key, read_key
-from io_ark.tables.loader import Loader, codec_of, name_key
+from io_ark.tables.entries import read_entries
+from io_ark.tables.keys import decode_key, encode_key
+from io_ark.tables.loader import Loader, codec_of
 from io_ark.tables.script import Script
 
 logger = logging.getLogger("io_ark")
@@ -111,8 +112,9 @@ class ArchiveReading(Lookup):
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._decoder = codec_of(kind, options)
+        self._codec = codec_of(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
+        self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
     def read_next(self) -> tuple[str, Any] | None:
@@ -121,24 +123,22 @@ class ArchiveReading(Lookup):
         if self._input is None:
             return None
         try:
-            key = read_key(self._input.source)
-            if key is None:
+            entry: tuple[str, Any] | None = next(self._entries, None)
+            if entry is None:
                 opened, self._input = self._input, None
                 opened.finish()
                 return None
-            try:
-                value = self._decoder.read(self._input.source)
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
+                if self._input is not None:  # a generator is at its end after an error, the archive is not
+                    self._entries = read_entries(self._input.source, self._codec)
                 raise
             logger.warning("%s (taken as the archive's end, as the option p asks)", error)
             self._end()
             return None
         if self.table.sorted:
-            self._check_order(key)
-        return key, value
+            self._check_order(entry[0])
+        return entry
 
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
@@ -153,6 +153,7 @@ class ArchiveReading(Lookup):
 
     def _end(self) -> None:
         opened, self._input = self._input, None
+        self._entries.close()
         if opened is not None:
             opened.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,15 +16,17 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
-from io_ark.tables.keys import check_key, read_key
-from io_ark.tables.loader import Loader, codec_of, name_key, ready
+from io_ark.streams.source import Source
+from io_ark.tables.entries import read_entries
+from io_ark.tables.keys import check_key
+from io_ark.tables.loader import Loader, codec_of, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import split_line
 
 logger = logging.getLogger("io_ark")
 
 Value = TypeVar("Value")
-Entry = tuple[str, Callable[[], Any]]
+Entry = tuple[str, Any]
 Entries = Generator[Entry, None, None]
 
 
@@ -65,14 +68,15 @@ class SequentialReader(Generic[Value]):
         entries_of = self._archive if table.kind == "ark" else self._script
         entries = entries_of(table, kind, pipes, options, self._passed_over)
         self._stop: Callable[[], None] = entries.close
+        self._entries: Iterator[Entry] = entries
+        self._lazy = table.kind == "scp"  # entries have functions that read the values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            ahead = ReadAhead(entries)
-            self._entries: Iterator[Entry] = ahead
+            ahead = ReadAhead(_loaded(entries) if self._lazy else entries)
+            self._entries = ahead
             self._stop = ahead.close
-        else:
-            self._entries = entries
+            self._lazy = False
         self._first = next(self._entries, None)
 
     @property
@@ -81,14 +85,18 @@ class SequentialReader(Generic[Value]):
         return self._passed_over.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        for key, load in self.entries():
-            yield key, load()
+        entries = self._all()
+        yield from _loaded(entries) if self._lazy else entries
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Pairs of a key and a function that reads its value: for those who do not need each one.
 
         An object of a script file is read by that call only (at once with ``p``, which must know whether it can be).
         """
+        entries = self._all()
+        yield from entries if self._lazy else ((key, ready(value)) for key, value in entries)
+
+    def _all(self) -> Entries:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         if self._first is not None:
@@ -114,16 +122,13 @@ class SequentialReader(Generic[Value]):
     ) -> Entries:
         decoder = codec_of(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
-            source = opened.source
             begun = False
             try:
-                while (key := read_key(source)) is not None:
-                    try:
-                        value = decoder.read(source)
-                    except ArkError as error:
-                        raise name_key(error, key) from error.__cause__
-                    begun = True
-                    yield key, ready(value)
+                with closing(read_entries(opened.source, decoder)) as entries:
+                    for first in entries:
+                        begun = True
+                        yield first
+                        yield from entries
                 opened.finish()
             except (FormatError, OpenError, PipeError) as error:
                 # Where not even the first object can be read, this is no archive: an error even if permissive.
@@ -138,10 +143,10 @@ class SequentialReader(Generic[Value]):
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
-            for number, line in enumerate(opened.source.read_lines(), 1):
+            for number, line, run in _lines_in_runs(opened.source, loader):
                 try:
                     key, rxfilename = split_line(line, name, number)
-                    load: Callable[[], Any] = partial(loader.load_value, key, rxfilename)
+                    load: Callable[[], Any] = partial(run, key, rxfilename)
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
@@ -159,6 +164,46 @@ class SequentialReader(Generic[Value]):
                     raise
                 passed_over.add(error, "what came of it is used")
             loader.close()
+
+
+def _lines_in_runs(source: Source, loader: Loader) -> Iterator[tuple[int, bytes, Callable[[str, str], Any]]]:
+    """Yield the number of each line of a script, the line, and a function that loads its object by key and name."""
+    number = 0
+    for lines in source.read_line_lists():
+        run = _Run(loader, lines)
+        for i, line in enumerate(lines):
+            number += 1
+            yield number, line, partial(run.load, i)
+
+
+class _Run:
+    """Lines of a script, of which objects that follow each other in a file are read together.
+
+    No object is read before one is asked for.
+    """
+
+    def __init__(self, loader: Loader, lines: list[bytes]) -> None:
+        self._loader = loader
+        self._lines = lines
+        self._begin = 0  # the line of the first value
+        self._values: list[Any] = []
+
+    def load(self, i: int, key: str, rxfilename: str) -> Any:
+        """Return the object of line ``i``."""
+        at = i - self._begin
+        if not 0 <= at < len(self._values):
+            self._values = self._loader.load_run(self._lines, i)
+            self._begin, at = i, 0
+        if not self._values or self._values[at] is None:
+            return self._loader.load_value(key, rxfilename)
+        value, self._values[at] = self._values[at], None  # not to be held longer than by who has it
+        return value
+
+
+def _loaded(entries: Entries) -> Entries:
+    """Call the functions that read the values."""
+    for key, load in entries:
+        yield key, load()
 
 
 class _PassedOver:

@@ -10,6 +10,7 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
+from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import codec_of, name_key
 from io_ark.tables.script import Script
@@ -53,6 +54,12 @@ class ToArchive:
         if self._table.flush:
             self.flush()
 
+    def pending(self, codec: Codec[Any]) -> Pending | None:
+        """Return what gathers small entries; None if each has to be written at once, or its place be known."""
+        if self._script is not None or self._table.flush:
+            return None
+        return pending_entries(codec, self._table.binary, self._archive)
+
     def flush(self) -> None:
         self._archive.flush()
         if self._script is not None:
@@ -84,6 +91,9 @@ class ToScript:
         with open_output(wxfilename, pipes=self._pipes) as output:
             for piece in pieces:
                 output.write(piece)
+
+    def pending(self, codec: Codec[Any]) -> None:
+        """Nothing is gathered."""
 
     def flush(self) -> None:
         """Each object has been handed on already."""
@@ -118,12 +128,14 @@ class Writer(Generic[Value]):
         target = ToScript if self._table.kind == "scp" else ToArchive
         self._target: ToScript | ToArchive = target(self._table, pipes)
         self._closed = False
-
-    def __setitem__(self, key: str, value: Value) -> None:
-        self.write(key, value)
+        self._pending = self._target.pending(self._encoder)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
+        if self._pending is not None:
+            if self._pending.add(key, value):
+                return
+            self._pending.send()
         if self._closed:
             raise ClosedError("the writer is closed", key=key)
         check_key(key)
@@ -134,8 +146,12 @@ class Writer(Generic[Value]):
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
+    __setitem__ = write
+
     def flush(self) -> None:
         """Hand all that was written to the system."""
+        if self._pending is not None:
+            self._pending.send()
         self._target.flush()
 
     def close(self) -> None:
@@ -146,7 +162,12 @@ class Writer(Generic[Value]):
         """
         if not self._closed:
             self._closed = True
-            self._target.close()
+            pending, self._pending = self._pending, None
+            try:
+                if pending is not None:
+                    pending.send()
+            finally:
+                self._target.close()
 
     def __enter__(self) -> Writer[Value]:
         return self

@@ -21,7 +21,7 @@ from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.log import logger, vlog
 from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table
 from kaldi_compat.cli.objects import Matrix, duration_of
-from kaldi_compat.cli.pipeline import behind, has_second_core
+from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.engine import subtract_mean
@@ -35,6 +35,23 @@ from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
     from kaldi_compat.features.spectral import SpectralFeature
+
+__all__ = [
+    "ApplicationOptions",
+    "Computer",
+    "ExactComputer",
+    "Extractor",
+    "TorchComputer",
+    "VtlnOptions",
+    "compute_features",
+    "computer_for",
+    "feature_options",
+    "htk_frame_shift",
+    "program_name",
+    "program_options",
+    "spectral_program",
+    "warn_of_nan",
+]
 
 Options = TypeVar("Options", bound=FrameOptions)
 
@@ -135,7 +152,7 @@ def compute_features(
         durations = None
         if options.write_utt2dur:
             durations = stack.enter_context(io_ark.Writer[float]("double", options.write_utt2dur))
-        writing = stack.enter_context(behind(writer))
+        writing = stack.enter_context(write_in_background(writer))
         for key, wave in reader:
             try:
                 features = extractor(key, wave, warps)

@@ -13,6 +13,21 @@ from io_ark.errors import PipeError
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
+__all__ = [
+    "Counts",
+    "FileSink",
+    "LookupReader",
+    "Sink",
+    "Skip",
+    "Table",
+    "are_tables",
+    "convert",
+    "convert_table",
+    "lookup",
+    "map_lines",
+    "map_table",
+]
+
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")

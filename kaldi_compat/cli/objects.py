@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from io_ark.codecs.array_info import Outline
 
+__all__ = ["DoubleMatrix", "Indices", "Matrix", "Shaped", "Vector", "duration_of"]
+
 Matrix = npt.NDArray[np.float32]
 # A matrix of which only the shape is used.
 Shaped = Matrix | Outline

@@ -15,8 +15,17 @@ from typing import Any, Generic, TypeVar
 
 from kaldi_compat.cli.loop import Sink
 
+__all__ = [
+    "QUEUE_SIZE",
+    "ComputeAhead",
+    "WriteBehind",
+    "compute_in_background",
+    "has_second_core",
+    "write_in_background",
+]
+
 Entry = TypeVar("Entry")
-WAITING = 8
+QUEUE_SIZE = 8
 
 
 def has_second_core() -> bool:
@@ -24,12 +33,12 @@ def has_second_core() -> bool:
     return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
 
 
-def behind(writer: Sink) -> AbstractContextManager[Sink]:
+def write_in_background(writer: Sink) -> AbstractContextManager[Sink]:
     """Return a sink that writes in a background thread if there is a second core; else the writer itself."""
     return WriteBehind(writer) if has_second_core() else nullcontext(writer)
 
 
-def ahead(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
+def compute_in_background(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
     """Return the entries, computed in a background thread if there is a second core."""
     return ComputeAhead(entries) if has_second_core() else nullcontext(entries)
 
@@ -39,7 +48,7 @@ class ComputeAhead(Generic[Entry]):
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = entries
-        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(QUEUE_SIZE)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="compute ahead", daemon=True)
 
@@ -82,7 +91,7 @@ class WriteBehind:
 
     def __init__(self, writer: Sink) -> None:
         self._writer = writer
-        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(QUEUE_SIZE)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="write behind", daemon=True)
 

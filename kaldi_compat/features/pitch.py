@@ -1,8 +1,8 @@
-"""Pitch and its features as modules for a model: the pitch tracker, and what is made of its track.
+"""Modules for pitch: the pitch tracker, and features computed from its output.
 
-On a CPU the search runs in NumPy, many utterances at once. On other devices, where gradients are wanted, and in models
-that are compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that
-compares every pair of states.
+On a CPU the search runs in NumPy, many utterances at once. On other devices, with gradients, and in models that are
+compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that compares
+every pair of states.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _TABLES = ("band", "weights", "discount", "pitch")
 class Pitch(PitchConstructor, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
-    The correlation is differentiable with respect to the audio; the pitch is one of a grid of values and is not. A
-    factor on the audio changes nothing, so that its scale does not matter here.
+    The correlation is differentiable with respect to the audio; the pitch, one of a grid of values, is not. The scale
+    of the audio does not matter.
 
     Args:
         options: a :class:`PitchOptions`; Kaldi's defaults if none.
@@ -77,20 +77,20 @@ class Pitch(PitchConstructor, ConfiguredModule):
     @overload
     def forward(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Normalized correlation (NCCF) and pitch in Hz of each frame.
+        """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
                 float64 is computed in float64, everything else in float32.
-            lengths: how many samples count in each row of (B, T), a tensor or a list.
+            lengths: number of valid samples in each row of (B, T), a tensor or a list.
 
         Returns:
-            (frames, 2) or (B, frames, 2); with ``lengths``, that and the number of frames of each row, shape (B,) (rows
-            past it are zero); for a list, a list.
+            (frames, 2) or (B, frames, 2); with ``lengths``, also the numbers of frames of the rows, shape (B,), and
+            later frames are zero; for a list, a list.
 
         Raises:
             AudioError: samples of a wrong shape or type, or lengths that do not fit.
-            KaldiCompatError: ``simulate_first_pass_online`` is wanted of a model that is compiled, exported, traced or
+            KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
         if not isinstance(samples, Tensor):
@@ -126,26 +126,26 @@ class Pitch(PitchConstructor, ConfiguredModule):
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
     def _tensors(self) -> PitchConstants:
-        """The constants with tensors, where the module lies."""
+        """Return the constants with tensors on the module's device."""
         tables = {name: getattr(self, name) for name in _TABLES}
         lowpass = dataclasses.replace(self._constants.lowpass, starts=self.lowpass_starts, weights=self.lowpass_weights)
         return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
 
     def _wants_torch(self, samples: Tensor) -> bool:
-        """Return True if torch computes; only NumPy simulates the first pass of online decoding."""
+        """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
-        if is_traced_or_differentiated(samples.detach()):  # by others than autograd: the pitch has no gradient
+        if is_traced_or_differentiated(samples.detach()):  # not by autograd: the pitch has no gradient
             raise KaldiCompatError(
-                "simulate_first_pass_online=true is computed in NumPy, which no compiled, exported, traced or mapped "
-                "model can hold: leave it out there"
+                "simulate_first_pass_online=True is computed in NumPy and cannot be part of a compiled, exported, "
+                "traced or mapped model: leave it out"
             )
         return False
 
     def _checked(self, samples: Tensor) -> Tensor:
         if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
-                "samples are real numbers of shape (T,) or (B, T), or a list of (T,); not "
+                "samples must be real numbers of shape (T,) or (B, T), or a list of (T,); not "
                 f"{samples.dtype} of shape {tuple(samples.shape)}"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
@@ -164,17 +164,17 @@ class Pitch(PitchConstructor, ConfiguredModule):
 
 
 def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
-    """Audio (B, T) with zeros past each row's length."""
+    """Set audio (B, T) to zero past each row's length."""
     return zero_past(samples[..., None], lengths)[..., 0]
 
 
 def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstants) -> tuple[Tensor, Tensor]:
-    """Track pitch in a padded batch, in torch throughout; no number is taken to the CPU.
+    """Track pitch in a padded batch, entirely in torch on its device.
 
     Args:
         samples: (B, T), float32 or float64, on any device.
-        lengths: (B,) samples that count in each row; all if none.
-        constants: of the tracker, with tensors.
+        lengths: (B,) numbers of valid samples of the rows; None for all.
+        constants: constants of the tracker, with tensors.
 
     Returns:
         features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
@@ -203,7 +203,7 @@ def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstan
 
 
 class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
-    """Makes features for speech recognition of a pitch track (Kaldi: process-kaldi-pitch-feats).
+    """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
     Args:
         options: a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
@@ -246,13 +246,13 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
 
         Args:
             features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-            lengths: how many frames count in each row of (B, frames, 2), a tensor or a list.
-            generator: where the noise of ``delta_pitch_noise_stddev`` comes from: torch's global generator, a
+            lengths: number of valid frames in each row of (B, frames, 2), a tensor or a list.
+            generator: source of the noise of ``delta_pitch_noise_stddev``: None for torch's global generator, a
                 ``torch.Generator``, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own.
 
         Returns:
-            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, that and the number of frames of each
-            row (rows past it are zero); for a list, a list.
+            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, also the number of frames of each row,
+            and later frames are zero; for a list, a list.
 
         Raises:
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.

@@ -18,9 +18,9 @@ from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import MelFeatureOptions
 
-logger = logging.getLogger("kaldi_compat")
-__all__ = ["MelBanks", "VtlnWarp", "inverse_mel_scale", "mel_banks", "mel_scale"]
+__all__ = ["F32", "FloatArray", "MelBanks", "VtlnWarp", "inverse_mel_scale", "mel_banks", "mel_scale"]
 
+logger = logging.getLogger("kaldi_compat")
 F32 = np.float32
 FloatArray = npt.NDArray[np.float32]
 

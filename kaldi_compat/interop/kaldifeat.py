@@ -13,9 +13,8 @@ Defaults are Kaldi's. Setting an option that does not exist raises OptionError.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +23,15 @@ from kaldi_compat.data.batching import unpad
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.options import spectral as options
+from kaldi_compat.interop.kaldifeat_groups import FeatureOptions
+from kaldi_compat.interop.kaldifeat_options import (
+    FbankOptions,
+    FrameExtractionOptions,
+    MelBanksOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
 from kaldi_compat.streaming.features import FeatureStream
 
 __all__ = [
@@ -45,150 +52,23 @@ __all__ = [
     "SpectrogramOptions",
 ]
 
-# Names of kaldifeat that differ from ours.
-_FRAME_NAMES = {
-    "sample_frequency": "samp_freq",
-    "frame_length": "frame_length_ms",
-    "frame_shift": "frame_shift_ms",
-    "preemphasis_coefficient": "preemph_coeff",
-}
-_MEL_NAMES = {"num_mel_bins": "num_bins"}
-# Options of ours that these groups do not have.
-_ABSENT = {"allow_downsample", "allow_upsample", "waveform_scale", "htk_compat"}
-
-
-class _Group:
-    """Group of options: attributes with kaldifeat's names and our defaults."""
-
-    _ours: dict[str, str]  # kaldifeat's name to ours
-
-    def __init__(self, kind: type[Any], names: dict[str, str], **values: Any) -> None:
-        fields = [field for field in dataclasses.fields(kind) if field.name not in _ABSENT]
-        object.__setattr__(self, "_ours", {names.get(field.name, field.name): field.name for field in fields})
-        for field in fields:
-            setattr(self, names.get(field.name, field.name), field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._ours:
-            raise OptionError(f"{type(self).__name__} has no option {name}: use one of {', '.join(self._ours)}")
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names."""
-        return {name: getattr(self, name) for name in self._ours}
-
-    def ours(self) -> dict[str, Any]:
-        """The options by our names."""
-        return {ours: getattr(self, name) for name, ours in self._ours.items()}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"
-
-
-class FrameExtractionOptions(_Group):
-    """Framing options (ours: :class:`~kaldi_compat.options.spectral.FrameOptions`)."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.FrameOptions, _FRAME_NAMES, **values)
-
-
-class MelBanksOptions(_Group):
-    """Mel filter bank options (ours: :class:`~kaldi_compat.options.spectral.MelOptions`), without ``htk_compat``."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.MelOptions, _MEL_NAMES, **values)
-
-
-class _FeatureOptions:
-    """Options of a feature: framing, mel bins if it has any, its own, and the device."""
-
-    kind: ClassVar[type[options.FrameOptions]]
-
-    def __init__(self, **values: Any) -> None:
-        self.frame_opts = FrameExtractionOptions()
-        self.mel_opts = MelBanksOptions()
-        self.device: torch.device | str = torch.device("cpu")
-        grouped = {*self.frame_opts.ours(), *self.mel_opts.ours(), *_ABSENT} - {"htk_compat"}
-        self._own = [f.name for f in dataclasses.fields(self.kind) if f.name not in grouped]
-        for field in dataclasses.fields(self.kind):
-            if field.name in self._own:
-                setattr(self, field.name, field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__.get("_own")
-        if own is not None and name not in (*own, "frame_opts", "mel_opts", "device"):
-            raise OptionError(
-                f"{type(self).__name__} has no option {name}: use one of frame_opts, mel_opts, {', '.join(own)}"
-            )
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options by kaldifeat's names, with framing and mel options as nested dictionaries."""
-        own = {name: getattr(self, name) for name in self._own}
-        return {"frame_opts": self.frame_opts.as_dict(), "mel_opts": self.mel_opts.as_dict(), **own}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> _FeatureOptions:
-        """Return options from a dictionary of :meth:`as_dict`, which may be incomplete."""
-        values = dict(data)
-        groups = {
-            "frame_opts": FrameExtractionOptions(**values.pop("frame_opts", {})),
-            "mel_opts": MelBanksOptions(**values.pop("mel_opts", {})),
-        }
-        return cls(**groups, **values)
-
-    def ours(self) -> options.FrameOptions:
-        """Return the same options as our dataclass.
-
-        Raises:
-            OptionError: Kaldi refuses the options.
-        """
-        values = {**self.frame_opts.ours(), **self.mel_opts.ours(), **{name: getattr(self, name) for name in self._own}}
-        known = {field.name for field in dataclasses.fields(self.kind)}
-        return self.kind(**{name: value for name, value in values.items() if name in known})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.as_dict()})"
-
-
-class FbankOptions(_FeatureOptions):
-    """Options of :class:`Fbank`."""
-
-    kind = options.FbankOptions
-
-
-class MfccOptions(_FeatureOptions):
-    """Options of :class:`Mfcc`."""
-
-    kind = options.MfccOptions
-
-
-class PlpOptions(_FeatureOptions):
-    """Options of :class:`Plp`."""
-
-    kind = options.PlpOptions
-
-
-class SpectrogramOptions(_FeatureOptions):
-    """Options of :class:`Spectrogram`."""
-
-    kind = options.SpectrogramOptions
-
 
 class OfflineFeature(nn.Module):
     """Base class of the features. Call it with audio, or with a list of audio."""
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         super().__init__()
         self.opts = opts
         self.computer = self.feature_type(opts.ours()).to(opts.device)
 
+    @overload
+    def forward(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+    @overload
+    def forward(
+        self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+    ) -> list[Tensor]: ...
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
     ) -> Tensor | list[Tensor]:
@@ -206,6 +86,16 @@ class OfflineFeature(nn.Module):
         items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
         features = [self._of_one(wave, vtln_warp, chunk_size) for wave in items]
         return features[0] if alone else features
+
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+        @overload
+        def __call__(
+            self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _of_one(self, wave: Tensor, vtln_warp: float, chunk_size: int | None) -> Tensor:
         if chunk_size is None:
@@ -256,7 +146,7 @@ class OnlineFeature:
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
         self._feature = self.feature_type(opts.ours()).to(opts.device)
         self._stream = FeatureStream(self._feature)

@@ -1,6 +1,6 @@
-"""What the steps of the pitch tracker need to know, worked out once from the options: numbers and tables.
+"""Numbers and tables of the pitch tracker, computed once from the options.
 
-The steps take it in place of the options, so that nothing but arithmetic on arrays is left for compilers to follow.
+The steps of the tracker use them instead of the options, so that compilers only see arithmetic on arrays.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lags:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def of(cls, options: PitchOptions) -> Lags:
-        """The lags for these options, rounded to float32 where Kaldi rounds: that decides how many there are."""
+        """Return the lags for these options, rounded to float32 where Kaldi rounds, which decides their number."""
         rate = as_float32(options.resample_frequency)
         max_f0, min_f0 = as_float32(options.max_f0), as_float32(options.min_f0)
         margin = options.upsample_filter_width / (2.0 * rate)
@@ -68,28 +68,28 @@ class Lags:
 
 @dataclass(frozen=True)
 class PitchConstants:
-    """Numbers and tables of the pitch tracker. The tables are NumPy's or torch's, as the audio is.
+    """Numbers and tables of the pitch tracker. The tables are NumPy arrays or tensors, as the audio is.
 
     Attributes:
-        rate_in, rate_out: sampling rates in Hz of the audio, and of what the pitch is tracked in.
+        rate_in, rate_out: sampling rates in Hz of the audio and of the resampled audio that pitch is tracked in.
         lowpass: the filters that resample from one to the other.
         settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
             multiple.
-        chunk: samples in which the audio arrives; 0 for all at once.
+        chunk: samples per chunk of audio; 0 for all at once.
         window: resampled samples that are correlated.
-        span: resampled samples that a frame looks at: its window and the longest lag.
+        span: resampled samples that a frame needs: its window and the longest lag.
         shift: resampled samples from one frame's start to the next one's.
         start: the resampled sample that the first frame starts at; negative where frames are centred.
-        snip_edges: whether frames lie wholly in the audio.
+        snip_edges: True if frames lie wholly in the audio.
         preemphasis: how much of the previous sample is subtracted.
         ballast: factor on the square of a window's energy.
-        ballast_online: whether that energy is of the audio up to each frame's end.
+        ballast_online: True to compute that energy from the audio up to each frame's end.
         recompute_frame: see :class:`~kaldi_compat.pitch.schedule.Schedule`.
         first_lag, last_lag: whole lags in resampled samples at which correlations are measured.
-        step: what a step of one state costs; of ``n`` states it is ``n**2`` times that.
+        step: cost of a step of one state; a step of ``n`` states costs ``n**2`` times that.
         band: ``(last_lag - first_lag + window, lags)``: ones where a sample is in the window at a lag.
         weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
-        discount: ``(states,)``: how much less correlation counts at longer lags.
+        discount: ``(states,)``: reduction of the correlation at longer lags.
         pitch: ``(states,)`` in Hz.
     """
 
@@ -123,7 +123,7 @@ class PitchConstants:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def of(cls, options: PitchOptions) -> PitchConstants:
-        """The constants for these options, in NumPy, rounded to float32 where Kaldi rounds."""
+        """Return the constants for these options, in NumPy, rounded to float32 where Kaldi rounds."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))

@@ -13,11 +13,13 @@ from kaldi_compat.array_api import Array, as_like, astype, float64, matmul, name
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.nccf import nccf
 
+__all__ = ["local_costs", "mean_square", "path_features", "search_nccf"]
+
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 
 def mean_square(signal: Array, counts: Any) -> Array:
-    """Variance of the first samples of a signal, for several counts of samples, in double.
+    """Compute the variance of the first samples of a signal, for several counts of samples, in double.
 
     ``(..., samples)`` and integers ``(..., n)``, the same for all or one row each -> ``(..., n)``.
     """
@@ -42,14 +44,14 @@ def _sums_of_first(x: Array, counts: Any) -> Array:
 def search_nccf(
     inner: Array, norm: Array, energy: Array, better_energy: Array, recomputed: Array, constants: PitchConstants
 ) -> Array:
-    """The correlation that the path is searched in: with ballast, and scaled where the energy was revised.
+    """Compute the correlation that the path is searched in: with ballast, and scaled where the energy was revised.
 
     Args:
         inner, norm: ``(..., frames, lags)`` as :func:`correlations` gives them.
-        energy: ``(..., frames)`` mean square that each frame's ballast is taken from.
+        energy: ``(..., frames)`` mean square from which each frame's ballast is computed.
         better_energy: ``(..., 1)`` mean square known when some frames are searched again.
-        recomputed: ``(..., frames)`` which these are.
-        constants: of the tracker.
+        recomputed: ``(..., frames)`` mask of these frames.
+        constants: constants of the tracker.
 
     Returns:
         ``(..., frames, lags)``
@@ -62,7 +64,7 @@ def search_nccf(
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = float64(norm.mean(-1))
     before, after = ballast + average, _ballast(better_energy, constants) + average
-    # Absurdly loud audio overflows: its correlation is left alone.
+    # Extremely loud audio overflows: its correlation is not scaled.
     usable = changed & (after > 0) & xp.isfinite(before) & xp.isfinite(after)
     ratio = xp.where(usable, before, 1.0) / xp.where(usable, after, 1.0)
     scaled: Array = correlation * astype(ratio**0.5, inner.dtype)[..., None]
@@ -75,7 +77,7 @@ def _ballast(energy: Array, constants: PitchConstants) -> Array:
 
 
 def local_costs(correlation: Array, constants: PitchConstants) -> Array:
-    """Cost of each state on each frame, eq. 5 of the paper: ``(..., lags)`` correlation -> ``(..., states)``.
+    """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
 
     In Kaldi's order of operations: in silence the rounding decides which state comes first.
     """
@@ -92,7 +94,7 @@ def local_costs(correlation: Array, constants: PitchConstants) -> Array:
 
 
 def path_features(correlation: Array, path: Array, constants: PitchConstants) -> Array:
-    """(NCCF, pitch in Hz) along a path.
+    """Return (NCCF, pitch in Hz) along a path.
 
     ``(..., lags)`` correlation without ballast and ``(...,)`` states -> ``(..., 2)``.
     """

@@ -1,4 +1,4 @@
-"""Bridging the gaps in a pitch track, where the pitch is 0: src/featbin/interpolate-pitch.cc."""
+"""Interpolation of gaps in a pitch track, where the pitch is 0 (Kaldi: src/featbin/interpolate-pitch.cc)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _BLOCK = 1 << 17  # steps on the grids whose costs are worked out at once: what 
 
 @dataclass
 class InterpolationCounts:
-    """What became of the frames.
+    """Numbers of interpolated frames.
 
     Attributes:
         frames: all frames.
-        gaps: those whose pitch was 0, or the lowest on the grid.
-        changed: those whose pitch was another, and was changed.
+        gaps: frames whose pitch was 0, or the lowest on the grid.
+        changed: frames with another pitch that was changed.
     """
 
     frames: int = 0
@@ -56,8 +56,8 @@ class InterpolationCounts:
 def interpolate_linearly(features: Floats) -> Floats:
     """(probability of voicing, pitch) with a straight line over each gap: ``(frames, 2)`` -> ``(frames, 2)``.
 
-    A gap at an end leads to 0.9 times the pitch at its other side, as does one after the first frame alone (Kaldi does
-    not look at frame 0). Without any pitch it is 1 throughout.
+    A gap at an end leads to 0.9 times the pitch at its other side, and so does a gap after the first frame (Kaldi
+    ignores frame 0). Without any pitch, the result is 1 throughout.
 
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
@@ -115,8 +115,8 @@ def interpolate_tracks(
 ) -> Iterator[tuple[Key, Floats]]:
     """:func:`interpolate_smoothly` of many utterances, in order: keys and tracks give keys and tracks.
 
-    Searching many at a time costs little more than searching one. What was read before an error of ``tracks`` still
-    comes out before the error does.
+    Searching many at a time costs little more than searching one. Tracks read before an error of ``tracks`` are
+    yielded before the error is raised.
     """
     options = options or InterpolatePitchOptions()
     random = random or KaldiRandom()
@@ -170,7 +170,7 @@ class _Grid:
 
     @classmethod
     def of(cls, features: Floats, options: InterpolatePitchOptions, random: KaldiRandom) -> _Grid:
-        """Lay the grids, and draw the random numbers in the order that Kaldi draws them in."""
+        """Create the grids; draw the random numbers in Kaldi's order."""
         check_track(features)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
@@ -199,7 +199,7 @@ class _Grid:
 def _interpolated(
     grids: list[_Grid], options: InterpolatePitchOptions, counts: InterpolationCounts
 ) -> Iterator[Floats]:
-    """The features with the pitch of the most probable paths; counts them."""
+    """Yield the features with the pitch of the most probable paths, and count frames."""
     interval = np.float32(options.pitch_interval)
     paths: dict[int, Indices] = {}
     for group in _alike(grids):
@@ -213,7 +213,7 @@ def _interpolated(
 
 
 def _alike(grids: list[_Grid]) -> list[list[int]]:
-    """Which utterances are searched together: with about as many pitches, so that little is padding; longest first."""
+    """Group utterances with similar numbers of pitches, which need little padding; the longest comes first."""
     groups: list[list[int]] = []
     frames = 0
     for index in sorted(range(len(grids)), key=lambda index: grids[index].states):
@@ -226,7 +226,7 @@ def _alike(grids: list[_Grid]) -> list[list[int]]:
 
 
 class _Steps:
-    """What steps between the grids of neighbouring frames cost: half the square of the difference in Hz.
+    """Costs of steps between the grids of neighbouring frames: half the square of the difference in Hz.
 
     Halved again, as all log probabilities are here, since half of the difference can then simply be squared; a factor
     of two changes nothing in float arithmetic.
@@ -247,7 +247,7 @@ class _Steps:
     def into(self, start: int, stop: int, rows: int) -> Doubles:
         """Costs of all steps into these frames, from the lowest pitch up: ``(frames, rows, moves, states)``.
 
-        Those into the first frame of all mean nothing.
+        The costs of steps into the very first frame are undefined.
         """
         earlier = np.maximum(np.arange(start, stop) - 1, 0)
         here = np.float32(0.5) * (self.bottom[start:stop, :rows] + self.grid)
@@ -266,16 +266,16 @@ class _Steps:
 
 
 def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -> list[Indices]:
-    """The Viterbi paths of utterances in order of their lengths, the longest first: ``(frames,)`` states each.
+    """Find the Viterbi paths of utterances, ordered from the longest to the shortest: ``(frames,)`` states each.
 
-    They go from frame to frame together. Each operation rounds as Kaldi's does: in long gaps, which of two paths is
-    more probable is a matter of that.
+    All utterances advance frame by frame together. Each operation rounds as in Kaldi: in long gaps, rounding decides
+    between paths.
     """
     reach = _reach(options)
     lengths = np.array([len(grid.bottom) for grid in grids])
     frames, states = lengths.max(initial=0), max((grid.states for grid in grids), default=0)
     bottom, nearest, elsewhere, here, seeds = (
-        _side_by_side([getattr(grid, name) for grid in grids])
+        _stacked([getattr(grid, name) for grid in grids])
         for name in ("bottom", "nearest", "elsewhere", "here", "seeds")
     )
     elsewhere, here = np.float32(0.5) * elsewhere, np.float32(0.5) * here
@@ -320,8 +320,8 @@ def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -
     return [path[:length, index] for index, length in enumerate(lengths)]
 
 
-def _side_by_side(tracks: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """``(frames,)`` of each utterance as ``(frames, utterances)``, with zeros past their ends."""
+def _stacked(tracks: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Stack ``(frames,)`` of each utterance to ``(frames, utterances)``, padded with zeros."""
     side = np.zeros((max(map(len, tracks), default=0), len(tracks)), tracks[0].dtype if tracks else np.float32)
     for column, track in enumerate(tracks):
         side[: len(track), column] = track
@@ -329,12 +329,12 @@ def _side_by_side(tracks: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def _reach(options: InterpolatePitchOptions) -> int:
-    """Steps of the grid that the pitch may move by from one frame to the next."""
+    """Return the number of grid steps that the pitch may move by from one frame to the next."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
 
 def normal_vectors(seeds: Seeds, dim: int) -> Floats:
-    """Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn).
+    """Draw Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn).
 
     ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
     """

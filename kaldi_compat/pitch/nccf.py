@@ -1,4 +1,4 @@
-"""How well audio matches itself some time later: the normalized cross-correlation that pitch is tracked in.
+"""Normalized cross-correlation of audio with itself at several lags, in which pitch is tracked.
 
 The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), up
 to the search, as Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at
@@ -32,7 +32,7 @@ _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 
 
 def downsampled(samples: Array, constants: PitchConstants) -> Array:
-    """Audio at the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
+    """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
@@ -40,13 +40,13 @@ def downsampled(samples: Array, constants: PitchConstants) -> Array:
 
 
 def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths: Any = None) -> Array:
-    """What each frame looks at, with zeros past the ends.
+    """Cut the samples that each frame needs, with zeros past the ends.
 
     Args:
         signal: ``(..., samples)`` resampled.
-        frames: how many are wanted: no more than start within the signal.
-        constants: of the tracker.
-        lengths: ``(...,)`` samples that count of each signal, which is zero past them; all if none.
+        frames: number of frames; each must start within the signal.
+        constants: constants of the tracker.
+        lengths: ``(...,)`` numbers of valid samples of each signal, which is zero past them; None for all.
 
     Returns:
         ``(..., frames, span)``
@@ -56,7 +56,7 @@ def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths
     windows = sliding_windows(padded[..., max(0, start) :], size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
-    # Each window by itself: its first sample is scaled as if the one before were its equal.
+    # Each window separately: its first sample is scaled as if the one before had the same value.
     xp = namespace(signal)
     position = start + shift * arange(0, frames, signal)[:, None] + arange(0, size, signal)
     ends = signal.shape[-1] if lengths is None else as_like(lengths, signal)[..., None, None]
@@ -68,7 +68,7 @@ def frame_windows(signal: Array, frames: int, constants: PitchConstants, lengths
 
 
 def correlations(windows: Array, constants: PitchConstants) -> tuple[Array, Array]:
-    """Products of a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
+    """Correlate a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
 
     Returns:
         inner: the dot product of the window's samples with as many from each lag on.
@@ -90,12 +90,12 @@ def correlations(windows: Array, constants: PitchConstants) -> tuple[Array, Arra
 
 
 def correlate(signal: Array, frames: int, constants: PitchConstants, lengths: Any = None) -> tuple[Array, Array]:
-    """Inner products and norms of each frame at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``.
+    """Compute inner products and norms of frames at whole lags: ``(..., samples)`` -> two ``(..., frames, lags)``.
 
-    What ``frames`` and ``lengths`` are, see :func:`frame_windows`.
+    For ``frames`` and ``lengths``, see :func:`frame_windows`.
     """
     windows = frame_windows(signal, frames, constants, lengths)
-    if is_traced(signal):  # the number of blocks would be a constant of what is recorded
+    if is_traced(signal):  # the number of blocks would become a constant of the graph
         return correlations(windows, constants)
     blocks = [correlations(windows[..., start : start + _BLOCK, :], constants) for start in range(0, frames, _BLOCK)]
     inner, norm = zip(*blocks, strict=True)
@@ -104,9 +104,9 @@ def correlate(signal: Array, frames: int, constants: PitchConstants, lengths: An
 
 
 def nccf(inner: Array, norm: Array, ballast: Any) -> Array:
-    """Normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 where nothing sounds at all.
+    """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 in digital silence.
 
-    The ballast (a number, or one for each frame) draws quiet frames to zero.
+    The ballast (a number, or one per frame) reduces the correlation of quiet frames.
     """
     xp = namespace(inner)
     squared = norm + ballast

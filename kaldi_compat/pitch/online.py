@@ -1,6 +1,6 @@
-"""Pitch features as online decoding sees them in its first pass, when the end of the audio is not yet there.
+"""Pitch features of the first pass of online decoding, which does not know the end of the audio yet.
 
-``simulate_first_pass_online`` asks for them: each frame as of the chunk of audio after which it was ready
+Selected by ``simulate_first_pass_online``. Each frame has the values of the chunk after which it was ready
 (src/feat/pitch-functions.cc, ComputeKaldiPitchFirstPass and ComputeAndProcessKaldiPitch).
 """
 
@@ -23,7 +23,7 @@ __all__ = ["first_pass_features", "first_pass_pitch", "online_paths"]
 
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Normalized correlation and pitch of each frame of an utterance when it was ready: ``(frames, 2)``."""
+    """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
     for path, now, _ in online_paths(analysis, options):
@@ -38,9 +38,9 @@ def first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Processed pitch features of each frame of an utterance when it was ready: ``(frames, dim)``.
+    """Return the processed pitch features of each frame at the time it was ready: ``(frames, dim)``.
 
-    Until the end is known, a frame waits for ``normalization_right_context`` more.
+    Until the end is known, a frame waits for ``normalization_right_context`` later ones.
     """
     total = int(analysis.schedule.frames)
     noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
@@ -48,7 +48,7 @@ def first_pass_features(
     given = 0
     rows = [np.zeros((0, options.dim), np.float32)]
     for path, ready, finished in online_paths(analysis, pitch_options):
-        waiting = 0 if finished else options.normalization_right_context
+        waiting = 0 if finished else max(0, options.normalization_right_context)
         now = ready - waiting + options.delay if ready else 0
         if now <= given:
             continue
@@ -61,10 +61,10 @@ def first_pass_features(
 
 
 def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[States, int, bool]]:
-    """After each chunk, the best path so far, how many of its frames are ready, and whether that was the last chunk.
+    """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the same array
-    as before, changed.
+    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the array
+    yielded before, modified.
     """
     schedule = analysis.schedule
     if schedule.frames == 0:
@@ -73,7 +73,7 @@ def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[St
     before = lattice_of(analysis.first_searched[: schedule.recomputed], options) if schedule.recomputed else final
     path = np.full(schedule.frames, -1, np.int16)
     lattice = before
-    # The end is told together with the last chunk, before frames are asked for.
+    # The end is known together with the last chunk, before frames are requested.
     for end in dict.fromkeys(schedule.frames_ready[:-2].tolist()):
         if end == 0:
             continue

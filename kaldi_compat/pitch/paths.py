@@ -2,8 +2,8 @@
 
 Every pair of states is compared, which a GPU does faster than it would find the hull that
 :mod:`kaldi_compat.pitch.viterbi` searches by. The two steps, from frame to frame and back, are written once;
-what differs is who loops over the frames: Python, also for a compiled model, as one operation of its graph; TorchScript
-in a traced model; and ``scan`` in an exported one, which runs where this package is not.
+the loop over the frames differs: Python, which in a compiled model is one operation of the graph; TorchScript in a
+traced model; and ``scan`` in an exported one, which does not need this package to run.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["cheapest_paths"]
 
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
-    """States of the cheapest paths.
+    """Find the cheapest paths.
 
     Args:
         local: ``(utterances, frames, states)`` local costs.
         factor: cost of a step of one state; of ``n`` states it is ``n**2`` times that.
-        lengths: ``(utterances,)`` frames that count; all if none. The states of later frames mean nothing.
+        lengths: ``(utterances,)`` numbers of valid frames; None for all. States of later frames are undefined.
 
     Returns:
-        ``(utterances, frames)``
+        States of the paths: ``(utterances, frames)``.
     """
     utterances, frames, states = local.shape
     place = torch.arange(states, device=local.device)
@@ -47,12 +47,12 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
 
 
 def _is_exporting() -> bool:
-    """Whether torch.export records; torch before 2.7 does not tell it from torch.compile."""
+    """Return True under torch.export; torch before 2.7 does not distinguish it from torch.compile."""
     return hasattr(torch.compiler, "is_exporting") and torch.compiler.is_exporting()
 
 
 def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Costs (B, states) of the paths one frame on, less the lowest; the state before on each, and the best one."""
+    """Compute the costs (B, states) of the paths one frame later, minus the lowest, their predecessors and the best."""
     before, predecessors = (costs[:, None, :] + steps).min(-1)
     costs = before + local
     lowest, best = costs.min(-1)
@@ -60,13 +60,13 @@ def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tenso
 
 
 def _back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """The state (B,) on the frame before, and on this one, where it is the best one if the frame is the last."""
+    """Return the state (B,) of the frame before and of this one, which is the best one if the frame is the last."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
 
 def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """States (frames, B) for local costs (frames, B, states), costs of steps (states, states), and last (frames, B)."""
+    """Return states (frames, B) for local costs (frames, B, states), step costs (states, states), last (frames, B)."""
     costs = local.new_zeros(local.shape[1:])
     predecessors: list[Tensor] = []
     best: list[Tensor] = []
@@ -99,7 +99,7 @@ def _(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
 @functools.cache
 def _scripted_search() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # whoever traces has been told already
+        warnings.simplefilter("ignore", DeprecationWarning)  # tracing has already warned
         return torch.jit.script(_search)
 
 
@@ -113,7 +113,7 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
 
     def back(state: Tensor, here: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         before, state = _back(state, *here)
-        return before, state.clone()  # what comes out must not be what went in
+        return before, state.clone()  # the output must not alias the input
 
     _, (predecessors, best) = scan(forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))

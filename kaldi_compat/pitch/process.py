@@ -31,15 +31,27 @@ if TYPE_CHECKING:
 
     Generator = KaldiRandom | np.random.Generator | torch.Generator
 
+__all__ = [
+    "delayed",
+    "log_pitch",
+    "normalised_log_pitch",
+    "pitch_deltas",
+    "pov_feature",
+    "probability_of_voicing",
+    "process_pitch",
+    "standard_normal",
+    "undelayed_features",
+]
+
 
 def pov_feature(correlation: Array) -> Array:
-    """A warp of the correlation that makes its distribution nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
+    """Warp the correlation so that its distribution is nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
     clipped: Array = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
 def probability_of_voicing(correlation: Array) -> Array:
-    """An approximation to the probability of voicing, fitted to the Keele corpus by Kaldi's authors (NccfToPov).
+    """Approximate the probability of voicing with a function fitted to the Keele corpus (Kaldi: NccfToPov).
 
     >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
     array([0.001, 0.904, 1.   ])
@@ -53,18 +65,18 @@ def probability_of_voicing(correlation: Array) -> Array:
 
 
 def log_pitch(pitch: Array) -> Array:
-    """Natural logarithm of pitches in Hz."""
+    """Compute the natural logarithm of pitches in Hz."""
     log: Array = namespace(pitch).log(float64(pitch))
     return astype(log, pitch.dtype)
 
 
 def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
-    """Log pitch less its mean over neighbours, weighted by their probability of voicing.
+    """Subtract from the log pitch its mean over neighbours, weighted by their probability of voicing.
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
         left, right: frames before and after each frame that the mean is taken over.
-        lengths: ``(...,)`` frames that count; all if none.
+        lengths: ``(...,)`` numbers of valid frames; None for all.
 
     Returns:
         ``(..., frames)``
@@ -113,7 +125,7 @@ def _normalised_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: An
 
 
 def standard_normal(frames: Array, generator: Generator | None) -> Array:
-    """A draw for each of these: a vector, or a batch of them in turn."""
+    """Draw a standard normal number for each frame of a vector or of a batch of vectors."""
     draws: Array
     if isinstance(generator, KaldiRandom):
         draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
@@ -138,14 +150,14 @@ def process_pitch(
     generator: Generator | None = None,
     filters: Sequence[Filter] | None = None,
 ) -> Array:
-    """Correlation and pitch made into features for speech recognition (Kaldi: ProcessPitch).
+    """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
-        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz, as the pitch tracker gives them.
-        options: Kaldi's defaults if none.
-        lengths: ``(...,)`` frames that count in each of a padded batch; what lies past them is not looked at.
-        generator: where the noise on the deltas comes from: a :class:`KaldiRandom` for Kaldi's numbers, a generator of
-            NumPy or torch, or none for the library's own. The noise's scale is ``options.delta_pitch_noise_stddev``.
+        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
+        options: None for Kaldi's defaults.
+        lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
+        generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
+            or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
         filters: result of :func:`~kaldi_compat.functional.deltas.delta_filters` for :func:`pitch_deltas`; computed if
             None.
 
@@ -167,7 +179,7 @@ def process_pitch(
     lengths = checked_lengths(lengths, features)
     _check_track(features, lengths)
     noise = None
-    # Kaldi draws even where the noise is scaled to nothing, which moves its generator on.
+    # Kaldi draws even if the noise is scaled to zero, which advances its generator.
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
@@ -188,7 +200,7 @@ def _check_track(features: Array, lengths: Any) -> None:
 
 
 def pitch_deltas(options: ProcessPitchOptions) -> DeltaOptions:
-    """How the deltas of the log pitch are taken."""
+    """Return the options of the deltas of the log pitch."""
     return DeltaOptions(delta_order=1, delta_window=options.delta_window)
 
 
@@ -199,9 +211,9 @@ def undelayed_features(
     lengths: Any = None,
     filters: Sequence[Filter] | None = None,
 ) -> Array:
-    """:func:`process_pitch` without the delay, with the noise given: ``(..., frames)`` or none."""
+    """Compute :func:`process_pitch` without the delay, with given noise: ``(..., frames)`` or None."""
     xp = namespace(features)
-    if lengths is not None:  # what does not count has a logarithm too, so that it and its gradient are finite
+    if lengths is not None:  # padding gets a finite logarithm and gradient
         features = xp.where(frames_inside(lengths, features)[..., None], features, full((), 1.0, features))
     pitch = features[..., 1]
     columns = []
@@ -223,7 +235,7 @@ def undelayed_features(
 
 
 def delayed(features: Array, delay: int) -> Array:
-    """The first frame repeated ``delay`` times before the features."""
+    """Repeat the first frame ``delay`` times before the features."""
     frames = features.shape[-2]
     if delay == 0 or frames == 0:
         return features

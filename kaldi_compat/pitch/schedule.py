@@ -1,12 +1,11 @@
-"""When the pitch tracker computes which frames, and what it knows of the audio's energy by then.
+"""Schedule of the pitch tracker: the frames computed after each chunk of audio, and the energy known by then.
 
-Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) takes audio as it arrives. What that changes in
-the result is the energy that a frame's ballast is taken from: the mean square of the samples that were there when the
-frame was computed. Once ``recompute_frame`` frames are there, or the audio ends before, the frames so far are scaled to
-the energy known by then, and searched again. Audio given at once has two chunks as well: all of it, and its end, with
-which the last frames come that reach past it.
+Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) processes audio as it arrives. This affects the
+energy from which a frame's ballast is computed: the mean square of the samples received so far. After
+``recompute_frame`` frames, or at the end of shorter audio, the frames so far are scaled to the energy known by then and
+searched again. Audio given at once has two chunks, too: all of it, and its end, which adds the last frames.
 
-Counts are integers: NumPy's for one utterance, or a tensor of them for a batch.
+Counts are integers: of NumPy for one utterance, or a tensor for a batch.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ __all__ = ["Schedule", "frames_available", "num_frames", "num_frames_of_size", "
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which frames are computed when, and from which samples their ballast is.
+    """Frames computed after each chunk, and the samples that give their ballast.
 
     Attributes:
-        frames_ready: ``(..., chunks + 1)`` frames computed after each chunk, and after the end was known.
+        frames_ready: ``(..., chunks + 1)`` frames computed after each chunk and after the end.
         samples: ``(..., frames)`` resampled samples whose energy gives each frame's ballast.
-        recomputed: ``(...,)`` frames whose search is done again when the energy is known better: the first so many.
-        recompute_samples: ``(...,)`` resampled samples that this better energy is of.
+        recomputed: ``(...,)`` number of frames, from the first, that are searched again with a better energy.
+        recompute_samples: ``(...,)`` resampled samples from which the better energy is computed.
     """
 
     frames_ready: Any
@@ -42,23 +41,23 @@ class Schedule:
 
     @property
     def frames(self) -> Any:
-        """Frames of the whole audio: ``(...,)``."""
+        """Number of frames of the whole audio: ``(...,)``."""
         return self.frames_ready[..., -1]
 
     @classmethod
     def of(cls, samples: int, constants: PitchConstants) -> Schedule:
-        """The schedule for one utterance of so many samples, in NumPy."""
+        """Return the schedule of one utterance, in NumPy."""
         return cls.of_batch(np.array(samples), samples, num_frames(samples, constants), constants)
 
     @classmethod
     def of_batch(cls, lengths: Array, longest: int, frames: int, constants: PitchConstants) -> Schedule:
-        """The schedules for utterances of these lengths.
+        """Return the schedules of utterances.
 
         Args:
-            lengths: ``(...,)`` samples.
-            longest: none is longer.
-            frames: how many frames are told of; those that an utterance does not have mean nothing.
-            constants: of the tracker.
+            lengths: ``(...,)`` numbers of samples.
+            longest: upper limit of the lengths.
+            frames: number of frames in the result; frames beyond those of an utterance are undefined.
+            constants: constants of the tracker.
         """
         xp = namespace(lengths)
         given = lengths[..., None]
@@ -83,7 +82,7 @@ class Schedule:
 
 
 def _at_frames(there: Array, ready: Array, frames: Array) -> Array:
-    """Samples there are when a frame is computed, of ``(..., chunks + 1)`` and frames ``(n,)``: ``(..., n)``."""
+    """Return the samples received when a frame is computed, for ``(..., chunks + 1)`` and frames ``(n,)``."""
     last = ready.shape[-1] - 1
     found: Array
     if isinstance(ready, np.ndarray):
@@ -95,14 +94,14 @@ def _at_frames(there: Array, ready: Array, frames: Array) -> Array:
 
 
 def num_frames(samples: int, constants: PitchConstants) -> Any:
-    """Frames of audio of so many samples."""
+    """Return the number of frames of audio with this number of samples."""
     return frames_available(samples_out(samples, constants, finished=True), constants, finished=True)
 
 
 def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
-    """:func:`num_frames` for a size that may be a symbol of a compiler, and knows whole numbers alone.
+    """Compute :func:`num_frames` in integer arithmetic, for sizes that may be symbols of a compiler.
 
-    Where frames are centred, Kaldi rounds in float32, which differs from 2^23 resampled samples (35 minutes) on.
+    For centred frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
     """
     resampled = num_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -113,7 +112,7 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
 
 
 def frames_available(samples: Any, constants: PitchConstants, *, finished: bool) -> Any:
-    """Frames that can be computed of so many resampled samples; before the end is known, those that are whole."""
+    """Return the number of frames of this many resampled samples; before the end, only complete frames."""
     if isinstance(samples, int):
         return int(frames_available(np.array([samples]), constants, finished=finished)[0])
     size, shift = constants.window if finished else constants.span, constants.shift
@@ -127,7 +126,7 @@ def frames_available(samples: Any, constants: PitchConstants, *, finished: bool)
 
 
 def samples_out(samples_in: Any, constants: PitchConstants, *, finished: bool) -> Any:
-    """Samples there are at the lower rate once so many have come in (Kaldi: LinearResample::GetNumOutputSamples).
+    """Return the number of resampled samples for a number of input samples (LinearResample::GetNumOutputSamples).
 
     Those whose filter reaches past the end wait for more audio, unless the audio is finished.
     """

@@ -20,27 +20,29 @@ from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.viterbi import Lattice, Search, States
 
+__all__ = ["Analysis", "Floats", "lattice_of", "search_pitches", "track_pitch", "track_pitches"]
+
 Floats = npt.NDArray[np.float32]
 Key = TypeVar("Key")
 
 _ROWS = 64  # utterances, or parts of long ones, searched at once
 _PART = 2000  # frames of a part, at least
-# Frames before a part that its search starts at: most searches have forgotten by then where they started.
+# Number of frames before a part at which its search starts: after these, most searches do not depend on their start.
 _LEAD = 100
 _FRAMES_AT_ONCE = 60_000  # of these utterances, beyond the first: some 1.5 kB each
-_FRAMES_WAITING = 4_000_000  # that are done, but come after one that is not: 8 bytes each
+_FRAMES_WAITING = 4_000_000  # finished, but waiting for an earlier utterance: 8 bytes each
 _BLOCK = 8  # frames of each utterance whose local costs are computed at once
 
 
 @dataclass
 class Analysis:
-    """What there is to know of an utterance before its path is searched.
+    """Analysis of an utterance before its path is searched.
 
     Attributes:
-        schedule: when which frames are computed.
-        searched: ``(frames, lags)``: the correlation with ballast that the path is searched in.
-        first_searched: the same before the energy was revised; only where the first pass is simulated.
-        correlation: ``(frames, lags)``: without ballast.
+        schedule: frames computed after each chunk.
+        searched: ``(frames, lags)``: correlation with ballast, in which the path is searched.
+        first_searched: the same before the energy was revised; only if the first pass is simulated.
+        correlation: ``(frames, lags)``: correlation without ballast.
     """
 
     schedule: Schedule
@@ -50,7 +52,7 @@ class Analysis:
 
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
-        """The analysis of ``(samples,)`` audio."""
+        """Analyse audio ``(samples,)``."""
         if samples.ndim != 1:
             raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
         constants = PitchConstants.of(options)
@@ -75,20 +77,20 @@ class Analysis:
         return cls(schedule, searched, first_searched, correlation)
 
     def features(self, path: npt.NDArray[np.integer[Any]], options: PitchOptions, first: int = 0) -> Floats:
-        """(NCCF, pitch) of the frames from ``first`` on along a path of states: ``(frames, 2)``."""
+        """Return (NCCF, pitch) of the frames from ``first`` on, along a path of states: ``(frames, 2)``."""
         return path_features(self.correlation[first : first + len(path)], path, PitchConstants.of(options))
 
 
 def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
-    """Normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
+    """Compute normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
-        samples: ``(samples,)`` at ``options.sample_frequency``, of Kaldi's scale (16-bit integers), NumPy or torch.
-        options: Kaldi's defaults if none.
+        samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
+        options: None for Kaldi's defaults.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
-        It has no gradient: for that, and for batches, there is :class:`~kaldi_compat.features.pitch.Pitch`.
+        The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.features.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis.
@@ -107,7 +109,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
 
 @dataclass
 class _Entry(Generic[Key]):
-    """An utterance on its way through the search."""
+    """An utterance in the search."""
 
     key: Key
     analysis: Analysis | None
@@ -117,14 +119,14 @@ class _Entry(Generic[Key]):
     features: Floats | None = None
 
     def is_searched(self) -> bool:
-        """Whether all parts are."""
+        """Return True if all parts are searched."""
         return all(part.left is not None for part in self.parts)
 
     def finish(self, options: PitchOptions) -> None:
-        """Join the parts, and keep the features alone.
+        """Join the parts, and keep only the features.
 
-        A part's search is right where it came in with the very costs that the part before left with: it would have
-        gone on in the same way. Else it is done again from these.
+        The search of a part is valid if it entered with the costs that the part before left with. Otherwise it is
+        repeated from these costs.
         """
         assert self.analysis is not None and self.lattice is not None
         costs = None
@@ -140,19 +142,19 @@ class _Entry(Generic[Key]):
 
 @dataclass
 class _Part:
-    """Frames of an utterance that are searched apart from the others.
+    """Frames of an utterance that are searched separately.
 
-    What the paths so far cost is unknown where it begins. But once all paths go through one state, and that is the best
-    of its frame (so that its cost is 0), no later cost depends on any before. So the search starts some frames earlier,
-    with costs of zero, and mostly has the right ones when it comes to the part.
+    The costs of the paths so far are unknown where a part begins. But once all paths go through one state, and that is
+    the best of its frame (its cost is 0), later costs do not depend on earlier ones. So the search starts some frames
+    earlier, with costs of zero, and in most cases has the right costs when it reaches the part.
 
     Attributes:
         searched_in: ``(frames, lags)``: correlation of the utterance, with ballast.
         lattice: of the utterance.
         begin, end: frames of the part.
-        searched: the frame that is next.
-        entered: costs with which the search came in; none for the first part.
-        left: costs with which it went out; none as long as it has not.
+        searched: the next frame.
+        entered: costs with which the search entered; None for the first part.
+        left: costs with which it left; None until then.
     """
 
     searched_in: Floats
@@ -165,11 +167,11 @@ class _Part:
 
     @property
     def stop(self) -> int:
-        """Where costs are to be kept next."""
+        """Frame at which costs are stored next."""
         return self.begin if self.searched < self.begin else self.end
 
     def record(self, predecessors: States, best: States, costs: Floats) -> None:
-        """Note what was found for the next frames, and the costs at the last one."""
+        """Store the results for the next frames, and the costs at the last one."""
         frames = slice(self.searched, self.searched + len(best))
         if self.searched >= self.begin:
             self.lattice.predecessors[frames] = predecessors
@@ -184,17 +186,17 @@ class _Part:
 def track_pitches(
     utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
 ) -> Iterator[tuple[Key, Floats]]:
-    """:func:`track_pitch` of many utterances, in order: keys and samples give keys and features.
+    """Apply :func:`track_pitch` to many utterances, in order: keys and samples give keys and features.
 
-    Searching many at a time costs little more than searching one: when one is done, another one takes its place; and a
-    long one is searched in parts. What waits meanwhile is bounded. What was read before an error of ``utterances``
-    still comes out before the error does.
+    Searching many at a time costs little more than searching one: when one is finished, another one takes its place,
+    and long ones are searched in parts. The number of waiting utterances is bounded. Utterances read before an error of
+    ``utterances`` are yielded before the error is raised.
     """
     return search_pitches(((key, Analysis.of(samples, options)) for key, samples in utterances), options)
 
 
 def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[tuple[Key, Floats]]:
-    """The second half of :func:`track_pitches`: what there is to know of each utterance gives its features."""
+    """Search the pitch of analysed utterances: the second half of :func:`track_pitches`."""
     entries = _entries(analyses, options)
     constants = PitchConstants.of(options)
     search = Search(constants.states, constants.step, _ROWS)
@@ -206,7 +208,7 @@ def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptio
     waiting = 0
     more, failure = True, None
     while more or rows:
-        while more and len(rows) + len(next_rows) < _ROWS and _has_room(at_work, waiting):
+        while more and len(rows) + len(next_rows) < _ROWS and _has_capacity(at_work, waiting):
             try:
                 entry = next(entries)
             except StopIteration:
@@ -255,13 +257,13 @@ def _parts(searched: Floats, lattice: Lattice) -> list[_Part]:
     return [_Part(searched, lattice, a, b, max(0, a - _LEAD)) for a, b in pairwise(bounds)]
 
 
-def _has_room(at_work: list[_Entry[Key]], waiting: int) -> bool:
+def _has_capacity(at_work: list[_Entry[Key]], waiting: int) -> bool:
     at_once = sum(entry.frames for entry in at_work[1:])
     return at_once < _FRAMES_AT_ONCE and waiting - at_once < _FRAMES_WAITING
 
 
 def _search_block(rows: list[_Part], search: Search, costs: Floats, constants: PitchConstants) -> Floats:
-    """Search all rows as many frames on as all of them have, and give the costs at the last of these."""
+    """Search all rows for as many frames as all of them have, and return the costs at the last one."""
     frames = min(_BLOCK, *(part.stop - part.searched for part in rows))
     local = local_costs(
         np.stack([part.searched_in[part.searched : part.searched + frames] for part in rows], 1), constants
@@ -276,7 +278,7 @@ def _search_block(rows: list[_Part], search: Search, costs: Floats, constants: P
 
 
 def lattice_of(searched: Floats, options: PitchOptions) -> Lattice:
-    """The whole search of one utterance: ``(frames, lags)`` correlation with ballast."""
+    """Search one whole utterance: ``(frames, lags)`` correlation with ballast."""
     states = PitchConstants.of(options).states
     lattice = Lattice(len(searched), states)
     _search_on(lattice, searched, np.zeros(states, np.float32), 0, len(searched), options)
@@ -286,7 +288,7 @@ def lattice_of(searched: Floats, options: PitchOptions) -> Lattice:
 def _search_on(
     lattice: Lattice, searched: Floats, costs: Floats, begin: int, end: int, options: PitchOptions
 ) -> Floats:
-    """Search some frames of an utterance, from the costs before the first to those at the last: ``(states,)``."""
+    """Search some frames of an utterance; return the costs at the last one: ``(states,)``."""
     constants = PitchConstants.of(options)
     search = Search(constants.states, constants.step, 1)
     row = costs[None]

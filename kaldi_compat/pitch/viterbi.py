@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["Lattice", "PredecessorSearch", "Search", "States", "free_predecessor"]
+
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 States = npt.NDArray[np.int16]
 
-# Distances at which points are compared, besides their neighbours, to sieve out those that no state comes from. They
-# decide on the speed alone: what is left is compared with its neighbours until nothing more falls out.
+# Distances at which points are compared, besides their neighbours, to discard those that are nobody's predecessor. They
+# only affect the speed: the remaining points are compared with their neighbours until none is discarded.
 _FAR = (1, 4, 16, 64)
 _NEAR = (2, 4, 8, 16)
 _AROUND = (2, 4, 8)
-_WIDENED = (1, 2, 4, 8)  # by which, one after the other, points that fell out are widened: there more may fall out
+_WIDENED = (1, 2, 4, 8)  # neighbourhoods of discarded points, in which more points may be discarded
 
 # A frame's costs differ by at most 2 (a correlation lies in -1 to 1) more than the longest step costs; this is more.
 _MORE_THAN_COSTS = 16.0
@@ -41,10 +43,10 @@ class PredecessorSearch:
     height[j])``: the one at which the hull's slope passes ``i`` (Felzenszwalb & Huttenlocher, "Distance transforms of
     sampled functions", 2012). So an edge of the hull with slope ``s`` says that the states up to ``s`` come from its
     left end or before, and those after ``s`` from its right end or later. States are whole numbers: a point whose two
-    edges have no whole number between them is nobody's predecessor, and need not be looked at any further.
+    edges have no whole number between them is nobody's predecessor and is discarded.
 
-    The utterances lie on one line, so far apart that no path could gain by going from one to another: one hull serves
-    them all.
+    The utterances are placed on one line, so far apart that no path could gain by going from one to another. One hull
+    then covers them all.
 
     Args:
         states: number of states of an utterance.
@@ -69,7 +71,7 @@ class PredecessorSearch:
         self.before, self.after, self.rise = (np.empty(utterances * width, np.float32) for _ in range(3))
 
     def __call__(self, costs: Floats) -> Indices:
-        """For each state, where in ``costs`` its best predecessor is; the earlier one of two as good.
+        """Find the best predecessor of each state; the earlier one of two equally good ones.
 
         Args:
             costs: ``(utterances, states)``.
@@ -101,10 +103,10 @@ class PredecessorSearch:
         return np.repeat(self.index.take(points), bounds[1:] - bounds[:-1])
 
     def _sieved_points(self, costs: Floats) -> Indices:
-        """Points that may be predecessors, by what they are compared with at a few distances.
+        """Return points that may be predecessors, compared with others at a few distances.
 
-        In single precision: slopes are measured from each point's own place, so that they are small numbers, and a
-        margin keeps all that rounding leaves in doubt.
+        In single precision: slopes are measured from each point's own place, which keeps them small, and a margin
+        keeps all points that rounding leaves in doubt.
         """
         utterances, states = costs.shape
         np.multiply(costs, np.float32(self.scale), out=self.scaled[:utterances, :states])
@@ -127,14 +129,14 @@ class PredecessorSearch:
 
 
 def _with_whole_number_between(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Indices:
-    """Where there is a whole number n with ``low < n <= high``; ``high`` is worked on in place."""
+    """Return indices where a whole number n satisfies ``low < n <= high``; modifies ``high`` in place."""
     return np.flatnonzero(low < np.floor(high, out=high))
 
 
 def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[Doubles, Indices]:
-    """Slopes from each point to the next; and the points with a whole number between the slopes before and after them.
+    """Return the slopes from each point to the next, and the points with a whole number between their two slopes.
 
-    They are compared with their neighbours, and with those that lie so many places before and after.
+    Points are compared with their neighbours and with points at the given distances.
     """
     slopes = height[1:] - height[:-1]
     slopes /= place[1:] - place[:-1]
@@ -150,7 +152,7 @@ def _sieve(place: Doubles, height: Doubles, distances: Sequence[int]) -> tuple[D
 
 
 def _sieved_around(kept: Indices, place: Doubles, height: Doubles) -> Indices:
-    """Points left when those near the few that are not kept are sieved alone, as they fall out one after the other."""
+    """Return the points left after comparing only those near discarded ones, which are discarded one by one."""
     fallen = np.ones(len(place), bool)
     fallen[kept] = False
     for k in _WIDENED:
@@ -206,7 +208,7 @@ def _first_minimum(costs: list[float], best: int, states: range) -> int:
 
 
 class Search:
-    """Takes the costs of the cheapest paths of a batch of utterances from frame to frame.
+    """Advances the costs of the cheapest paths of a batch of utterances from frame to frame.
 
     Args:
         states: number of states.
@@ -222,7 +224,7 @@ class Search:
         self._state = np.tile(np.arange(states, dtype=np.int16), utterances)
 
     def step(self, costs: Floats, local: Floats) -> tuple[Floats, States, States]:
-        """Go one frame on.
+        """Advance by one frame.
 
         Args:
             costs: ``(utterances, states)``: the cheapest path to each state of the frame before; zeros before the first
@@ -230,7 +232,7 @@ class Search:
             local: ``(utterances, states)``: local costs of this frame.
 
         Returns:
-            costs: the same for this frame, less each utterance's lowest, which keeps float32 precise (as in Kaldi).
+            costs: the same for this frame, minus each utterance's lowest, which keeps float32 precise (as in Kaldi).
             predecessors: ``(utterances, states)``: the state before on each of these paths.
             best: ``(utterances,)``: the state that the cheapest path of all leads to.
         """
@@ -255,7 +257,7 @@ class Search:
 
 
 class Lattice:
-    """What the search found for an utterance.
+    """Result of the search for an utterance.
 
     Attributes:
         predecessors: ``(frames, states)``: the state before on the cheapest path to each state.
@@ -267,13 +269,13 @@ class Lattice:
         self.best: States = np.empty(frames, np.int16)
 
     def path(self) -> States:
-        """States of the cheapest path: ``(frames,)``."""
+        """Return the states of the cheapest path: ``(frames,)``."""
         path = np.full(len(self.best), -1, np.int16)
         self.retrace(path, len(path))
         return path
 
     def retrace(self, path: States, end: int) -> None:
-        """Write the cheapest path of the first ``end`` frames over another one, back to where the two are one."""
+        """Write the cheapest path of the first ``end`` frames into ``path``, back to where the two agree."""
         state = int(self.best[end - 1]) if end else 0
         for frame in range(end - 1, -1, -1):
             if path[frame] == state:
@@ -281,12 +283,12 @@ class Lattice:
             path[frame] = state
             state = int(self.predecessors[frame, state])
 
-    def latency(self, end: int, most: int) -> int:
-        """Frames before ``end`` for which the paths to different states still differ, ``most`` at most."""
+    def latency(self, end: int, maximum: int) -> int:
+        """Return the number of frames before ``end`` on which paths to different states differ, at most ``maximum``."""
         lowest, highest = 0, self.predecessors.shape[1] - 1
-        for latency in range(min(most, end)):
+        for latency in range(min(maximum, end)):
             before = self.predecessors[end - 1 - latency]
             lowest, highest = int(before[lowest]), int(before[highest])
             if lowest == highest:
                 return latency
-        return min(most, end)
+        return min(maximum, end)

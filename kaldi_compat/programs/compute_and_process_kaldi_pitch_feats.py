@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
 from kaldi_compat.cli.pitch import analyses, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
@@ -41,8 +41,8 @@ def main(options: Options, source: str, target: str) -> int:
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
         io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
-        behind(writer) as writing,
-        ahead(analyses(reader, options)) as analysed,
+        write_in_background(writer) as writing,
+        compute_in_background(analyses(reader, options)) as analysed,
     ):
         if options.simulate_first_pass_online:
             features = ((key, first_pass_features(each, options, options, random)) for key, each in analysed)

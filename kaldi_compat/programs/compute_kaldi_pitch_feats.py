@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import ahead, behind, has_second_core
+from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
 from kaldi_compat.cli.pitch import analyses, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import PitchOptions
@@ -31,8 +31,8 @@ def main(options: PitchOptions, source: str, target: str) -> int:
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
         io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
-        behind(writer) as writing,
-        ahead(analyses(reader, options)) as analysed,
+        write_in_background(writer) as writing,
+        compute_in_background(analyses(reader, options)) as analysed,
     ):
         if options.simulate_first_pass_online:
             tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(each, options)) for key, each in analysed)

@@ -28,7 +28,7 @@ def modules() -> list[str]:
         name
         for package in (io_ark, kaldi_compat)
         for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not name.endswith("__main__")
+        if not name.endswith(("__main__", "._native"))  # the C libraries are no extension modules
     ]
 
 

@@ -45,9 +45,9 @@ def check(
     p999_error: float,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Compare the torch engine with Kaldi: the largest error and the 99.9th percentile of each utterance.
+    """Compare the torch engine with Kaldi: largest error and 99.9th percentile of each utterance.
 
-    Rounding in Kaldi decides the lowest bands of a chirp: three times its distance from float64 is allowed. Options that
+    Rounding decides the lowest bands of a chirp: three times the distance of Kaldi from float64 is allowed. Options that
     Kaldi refused must be refused.
     """
     if case["exit"] != 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kaldi_compat.cli.pipeline import WAITING, WriteBehind
+from kaldi_compat.cli.pipeline import QUEUE_SIZE, WriteBehind
 
 Run = Callable[..., int]
 
@@ -50,7 +50,7 @@ def test_the_queue_of_a_slow_writer_is_bounded() -> None:
     thread = threading.Thread(target=produce)
     thread.start()
     time.sleep(0.2)
-    assert handed_over <= WAITING + 1
+    assert handed_over <= QUEUE_SIZE + 1
     writer.go_on.set()
     thread.join()
     assert len(writer.written) == 100

@@ -63,7 +63,7 @@ def test_help_goes_to_standard_output(argv: list[str], capsys: pytest.CaptureFix
     assert main(argv) == 0
     out = capsys.readouterr().out
     assert "mfcc_pitch" in out
-    assert "  --window-utterances         : utterances read ahead at most" in out
+    assert "  --window-utterances         : read at most this many utterances ahead" in out
 
 
 @pytest.mark.parametrize("argv", [["--version"], ["dump", "--version"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import kaldi_compat.interop.kaldifeat as kaldifeat
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.interop.kaldifeat_groups import TARGET, options_source
 
 OPTION_SETS: list[dict[str, Any]] = [
     {},
@@ -75,15 +77,29 @@ def test_options_go_to_dictionaries_and_back() -> None:
     again = kaldifeat.FbankOptions.from_dict(options.as_dict())
     assert again.as_dict() == options.as_dict()
     assert again.ours() == options.ours()
-    assert "num_bins=80" in repr(options.mel_opts) and "'num_bins': 80" in repr(options)
+    assert "mel_opts=MelBanksOptions(num_bins=80, " in repr(options)
+    with pytest.raises(OptionError, match=r"^FbankOptions has no option num_bin: "):
+        kaldifeat.FbankOptions.from_dict({"num_bin": 80})
 
 
 def test_a_misspelt_option_is_refused() -> None:
     options = kaldifeat.FbankOptions()
-    with pytest.raises(OptionError, match="no option sample_frequency"):
-        options.frame_opts.sample_frequency = 8000.0
+    with pytest.raises(OptionError, match=r"^FrameExtractionOptions has no option sample_frequency: .* samp_freq\?$"):
+        options.frame_opts.sample_frequency = 8000.0  # type: ignore[attr-defined]
+    with pytest.raises(OptionError, match=r"^MelBanksOptions has no option n_mels: did you mean num_bins\?$"):
+        kaldifeat.MelBanksOptions(n_mels=80)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match="no option num_bins"):
-        options.num_bins = 80
+        options.num_bins = 80  # type: ignore[attr-defined]
+
+
+def test_signature_lists_options_with_kaldifeats_names_and_our_defaults() -> None:
+    parameters = inspect.signature(kaldifeat.FrameExtractionOptions).parameters
+    assert (parameters["samp_freq"].default, parameters["window_type"].default) == (16000.0, "povey")
+    assert "frame_length_ms: length of a frame, in milliseconds" in str(kaldifeat.FrameExtractionOptions.__doc__)
+
+
+def test_generated_options_are_current() -> None:
+    assert TARGET.read_text() == options_source(), "run: python -m kaldi_compat.interop.kaldifeat_groups"
 
 
 def test_old_frames_are_discarded_if_requested() -> None:

@@ -1,4 +1,4 @@
-"""What is made of a pitch track, against what Kaldi wrote and against plain loops."""
+"""Features of a pitch track, against what Kaldi wrote and against plain loops."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def test_what_is_no_track(features: np.ndarray[Any, Any]) -> None:
         process_pitch(features)
 
 
-def test_options_that_cannot_be_meant() -> None:
-    with pytest.raises(OptionError, match="at least one"):
+def test_invalid_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="no pitch feature is chosen"):
         ProcessPitchOptions(add_pov_feature=False, add_normalized_log_pitch=False, add_delta_pitch=False)
     with pytest.raises(OptionError, match="delta_window"):
         ProcessPitchOptions(delta_window=0)
@@ -327,3 +327,28 @@ def test_a_wrong_input_is_one_line_with_its_key(
     assert len(errors) == 1
     assert "utt7" in errors[0]
     assert says in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kaldis"),
+    [
+        (-1, 5, [0.002526283, 0.00405407, 0.007666588, 0.06898308, 0.06342506, 0.05601025]),
+        (5, -1, [np.nan, 0, 0, 0, 0, -0.009975433]),
+        (-1, -1, [np.nan, np.nan, np.nan, 0, 0, 0.00220871]),
+    ],
+)
+def test_windows_that_leave_the_frame_out_are_kaldis(left: int, right: int, kaldis: list[float]) -> None:
+    options = ProcessPitchOptions(
+        add_pov_feature=False,
+        add_delta_pitch=False,
+        normalization_left_context=left,
+        normalization_right_context=right,
+    )
+    track = dict(kaldiio.load_ark(str(ROOT / "inputs" / "pitch.ark")))["speech16k"]
+    np.testing.assert_allclose(process_pitch(track, options)[:6, 0], kaldis, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["normalization_left_context", "normalization_right_context"])
+def test_windows_that_kaldi_aborts_on_are_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        ProcessPitchOptions(**{name: -2})  # type: ignore[arg-type]

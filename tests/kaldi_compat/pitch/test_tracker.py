@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+import tracemalloc
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +25,7 @@ from kaldi_compat.pitch.online import first_pass_pitch
 from kaldi_compat.pitch.paths import cheapest_paths
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.tracker import Analysis, lattice_of, track_pitches
-from kaldi_compat.pitch.viterbi import PredecessorSearch, Search
+from kaldi_compat.pitch.viterbi import PredecessorSearch, Search, free_predecessor
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
 TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
@@ -193,7 +196,7 @@ def test_an_utterance_is_the_same_in_any_company(lengths: list[int], seed: int) 
 def test_a_long_recording_in_parts_is_searched_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, part: int, lead: int
 ) -> None:
-    """Whether a part's search has forgotten where it started, or has to be done again."""
+    """The search of a part is valid, or is repeated."""
     rng = np.random.default_rng(0)
     tone = 3000 * np.sin(2 * np.pi * np.cumsum(np.linspace(90, 300, 16000)) / 16000)
     silence, noise = np.zeros(12000), rng.normal(size=16000)
@@ -337,7 +340,7 @@ def test_a_module_has_options_and_no_state() -> None:
         {"delta_pitch": 1e-5},
     ],
 )
-def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(changes))):
         PitchOptions(**changes)
 
@@ -395,3 +398,39 @@ def test_a_gpu_finds_the_same_pitch() -> None:
     samples = torch.from_numpy(speech("speech16k"))
     here, there = Pitch()(samples), Pitch().cuda()(samples.cuda()).cpu()
     torch.testing.assert_close(there, here, rtol=0, atol=1e-5)
+
+
+def test_ties_without_a_penalty_are_broken_as_in_kaldi() -> None:
+    pitches = [track_pitch(samples[0], PitchOptions(penalty_factor=0.0))[:, 1] for _, _, samples in audio("main.scp")]
+    # Of the pitches that Kaldi's compute-kaldi-pitch-feats --penalty-factor=0 writes for these recordings.
+    digest = "f1269ca64f9085d7eece5eb59493c5feb40ab6cf5710a2ee0636651a676fe9bc"
+    assert hashlib.sha256(np.concatenate(pitches).astype("<f4").tobytes()).hexdigest() == digest
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40))
+def test_the_free_predecessor_costs_least(costs: list[int]) -> None:
+    assert costs[free_predecessor([float(cost) for cost in costs])] == min(costs)
+
+
+def test_absurdly_loud_audio_has_a_pitch() -> None:
+    options = PitchOptions(sample_frequency=8000.0, preemphasis_coefficient=99999.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ((_, _, samples),) = audio("tele.scp")
+        track = track_pitch(samples[0], options)
+    assert np.isfinite(track).all()
+    assert len(track) == 148
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"min_f0": 0.0}, {"min_f0": 1e-5}, {"min_f0": 1e-3}, {"delta_pitch": 0.0}, {"delta_pitch": 1e-30}],
+)
+def test_options_with_a_table_of_lags_beyond_memory_are_refused_at_once(changes: dict[str, Any]) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(OptionError, match=next(iter(changes))):
+            track_pitch(speech(), PitchOptions(**changes))
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
