@@ -1,21 +1,21 @@
-"""Errors about what a user asks of the signal processing."""
+"""Exceptions of kaldi_compat."""
 
 __all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
-INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells report it
+INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
 
 
 class KaldiCompatError(Exception):
-    """Base of every error that this package raises on purpose; its message is one line."""
+    """Base class of all errors that this package raises on purpose. Messages fit one line."""
 
 
 class OptionError(KaldiCompatError, ValueError):
-    """An option has an invalid value, conflicts with another option, or does not exist."""
+    """An option has an invalid value, or its value conflicts with another option."""
 
 
 class AudioError(KaldiCompatError, ValueError):
-    """Samples of a wrong shape, type or sampling rate."""
+    """Samples have the wrong shape, type or sampling rate."""
 
 
 class FeatureError(KaldiCompatError, ValueError):
-    """Features, statistics or transforms whose shapes or values do not fit."""
+    """Features, statistics or transforms have the wrong shape, or do not match each other."""

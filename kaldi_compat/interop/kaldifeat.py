@@ -1,4 +1,4 @@
-"""kaldifeat's interface: its nested options, its features and its online features, computed by ours.
+"""API of kaldifeat: its nested options, its features and its online features.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -8,7 +8,7 @@ Code written for kaldifeat runs after a change of one import::
     opts.mel_opts.num_bins = 80
     features = kaldifeat.Fbank(opts)(wave)
 
-Defaults are Kaldi's. A name that is not an option is refused when it is set.
+Defaults are Kaldi's. Setting an option that does not exist raises OptionError.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class OfflineFeature(nn.Module):
-    """Base of the features: called with audio, or a list of it."""
+    """Base class of the features. Call it with audio, or with a list of audio."""
 
     feature_type: ClassVar[type[SpectralFeature]]
 
@@ -75,12 +75,12 @@ class OfflineFeature(nn.Module):
         """Compute features.
 
         Args:
-            waves: ``(T,)`` in Kaldi's scale, or a list of such.
+            waves: audio ``(T,)`` on Kaldi's scale, or a list.
             vtln_warp: VTLN factor.
-            chunk_size: frames computed at once, which bounds memory; all of them if None.
+            chunk_size: number of frames computed at once, to bound memory; all if None.
 
         Returns:
-            ``(frames, dim)``, or a list of such.
+            ``(frames, dim)``, or a list.
         """
         alone = isinstance(waves, Tensor)
         items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
@@ -102,8 +102,8 @@ class OfflineFeature(nn.Module):
             whole: Tensor = self.computer(wave, vtln_warp=vtln_warp)
             return whole
         stream = FeatureStream(self.computer)
-        pieces = torch.split(wave, chunk_size * self.computer.options.window_shift)
-        parts = [stream(piece, final=i == len(pieces) - 1, vtln_warp=vtln_warp) for i, piece in enumerate(pieces)]
+        chunks = torch.split(wave, chunk_size * self.computer.options.window_shift)
+        parts = [stream(chunk, final=i == len(chunks) - 1, vtln_warp=vtln_warp) for i, chunk in enumerate(chunks)]
         return torch.cat(parts)
 
 
@@ -139,9 +139,9 @@ class Spectrogram(OfflineFeature):
 
 
 class OnlineFeature:
-    """Base of the features of audio that arrives in pieces; the frames that are ready are kept.
+    """Base class of online features: audio arrives in chunks, and frames are kept until they are read.
 
-    At most ``frame_opts.max_feature_vectors`` of them, the latest, unless that is -1.
+    Only the latest ``frame_opts.max_feature_vectors`` frames are kept, unless that is -1.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -166,31 +166,32 @@ class OnlineFeature:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that are known so far."""
+        """Number of frames known so far."""
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Take the next piece of audio ``(T,)``.
+        """Add the next chunk of audio ``(T,)``.
 
         Raises:
-            AudioError: another sampling rate than ``frame_opts.samp_freq``, or the input was finished before.
+            AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
         """
         if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
-                f"a piece of {sampling_rate:g} Hz, but samp_freq={self._feature.options.sample_frequency:g}"
+                f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
+                f"{self._feature.options.sample_frequency:g}: resample it"
             )
         if self._finished:
-            raise AudioError("the input was finished: make a new feature for the next utterance")
+            raise AudioError("the input is finished: create a new feature for the next utterance")
         self._take(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
-        """There is no more audio: the last frames are known now."""
+        """End the audio: the last frames become available."""
         if not self._finished:
             self._take(torch.zeros(0), final=True)
         self._finished = True
 
-    def _take(self, piece: Tensor, *, final: bool) -> None:
-        frames = self._stream(piece.to(self.opts.device), final=final)
+    def _take(self, chunk: Tensor, *, final: bool) -> None:
+        frames = self._stream(chunk.to(self.opts.device), final=final)
         self._frames += unpad(frames.unsqueeze(1), torch.ones(len(frames), dtype=torch.int64))
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
@@ -199,26 +200,28 @@ class OnlineFeature:
             del self._frames[:over]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Return whether this is the last frame of the utterance."""
+        """Return True if this is the last frame of the utterance."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:
-        """A frame ``(1, dim)`` by its number.
+        """Return a frame ``(1, dim)`` by its number.
 
         Raises:
-            OptionError: it is not ready yet, or was let go of.
+            OptionError: the frame is not ready yet, or was discarded.
         """
         if not self._discarded <= frame < self.num_frames_ready:
-            raise OptionError(f"frame {frame} is not there: {self._discarded} to {self.num_frames_ready - 1} are")
+            raise OptionError(
+                f"frame {frame} is not available: ask for {self._discarded} to {self.num_frames_ready - 1}"
+            )
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Frames by their numbers."""
+        """Return frames by their numbers."""
         return [self.get_frame(frame) for frame in frames]
 
 
 class OnlineFbank(OnlineFeature):
-    """Log-mel filter bank features of audio in pieces.
+    """Log-mel filter bank features of audio in chunks.
 
     >>> opts = FbankOptions()
     >>> opts.frame_opts.dither = 0.0
@@ -232,12 +235,12 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in pieces."""
+    """Mel-frequency cepstral coefficients of audio in chunks."""
 
     feature_type = mfcc.Mfcc
 
 
 class OnlinePlp(OnlineFeature):
-    """Perceptual linear prediction cepstra of audio in pieces."""
+    """Perceptual linear prediction cepstra of audio in chunks."""
 
     feature_type = plp.Plp

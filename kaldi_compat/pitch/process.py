@@ -14,7 +14,7 @@ from kaldi_compat.array_api import (
     astype,
     float64,
     full,
-    is_followed,
+    is_traced_or_differentiated,
     namespace,
     precision,
     running_sum,
@@ -197,7 +197,7 @@ def process_pitch(
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
         raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
-    if is_followed(features):
+    if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
     silent = ~(pitch > 0)

@@ -1,4 +1,4 @@
-"""kaldifeat's names over ours, held against kaldi-native-fbank, which has the same options and online interface."""
+"""The kaldifeat API equals kaldi-native-fbank, which has the same options and online interface."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_online_features_are_kaldi_native_fbanks(kind: str, values: dict[str, An
         options = configured(getattr(library, f"{kind}Options")(), values)
         online = getattr(library, f"Online{kind}")(options)
         ready = []
-        for piece in audio(9000).split(1234):
-            online.accept_waveform(options.frame_opts.samp_freq, piece.tolist())
+        for chunk in audio(9000).split(1234):
+            online.accept_waveform(options.frame_opts.samp_freq, chunk.tolist())
             ready.append(online.num_frames_ready)
         assert not online.is_last_frame(ready[-1] - 1)
         online.input_finished()
@@ -102,17 +102,17 @@ def test_generated_options_are_current() -> None:
     assert TARGET.read_text() == options_source(), "run: python -m kaldi_compat.interop.kaldifeat_groups"
 
 
-def test_old_frames_are_let_go_of_if_asked() -> None:
+def test_old_frames_are_discarded_if_requested() -> None:
     options = configured(kaldifeat.FbankOptions(), {"frame_opts.max_feature_vectors": 10})
     online = kaldifeat.OnlineFbank(options)
     online.accept_waveform(16000, audio(16000))
     assert online.num_frames_ready == 98 and online.dim == 23 and online.frame_shift_in_seconds == 0.01
     assert [frame.shape for frame in online.get_frames([88, 97])] == [(1, 23), (1, 23)]
-    with pytest.raises(OptionError, match="frame 87 is not there: 88 to 97 are"):
+    with pytest.raises(OptionError, match="frame 87 is not available: ask for 88 to 97"):
         online.get_frame(87)
 
 
-def test_pieces_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_chunks_are_refused() -> None:
     online = kaldifeat.OnlineFbank(kaldifeat.FbankOptions())
     with pytest.raises(AudioError, match="8000 Hz"):
         online.accept_waveform(8000, audio(100))
