@@ -71,7 +71,7 @@ def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
 
 
 def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
-    """Who does what, by the name of the work."""
+    """Return the contestants of each task, by its name."""
     works: dict[str, dict[str, Work]] = {}
     for name in tables:
         ark, scp = f"{folder}/{name}.ark", f"{folder}/{name}.scp"

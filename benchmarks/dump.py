@@ -83,7 +83,7 @@ def core_seconds() -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run took: wall clock, processor time of all its processes, and the stage that bounds it."""
+    """Measurement of a run: wall clock, processor time of all its processes, and the limiting stage."""
 
     seconds: float
     core_seconds: float
@@ -140,7 +140,7 @@ def seconds_on_device(run: Callable[[], object], repeats: int = 20) -> float:
 
 
 def resident() -> dict[str, Callable[[], object]]:
-    """Who computes what lies on the device, by name."""
+    """Return the contestants for data on the device, by name."""
     import torch
 
     from kaldi_compat import Fbank

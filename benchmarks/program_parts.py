@@ -1,4 +1,4 @@
-"""What share of compute-fbank-feats over four hours of audio goes to start-up, reading, computing and writing.
+"""Measure the time of start-up, reading, computing and writing in compute-fbank-feats over four hours of audio.
 
 python benchmarks/program_parts.py [--hours 4] [--dither 0] [--work DIR]
 

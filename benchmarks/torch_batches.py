@@ -73,12 +73,12 @@ def our_fbank_alone(batch: Tensor) -> Work:
     return lambda: [feature(x) for x in batch]
 
 
-def streams(slots: int, piece: float, device: str) -> Work:
-    """A second of audio of each of so many streams, in pieces of so many seconds."""
+def streams(slots: int, chunk: float, device: str) -> Work:
+    """A second of audio of each of so many streams, in chunks of so many seconds."""
     stream = FeatureStream(Fbank(num_mel_bins=BINS, dither=0.0).to(device), slots)
     audio = torch.randn(slots, RATE, device=device) * 1000
-    pieces = audio.split(int(piece * RATE), 1)
-    return lambda: [stream(part) for part in pieces]
+    chunks = audio.split(int(chunk * RATE), 1)
+    return lambda: [stream(part) for part in chunks]
 
 
 def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dict[str, float]:
@@ -134,12 +134,12 @@ def main() -> None:
             print(f"  {name:34} {audio / taken:10,.0f} times real time")
 
         made_streams = {
-            (slots, piece): streams(slots, piece, options.device) for slots in (1, 64) for piece in (0.01, 0.1, 0.5)
+            (slots, chunk): streams(slots, chunk, options.device) for slots in (1, 64) for chunk in (0.01, 0.1, 0.5)
         }
         taken = best_times({str(key): work for key, work in made_streams.items()}, options.seconds, options.device)
         print("streams: microseconds for a second of audio of one stream")
-        for (slots, piece), name in zip(made_streams, taken, strict=True):
-            print(f"  {slots:3} streams, pieces of {1000 * piece:3g} ms {1e6 * taken[name] / slots:10,.0f} us")
+        for (slots, chunk), name in zip(made_streams, taken, strict=True):
+            print(f"  {slots:3} streams, chunks of {1000 * chunk:3g} ms {1e6 * taken[name] / slots:10,.0f} us")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 The corpus is generated: utterances of a few vowels each, by speakers of different pitch and vocal tract. It is written
 as a Kaldi data directory (wav.scp, utt2dur, alignments), and from there on all is as with a corpus of your own: workers
 read and pad the audio, features are computed in batches on the model's device, a sampler keeps batches of one length
-together, and at the end the model follows an utterance that arrives in pieces.
+together, and at the end the model follows an utterance that arrives in chunks.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def accuracy(model: nn.Module, normalize: SlidingCmvn, batches: FeaturesOnDevice
 def follow(model: nn.Module, feature: Fbank, samples: Tensor) -> str:
     """The vowels of an utterance that arrives a tenth of a second at a time."""
     stream = StreamChain(FeatureStream(feature), SlidingCmvnStream(WINDOW))
-    pieces = samples.split(RATE // 10)
-    frames = [stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)]
+    chunks = samples.split(RATE // 10)
+    frames = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
     found = model(torch.cat(frames).mT[None]).argmax(1)[0]
     vowels, counts = torch.unique_consecutive(found, return_counts=True)
     return "".join("aeiou"[v] for v, n in zip(vowels.tolist(), counts.tolist(), strict=True) if n > 4)
@@ -133,7 +133,7 @@ def main(folder: Path, epochs: int = 3, utterances: int = 160) -> float:
         print(f"epoch {epoch}: loss {loss.item():.3f}, {accuracy(model, normalize, test):.1%} of the test frames right")
     with torch.no_grad():
         last = WaveDataset(folder / "test" / "wav.scp")[0].input
-        print("the first test utterance, in pieces:", follow(model.cpu(), feature.cpu(), last))
+        print("the first test utterance, in chunks:", follow(model.cpu(), feature.cpu(), last))
     return accuracy(model.to(device), normalize, test)
 
 

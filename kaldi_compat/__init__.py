@@ -155,8 +155,8 @@ def __getattr__(name: str) -> object:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            f"kaldi_compat.{name} needs PyTorch, which is not installed: pip install torch. The features of NumPy arrays "
-            "need NumPy only: kaldi_compat.features.numpy",
+            f"kaldi_compat.{name} needs PyTorch, which is not installed: pip install torch. The features of NumPy "
+            "arrays need NumPy only: kaldi_compat.features.numpy",
             name="torch",
         ) from None
     globals()[name] = value

@@ -1,7 +1,7 @@
-"""Functions that NumPy and torch spell differently, so that one code serves arrays and tensors.
+"""Functions that NumPy and torch spell differently, so that one implementation handles arrays and tensors.
 
-What is done to features afterwards (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in
-models on any device. Features have the shape ``(..., frames, dim)``.
+Post-processing of features (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in models
+on any device. Does not import torch unless a tensor is passed. Features have the shape ``(..., frames, dim)``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = [
     "at_least_float32",
     "float64",
     "full",
-    "is_followed",
-    "is_recorded",
+    "is_traced",
+    "is_traced_or_differentiated",
     "matmul",
     "multiply_add",
     "namespace",
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
-"""A NumPy array or a torch tensor: what comes out is of the kind that went in."""
+"""A NumPy array or a torch tensor. Functions return the type that they are given."""
 
 
 def namespace(x: object) -> Any:
-    """The module whose functions take ``x``: ``numpy`` or ``torch``.
+    """Return the module whose functions take ``x``: ``numpy`` or ``torch``.
 
     Raises:
         FeatureError: ``x`` is neither an array nor a tensor.
@@ -51,60 +51,60 @@ def namespace(x: object) -> Any:
     """
     if isinstance(x, np.ndarray):
         return np
-    import torch  # whoever holds a tensor has loaded it already
+    import torch  # loaded already if x is a tensor
 
     if isinstance(x, torch.Tensor):
         return torch
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 
-def is_recorded(x: Any) -> bool:
-    """Whether a compiler, an exporter or a tracer records the operations on ``x``: its sizes are symbols then."""
+def is_traced(x: Any) -> bool:
+    """Return True if a compiler, an exporter or a tracer records the operations on ``x``, whose sizes are symbols."""
     if isinstance(x, np.ndarray):
         return False
     torch = namespace(x)
     return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
 
 
-def is_followed(x: Any) -> bool:
-    """Whether someone follows the operations on ``x`` (a compiler, a tracer, autograd, vmap) and must see all of them.
+def is_traced_or_differentiated(x: Any) -> bool:
+    """Return True if a compiler, a tracer, autograd or vmap follows the operations on ``x``.
 
-    No value can be looked at then, and nothing be written in place.
+    Code must then neither read values of ``x`` nor write in place.
     """
     if isinstance(x, np.ndarray):
         return False
     torch = namespace(x)
     return bool(
-        is_recorded(x)
+        is_traced(x)
         or (torch.is_grad_enabled() and x.requires_grad)
         or torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """``x`` as this type, the very object where it is so already."""
+    """Convert ``x`` to this dtype; return ``x`` itself if it has it."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
 
 
 def float64(x: Array) -> Array:
-    """``x`` in double precision."""
+    """Convert ``x`` to double precision."""
     return astype(x, namespace(x).float64)
 
 
 def at_least_float32(x: Array) -> Array:
-    """``x`` in single precision, or as it is in double: half precision is no good to add up or to divide in."""
+    """Convert ``x`` to single precision unless it is double: sums and quotients need more than half precision."""
     xp = namespace(x)
     return x if x.dtype == xp.float64 else astype(x, xp.float32)
 
 
 def precision(x: Array) -> type[np.floating[Any]]:
-    """The type that constants for ``x`` are computed in: Kaldi's float, or double where ``x`` is double."""
+    """Return the dtype that constants for ``x`` are computed in: double if ``x`` is double, else Kaldi's float."""
     return np.float64 if x.dtype == namespace(x).float64 else np.float32
 
 
 def arange(start: int, stop: int, like: Array) -> Array:
-    """The integers from ``start`` to ``stop - 1``, where ``like`` lies."""
+    """Return the integers from ``start`` to ``stop - 1``, on the device of ``like``."""
     count: Array
     if isinstance(like, np.ndarray):
         count = np.arange(start, stop)
@@ -114,13 +114,13 @@ def arange(start: int, stop: int, like: Array) -> Array:
 
 
 def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
-    """An array of one value, of the type of ``like`` and where that lies."""
+    """Return an array filled with one value, of the dtype and on the device of ``like``."""
     filled: Array = np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
     return filled
 
 
 def as_like(values: Any, like: Array) -> Array:
-    """Numbers as an array of the kind of ``like``, where that lies, of their own type."""
+    """Convert numbers to an array of the type and on the device of ``like``, keeping their own dtype."""
     converted: Array
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
@@ -134,7 +134,7 @@ def as_like(values: Any, like: Array) -> Array:
 
 
 def take_frames(x: Array, index: Array) -> Array:
-    """Frames of ``(..., frames, dim)`` by number: one ``(n,)`` for the whole batch, or ``(..., n)`` for each of it."""
+    """Select frames of ``(..., frames, dim)`` by index: ``(n,)`` for the whole batch, or ``(..., n)`` per utterance."""
     taken: Array
     if index.ndim == 1:
         taken = x[..., index, :]
@@ -146,7 +146,7 @@ def take_frames(x: Array, index: Array) -> Array:
 
 
 def with_zeros(x: Array, before: int, after: int) -> Array:
-    """Zeros before and after the last axis."""
+    """Pad the last axis with this many zeros before and after."""
     padded: Array
     if isinstance(x, np.ndarray):
         padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
@@ -156,7 +156,7 @@ def with_zeros(x: Array, before: int, after: int) -> Array:
 
 
 def sliding_windows(x: Array, size: int, step: int) -> Array:
-    """Overlapping windows of the last axis, a view: ``(..., samples)`` -> ``(..., windows, size)``."""
+    """Return overlapping windows of the last axis as a view: ``(..., samples)`` -> ``(..., windows, size)``."""
     windows: Array
     if isinstance(x, np.ndarray):
         windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
@@ -166,7 +166,7 @@ def sliding_windows(x: Array, size: int, step: int) -> Array:
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """The matrix product: NumPy's by BLAS, as Kaldi's; torch's in double, which neither TF32 nor autocast touches."""
+    """Return the matrix product: by BLAS in NumPy, as in Kaldi; in double in torch, which TF32 leaves alone."""
     product: Array
     if isinstance(a, np.ndarray):
         product = a @ b
@@ -176,9 +176,9 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def running_sum(x: Array, axis: int) -> Array:
-    """Sums of all elements up to each one along an axis.
+    """Return cumulative sums along an axis.
 
-    On a GPU torch's own is refused in deterministic algorithms mode.
+    In deterministic algorithms mode, torch raises an error for its own cumulative sum on a GPU, so another is used.
     """
     xp = namespace(x)
     summed: Array
@@ -190,7 +190,7 @@ def running_sum(x: Array, axis: int) -> Array:
 
 
 def running_sum_by_doubling(x: Array, axis: int) -> Array:
-    """:func:`running_sum` by sums of 2, 4, 8 ... neighbours (Hillis & Steele, "Data parallel algorithms", 1986).
+    """Return cumulative sums, by sums of 2, 4, 8 ... neighbours (Hillis & Steele, "Data parallel algorithms", 1986).
 
     >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
     array([ 1,  3,  6, 10, 15])
@@ -206,7 +206,7 @@ def running_sum_by_doubling(x: Array, axis: int) -> Array:
 
 
 def multiply_add(total: Array, factor: float, wide: Array) -> Array:
-    """``total + factor * wide``, summed in the double precision of ``wide`` and rounded once; overwrites ``total``."""
+    """Return ``total + factor * wide``, summed in the precision of ``wide``, rounded once. May overwrite total."""
     added: Array
     if isinstance(total, np.ndarray):
         added = np.add(total, factor * wide, out=total, casting="same_kind")

@@ -1,21 +1,21 @@
-"""What can be wrong with what a user asks of the signal processing."""
+"""Exceptions of kaldi_compat."""
 
 __all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
-INTERRUPTED_STATUS = 130  # a program's exit status after ^C, as shells have it
+INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
 
 
 class KaldiCompatError(Exception):
-    """Base of every error this package raises on purpose; its message fits one line."""
+    """Base class of all errors that this package raises on purpose. Messages fit one line."""
 
 
 class OptionError(KaldiCompatError, ValueError):
-    """An option has a value that cannot be meant, or does not go with another option's value."""
+    """An option has an invalid value, or its value conflicts with another option."""
 
 
 class AudioError(KaldiCompatError, ValueError):
-    """Samples that no feature can be computed from: wrong shape, type or sampling rate."""
+    """Samples have the wrong shape, type or sampling rate."""
 
 
 class FeatureError(KaldiCompatError, ValueError):
-    """Features, or what is applied to them, whose shapes or values do not go together."""
+    """Features, statistics or transforms have the wrong shape, or do not match each other."""

@@ -1,1 +1,1 @@
-"""What the programs and the dump share: option parsing, logs, the table loop."""
+"""Shared code of the programs and the dump: option parsing, logs, the table loop."""

@@ -36,6 +36,23 @@ from kaldi_compat.options.spectral import Engine, FrameOptions
 if TYPE_CHECKING:
     from kaldi_compat.features.spectral import SpectralFeature
 
+__all__ = [
+    "ApplicationOptions",
+    "Computer",
+    "ExactComputer",
+    "Extractor",
+    "TorchComputer",
+    "VtlnOptions",
+    "compute_features",
+    "computer_for",
+    "feature_options",
+    "htk_frame_shift",
+    "program_name",
+    "program_options",
+    "spectral_program",
+    "warn_of_nan",
+]
+
 Options = TypeVar("Options", bound=FrameOptions)
 
 USAGE = """

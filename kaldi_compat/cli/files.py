@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
+__all__ = ["printable_rxfilename", "printable_wxfilename", "text_lines", "write_text"]
+
 
 def text_lines(rxfilename: str) -> Iterator[str]:
     """Yield the lines of a text file without their line ends.

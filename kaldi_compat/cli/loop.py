@@ -13,6 +13,21 @@ from io_ark.errors import PipeError
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
+__all__ = [
+    "Counts",
+    "FileSink",
+    "LookupReader",
+    "Sink",
+    "Skip",
+    "Table",
+    "are_tables",
+    "convert",
+    "convert_table",
+    "lookup",
+    "map_lines",
+    "map_table",
+]
+
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")
@@ -134,7 +149,7 @@ class FileSink:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, kind: str, directory: str, extension: str, **codec_options: Any) -> None:
+    def __init__(self, kind: io_ark.Kind, directory: str, extension: str, **codec_options: Any) -> None:
         self.kind = kind
         self.directory = directory
         self.extension = extension
@@ -165,13 +180,13 @@ def are_tables(source: str, target: str) -> bool:
 
 
 def convert(
-    kind: str,
+    kind: io_ark.Kind,
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
     binary: bool = True,
-    kind_out: str = "",
+    kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file.
@@ -200,12 +215,12 @@ def convert(
 
 
 def convert_table(
-    kind: str,
+    kind: io_ark.Kind,
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
-    kind_out: str = "",
+    kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
 ) -> Counts:
     """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files.

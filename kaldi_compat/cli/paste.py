@@ -10,6 +10,8 @@ from kaldi_compat.cli.log import vlog
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.objects import Matrix
 
+__all__ = ["common_length", "missing", "pasted"]
+
 
 def missing(key: str, name: str) -> str:
     """Return Kaldi's warning for an utterance that one of several inputs lacks."""

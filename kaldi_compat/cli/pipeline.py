@@ -15,6 +15,15 @@ from typing import Any, Generic, TypeVar
 
 from kaldi_compat.cli.loop import Sink
 
+__all__ = [
+    "QUEUE_SIZE",
+    "ComputeAhead",
+    "WriteBehind",
+    "compute_in_background",
+    "has_second_core",
+    "write_in_background",
+]
+
 Entry = TypeVar("Entry")
 QUEUE_SIZE = 8
 

@@ -15,6 +15,8 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.tracker import Analysis
 
+__all__ = ["analyses", "write_pitch"]
+
 LOG_EVERY = 50
 
 

@@ -11,6 +11,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option, require
 
+__all__ = ["PosteriorOptions", "posterior_matrix", "require_post_dim"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(BaseOptions):

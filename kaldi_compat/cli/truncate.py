@@ -10,10 +10,12 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
 
+__all__ = ["TruncateOptions", "append_to_table"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateOptions(BaseOptions):
-    """What is done to features before deltas are added."""
+    """Options that apply before deltas are added."""
 
     truncate: int = option(0, "use only this many of the features' first columns; 0 uses all", ge=0)
 

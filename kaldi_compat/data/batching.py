@@ -1,4 +1,4 @@
-"""Batches of utterances of unequal length: padding, what a batch holds, and which utterances go together."""
+"""Batches of utterances of unequal length: padding, collation, and sampling by length."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = [
 ]
 
 ALIGNMENT_PADDING = -100
-"""What pads labels and alignments: torch's losses ignore it by default."""
+"""Padding of labels and alignments; the default ``ignore_index`` of torch's losses."""
 
-# Where a padded batch may hold so many frames, utterances are ordered by length within this many parts of the data.
+# Number of buckets that utterances are dealt to by length.
 BUCKETS = 20
 
 
 def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Tensors of unequal length as one.
+    """Pad tensors of unequal length to one batch.
 
     Args:
-        items: tensors ``(n_i, ...)``, equal but for the first axis.
-        value: what stands past an item's length.
+        items: tensors ``(n_i, ...)``, of equal shape but for the first axis.
+        value: the padding.
 
     Returns:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
@@ -52,7 +52,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The items of a padded batch, as views of it: the inverse of :func:`pad`.
+    """Split a padded batch into its items, as views: the inverse of :func:`pad`.
 
     >>> unpad(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([2, 1]))
     [tensor([1., 2.]), tensor([3.])]
@@ -62,14 +62,14 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One utterance of a data set.
+    """Utterance of a data set.
 
     Attributes:
-        key: its name.
+        key: name of the utterance.
         input: features ``(frames, dim)``, or audio ``(samples,)``.
-        speaker: its speaker, where the data set has a map of them.
-        label: its label, where the data set has labels.
-        alignment: ``(frames,)`` integers, where the data set has alignments.
+        speaker: its speaker, if the data set has a map of them.
+        label: its label, if the data set has labels.
+        alignment: integers ``(frames,)``, if the data set has alignments.
     """
 
     key: str
@@ -81,16 +81,16 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """Utterances as one padded tensor.
+    """Batch of utterances as one padded tensor.
 
     Attributes:
-        keys: their names.
+        keys: names of the utterances.
         inputs: ``(B, longest, dim)`` features, or ``(B, longest)`` audio.
-        lengths: ``(B,)``: frames or samples of each.
-        speakers: their speakers, where known.
-        labels: ``(B,)`` where they are integers; ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, where they
-            are sequences of integers; a list of whatever else they are; None where there are none.
-        alignments: ``(B, longest)``, padded likewise.
+        lengths: ``(B,)``: number of frames or samples of each utterance.
+        speakers: their speakers, or None.
+        labels: ``(B,)`` for integers; ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, for sequences of
+            integers; a list for other labels; None if there are none.
+        alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, or None.
     """
 
     keys: list[str]
@@ -108,16 +108,16 @@ class Batch:
         return Batch(**{name: function(v) if isinstance(v, Tensor) else v for name, v in values.items()})
 
     def pin_memory(self) -> Batch:
-        """The batch in memory that a GPU can copy from by itself; what ``DataLoader(pin_memory=True)`` calls."""
+        """Return the batch in pinned memory. Called by ``DataLoader(pin_memory=True)``."""
         return self._map(Tensor.pin_memory)
 
     def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; from pinned memory without waiting."""
+        """Return the batch on a device; the copy from pinned memory is asynchronous."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
-    """Utterances as a :class:`Batch`: the ``collate_fn`` of a ``DataLoader``.
+    """Collate utterances into a :class:`Batch`: a ``collate_fn`` for ``DataLoader``.
 
     >>> batch = collate([Utterance("a", torch.zeros(3, 2), label=1), Utterance("b", torch.zeros(5, 2), label=0)])
     >>> batch.inputs.shape, batch.lengths.tolist(), batch.labels.tolist()
@@ -150,22 +150,22 @@ def _stacked(labels: list[Any]) -> Any:
 
 
 class BucketBatchSampler(Sampler[list[int]]):
-    """Batches of utterances of similar length, so that little is padding; for each rank its own.
+    """Sampler of batches of utterances of similar length, which need little padding, distributed over ranks.
 
-    The utterances are dealt to buckets by length, shuffled within them, cut into batches, and the batches shuffled.
-    All of it follows from ``seed`` and the epoch, on every rank alike. Every rank gets the same number of batches: the
-    first few are given out a second time where they do not come out even, unless ``drop_last``.
+    Utterances are assigned to buckets by length and shuffled within them; the buckets are cut into batches, and the
+    batches shuffled. The order follows from ``seed`` and the epoch, identically on every rank. All ranks get the same
+    number of batches: the first few are repeated if needed, or the last few dropped with ``drop_last``.
 
     Args:
         lengths: length of each utterance, in frames or samples.
-        batch_size: utterances in a batch at most.
-        max_length: what a batch may come to, padded: its longest utterance times its number of utterances. A longer
+        batch_size: maximum number of utterances in a batch.
+        max_length: maximum padded size of a batch: its longest utterance times its number of utterances. A longer
             utterance is a batch of its own.
-        shuffle: False keeps batches in order of length, the longest first (an early end where memory does not suffice).
+        shuffle: False keeps batches in order of length, longest first, so that too little memory shows early.
         seed: of the shuffling.
         drop_last: leave out the incomplete batches of each bucket, and the batches that do not divide among the ranks.
         num_buckets: number of buckets.
-        rank, world_size: of this process; asked from ``torch.distributed`` where it is initialized.
+        rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
 
     Raises:
         OptionError: neither ``batch_size`` nor ``max_length`` is given, or one is not positive.
@@ -189,7 +189,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         world_size: int | None = None,
     ) -> None:
         if (batch_size is None and max_length is None) or (batch_size or 1) < 1 or (max_length or 1) < 1:
-            raise OptionError("give a positive batch_size, or a positive max_length, or both")
+            raise OptionError("pass a positive batch_size, a positive max_length, or both")
         self._lengths = np.asarray(lengths, np.int64)
         self._batch_size = batch_size or len(self._lengths) or 1
         self._max_length = max_length or int(self._batch_size * self._lengths.max(initial=1))
@@ -200,7 +200,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._batches: list[list[int]] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle in another way from the next iteration on."""
+        """Set the epoch, which determines the order of the following iterations."""
         self._epoch = epoch
         self._batches = None
 
@@ -249,18 +249,18 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 def rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
-    """Which process of how many this is: as given, or as ``torch.distributed`` says, or the only one.
+    """Return the rank of this process and the world size: as given, else from ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: only one of them is given, or the rank is none of that world.
+        OptionError: only one of them is given, or the rank is not less than the world size.
     """
     if (rank is None) != (world_size is None):
-        raise OptionError("give rank and world_size together, or neither")
+        raise OptionError("pass rank and world_size together, or neither")
     if rank is None or world_size is None:
         distributed = torch.distributed
         if not (distributed.is_available() and distributed.is_initialized()):
             return 0, 1
         return distributed.get_rank(), distributed.get_world_size()
     if not 0 <= rank < world_size:
-        raise OptionError(f"rank {rank} is none of a world of {world_size}")
+        raise OptionError(f"rank={rank} must lie in 0 to {world_size - 1}")
     return rank, world_size

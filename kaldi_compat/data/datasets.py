@@ -1,8 +1,8 @@
 """Data sets over Kaldi's files, for torch's ``DataLoader``.
 
-:class:`FeatureDataset` and :class:`WaveDataset` look utterances up by number; :class:`ArchiveDataset` reads tables from
-start to end. All open their files in the process that reads them, share no file position, and so work in any number of
-workers, forked or spawned. :class:`FeaturesOnDevice` computes features of audio batches where the model is.
+:class:`FeatureDataset` and :class:`WaveDataset` access utterances by number; :class:`ArchiveDataset` reads tables from
+start to end. All open their files in the process that reads them and share no file positions, so they work with any
+number of workers, forked or spawned. :class:`FeaturesOnDevice` computes features of batches of audio on a device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
@@ -27,13 +27,15 @@ from io_ark.tables.script import Script
 from kaldi_compat.data.batching import Batch, Utterance, rank_and_world_size
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
+__all__ = ["Annotations", "ArchiveDataset", "FeatureDataset", "FeaturesOnDevice", "InEachProcess", "WaveDataset"]
+
 Path = str | os.PathLike[str]
 Labels = Path | Mapping[str, Any]
 Value = TypeVar("Value")
 
 
 class InEachProcess(Generic[Value]):
-    """Something that is opened where it is first used, and again in each process: never carried from one to another."""
+    """Value that is opened on first use, once in each process, and never pickled."""
 
     def __init__(self, open_it: Callable[..., Value], *arguments: Any, **options: Any) -> None:
         self._open = open_it, arguments, options
@@ -50,16 +52,16 @@ class InEachProcess(Generic[Value]):
 
 
 class Annotations:
-    """What belongs to an utterance besides its input: the part that all the data sets share.
+    """Speakers, labels and alignments of utterances, shared by all data sets.
 
     Args:
         utt2spk: path of a map from utterance to speaker.
-        labels: path of a file of lines ``<utterance> <label>``, such as ``text``; or a mapping.
-        parse_label: makes of the rest of the line what is wanted, such as ``int``. Must be importable by name to go to
+        labels: path of a file with lines ``<utterance> <label>``, such as ``text``; or a mapping.
+        parse_label: function from the rest of such a line to the label, such as ``int``. Must be importable by name for
             spawned workers.
         alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
-            ``ark:gunzip -c ali.*.gz |``. The latter is read into the memory of each worker.
-        pipes: whether commands may be run.
+            ``ark:gunzip -c ali.*.gz |``. An archive is read into the memory of each worker.
+        pipes: False refuses to run commands.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class Annotations:
             self._alignments = InEachProcess(io_ark.RandomAccessReader, "int-vector", alignments, pipes=pipes)
 
     def complete(self, key: str) -> bool:
-        """Whether there is all of this for an utterance."""
+        """Return True if the utterance has a speaker, a label and an alignment, as far as these are given."""
         return (
             (self._speakers is None or key in self._speakers)
             and (self._labels is None or key in self._labels)
@@ -91,16 +93,16 @@ class Annotations:
         )
 
     def annotate(self, key: str, value: Tensor) -> Utterance:
-        """The utterance with all that belongs to it.
+        """Return the utterance with its speaker, label and alignment.
 
         Raises:
-            MissingKeyError: something has no entry for it.
+            MissingKeyError: one of them is missing.
         """
         speaker = None if self._speakers is None else self._speakers[key]
         label: Any = None
         if self._labels is not None:
             if key not in self._labels:
-                raise MissingKeyError("has no label in the mapping", key=key)
+                raise MissingKeyError("has no label in the mapping: pass drop_incomplete=True to skip it", key=key)
             label = self._labels[key]
         elif self._label_lines is not None:
             line = self._label_lines[key]
@@ -112,7 +114,7 @@ class Annotations:
 
 
 class _KeyedDataset(Dataset[Utterance]):
-    """Utterances by number; a subclass knows how to read one."""
+    """Base class of data sets by number. A subclass reads an utterance."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class _KeyedDataset(Dataset[Utterance]):
 
     @property
     def keys(self) -> list[str]:
-        """The utterances' names, in order."""
+        """Names of the utterances, in order."""
         return [self._listing.line(line)[0] for line in self._lines.tolist()]
 
     def _read(self, key: str, rest: str) -> Tensor:
@@ -151,19 +153,18 @@ class _KeyedDataset(Dataset[Utterance]):
 
 
 class FeatureDataset(_KeyedDataset):
-    """The features that a script file lists.
+    """Data set of the features that a script file lists.
 
     Args:
         feats: path of a ``feats.scp``.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
-        transform: applied to each utterance's features ``(frames, dim)`` in the worker.
-        drop_incomplete: leave out utterances without speaker, label or alignment, as Kaldi's programs do with a
-            warning. Otherwise asking for one is an error.
+        transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker.
+        drop_incomplete: skip utterances without speaker, label or alignment. Otherwise accessing one is an error.
 
     Items are :class:`~kaldi_compat.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
 
     Raises:
-        ArkError: a file cannot be read; names file and line, or utterance.
+        ArkError: a file cannot be read.
 
     >>> from torch.utils.data import DataLoader
     >>> from kaldi_compat.data.batching import collate
@@ -186,36 +187,40 @@ class FeatureDataset(_KeyedDataset):
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
         super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
-        self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Frames of each utterance, for a sampler: from that file, or else from the headers of all features."""
+        """Return the number of frames of each utterance, for a sampler.
+
+        Args:
+            utt2num_frames: file of these numbers; if None, the headers of all features are read.
+        """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(utt2num_frames)]
         lines = map(self._listing.line, self._lines.tolist())
-        return [_named(self._outlines(), key, rest).shape[0] for key, rest in lines]
+        return [_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
 
 
 class WaveDataset(_KeyedDataset):
-    """The audio that ``wav.scp`` lists, whole or cut as ``segments`` says.
+    """Data set of the audio that ``wav.scp`` lists, whole or cut into segments.
 
     Args:
         wav: path of a ``wav.scp``.
-        segments: path of a ``segments`` file; utterances are then its lines, cut as extract-segments cuts them.
-        channel: which channel of a recording with several (a segment's own comes first).
-        sample_frequency: what all audio must have, in Hz; None takes it as it comes.
+        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments.
+        channel: channel of recordings with several channels; the channel of a segment takes precedence.
+        sample_frequency: required sampling rate in Hz; None accepts any.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
-        transform: applied to each utterance's audio ``(samples,)`` in the worker.
+        transform: function applied to the audio ``(samples,)`` of each utterance, in the worker.
         drop_incomplete: as for :class:`FeatureDataset`.
 
     Items are :class:`~kaldi_compat.data.batching.Utterance` with 16-bit audio of shape ``(samples,)``.
 
     Raises:
-        ArkError: a file cannot be read, or a segment not be cut.
-        AudioError: audio of another rate, or of several channels of which none is chosen.
+        ArkError: a file cannot be read, or a segment cannot be cut.
+        AudioError: the audio has another sampling rate, or several channels and none is chosen.
     """
 
     def __init__(
@@ -248,7 +253,7 @@ class WaveDataset(_KeyedDataset):
         wave: Wave = _named(self._loader(), recording, where)
         if self._rate is not None and wave.sample_frequency != self._rate:
             raise AudioError(
-                f"{recording}: the audio has {wave.sample_frequency:g} samples a second, not {self._rate:g}"
+                f"{recording}: the audio has {wave.sample_frequency:g} Hz, not {self._rate:g}: resample it"
             )
         if segment is not None:
             chosen = segment if segment.channel is not None else replace(segment, channel=self._channel)
@@ -260,25 +265,25 @@ class WaveDataset(_KeyedDataset):
     def _channel_of(self, key: str, wave: Wave) -> np.ndarray[Any, Any]:
         channels = len(wave.samples)
         if self._channel is None and channels > 1:
-            raise AudioError(f"{key}: the audio has {channels} channels: choose one with channel=")
+            raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
         chosen = self._channel or 0
         if not 0 <= chosen < channels:
-            raise AudioError(f"{key}: there is no channel {chosen}, the audio has {channels}")
+            raise AudioError(f"{key}: channel={chosen} does not exist, the audio has {channels}")
         samples: np.ndarray[Any, Any] = wave.samples[chosen]
         return samples
 
     def lengths(self, utt2dur: Path, sample_frequency: float) -> list[int]:
-        """Samples of each utterance, for a sampler, from a file of durations in seconds."""
+        """Return the number of samples of each utterance, for a sampler, from a file of durations in seconds."""
         return [round(float(duration) * sample_frequency) for duration in self._lengths_of(utt2dur)]
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """The array as a tensor that may be written to."""
+    """Return the array as a writable tensor."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def _named(loader: Loader, key: str, rxfilename: str) -> Any:
-    """The object that an rxfilename names; an error tells the key too."""
+    """Load the object of an rxfilename. Errors name the key too."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:
@@ -287,24 +292,24 @@ def _named(loader: Loader, key: str, rxfilename: str) -> Any:
 
 
 class ArchiveDataset(IterableDataset[Utterance]):
-    """Tables read from start to end: archives, pipes, or scripts too large to look up in.
+    """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
-    The utterances are dealt out over ranks and workers, each to one of them. Given at least as many tables as there are
-    such readers, whole tables are dealt out; otherwise every reader goes through all tables and takes each so-manieth
-    utterance (of a script without reading the others). A pipe's command is run by each reader.
+    Each utterance goes to one reader, a worker of a rank. With at least as many tables as readers, whole tables are
+    distributed. Otherwise every reader scans all tables and takes every n-th utterance (of a script file without
+    reading the others); each reader then runs the command of a pipe.
 
     Args:
-        rspecifiers: one table or several, such as ``ark:gunzip -c feats.1.gz |``.
+        rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
-        transform: applied to each utterance's features ``(frames, dim)`` in the worker.
+        transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker.
         drop_incomplete: as for :class:`FeatureDataset`.
-        shuffle_buffer: utterances held back at once to be given out in random order; 0 keeps the order.
+        shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
         seed: of the shuffling.
-        rank, world_size: of this process; asked from ``torch.distributed`` where it is initialized.
+        rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
 
     Items are :class:`~kaldi_compat.data.batching.Utterance`.
 
-    Ranks may get different numbers of utterances: training in which ranks wait for each other wants torch's ``Join``.
+    Ranks may get different numbers of utterances. Use ``torch.distributed.algorithms.Join`` where ranks synchronize.
     """
 
     def __init__(
@@ -330,11 +335,11 @@ class ArchiveDataset(IterableDataset[Utterance]):
         self._shuffle_buffer, self._seed = shuffle_buffer, seed
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._pipes = pipes
-        # Shared memory: workers that persist were given their copy of this object before the epoch was known.
+        # In shared memory, because persistent workers copy this object before the epoch is set.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle in another way from the next iteration on."""
+        """Set the epoch, which determines the order of the following iterations."""
         self._epoch.fill_(epoch)
 
     def __iter__(self) -> Iterator[Utterance]:
@@ -372,15 +377,15 @@ class ArchiveDataset(IterableDataset[Utterance]):
 
 
 class FeaturesOnDevice:
-    """Batches of features computed on a device, from a loader of batches of audio.
+    """Iterable over batches of features, computed on a device from batches of audio.
 
-    Workers read and pad audio; the features are computed here, in the process of the model and on its device.
+    Workers read and pad audio; features are computed in the process of the model and on its device.
 
     Args:
-        loader: gives batches of audio: a ``DataLoader`` over a :class:`WaveDataset` with ``collate_fn=collate``.
-        feature: ``Fbank``, ``Mfcc`` ... or any function of ``(audio (B, T), lengths (B,))`` that gives features and
+        loader: batches of audio: a ``DataLoader`` over a :class:`WaveDataset` with ``collate_fn=collate``.
+        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features and
             their numbers of frames.
-        device: where to; the feature is moved there too.
+        device: the device; the feature is moved there too.
 
     >>> from kaldi_compat import Fbank
     >>> from kaldi_compat.data.batching import collate
@@ -405,7 +410,7 @@ class FeaturesOnDevice:
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._loader:
             if batch.inputs.ndim != 2:
-                raise KaldiCompatError(f"expected batches of audio (B, T), not of shape {tuple(batch.inputs.shape)}")
+                raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
             here = batch.to(self._device)
             with torch.no_grad():
                 features, frames = self._feature(here.inputs, here.lengths)

@@ -1,4 +1,4 @@
-"""Parse the command line of ``kaldi-compat dump``, whose options are those of :class:`DumpOptions`."""
+"""Parse the command line of ``kaldi-compat dump``: the options of :class:`DumpOptions` and those of the feature."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
+from kaldi_compat.cli.info import info
+from kaldi_compat.dump.configuration import check_overrides, take_overrides
 from kaldi_compat.dump.options import FEATURES, DumpOptions
 from kaldi_compat.options.base import Scalar, nearest_name
 from kaldi_compat.options.config import UsageError, flag_table
@@ -17,6 +19,7 @@ Kaldi's features for whole data directories.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
        kaldi-compat dump --help
+       kaldi-compat info          (which engines compute here, and why)
        kaldi-compat --version
 """
 DUMP_USAGE = f"""\
@@ -26,20 +29,23 @@ Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
 
   <feature>   {", ".join(FEATURES[:5])},
               {", ".join(FEATURES[5:])}
-  <data>      data directory with wav.scp, and segments if need be
+  <data>      data directory with wav.scp, and optionally segments
   <log>       directory of plan and logs (default: <data>/log)
   <archives>  directory of archives (default: <data>/data)
 
 e.g.:  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
+       kaldi-compat dump fbank data/train --num-mel-bins=80 --dither=0 --nj 8
        kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8 --resume      after an interruption
        kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
        kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
 
 Options stand before, after or between the arguments: --nj 8 or --nj=8; --resume, --resume=true or --resume true;
---no-compress or --compress=false.
+--no-compress or --compress=false. The feature's own options, such as --num-mel-bins=80 of fbank (see
+compute-fbank-feats --help), are accepted too and win over the configuration file.
 
 Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 for an invalid
-command line, 130 after ^C or SIGTERM. <log>/dump_<feature>_<name>.failures lists what failed, and why.
+command line, 130 after ^C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
+reasons.
 """
 HELP = "kaldi-compat dump --help explains the command line"
 
@@ -52,6 +58,7 @@ class DumpArguments:
         text: to be printed instead of dumping, if not empty: help or version.
         feature, data, log, archives: the arguments; "" for those not given.
         values: the options that were given, by the fields of :class:`DumpOptions`.
+        overrides: the options of the feature that were given, as lines ``--name=value``.
     """
 
     text: str = ""
@@ -60,6 +67,7 @@ class DumpArguments:
     log: str = ""
     archives: str = ""
     values: dict[str, Scalar] | None = None
+    overrides: tuple[str, ...] = ()
 
 
 def parse_arguments(argv: Sequence[str]) -> DumpArguments:
@@ -71,7 +79,8 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
     if not argv or argv[0] != "dump":
         return _without_command(argv)
     flags = flag_table(DumpOptions) | flag_table(CommonOptions)
-    line = parse(from_script_style(argv[1:], flags), DumpOptions, CommonOptions)
+    others, overrides = take_overrides(argv[1:], flags, FEATURES)
+    line = parse(from_script_style(others, flags), DumpOptions, CommonOptions)
     if line.standard.help:
         return DumpArguments(usage(DUMP_USAGE, DumpOptions, CommonOptions))
     if line.standard.version:
@@ -84,7 +93,8 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
         known = nearest_name(feature, FEATURES)
         hint = f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
         raise UsageError(f"there is no feature {feature!r}: {hint}")
-    return DumpArguments("", feature, data, log, archives, line.values)
+    check_overrides(overrides, feature)
+    return DumpArguments("", feature, data, log, archives, line.values, overrides)
 
 
 def _without_command(argv: Sequence[str]) -> DumpArguments:
@@ -92,5 +102,7 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(PROGRAM_USAGE)
     if argv and argv[0] == "--version":
         return DumpArguments(version("kaldi-compat"))
+    if list(argv) == ["info"]:
+        return DumpArguments(info())
     found = f"not {argv[0]!r}" if argv else "but none was given"
-    raise UsageError(f"expected the command dump, {found}: {HELP}")
+    raise UsageError(f"expected the command dump or info, {found}: {HELP}")

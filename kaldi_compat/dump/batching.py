@@ -1,4 +1,4 @@
-"""Packing: utterances read one after the other become batches of like lengths; results go back into order."""
+"""Batching: group utterances, read one after the other, by similar lengths, and put the results back into order."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any, TypeVar
 
 from kaldi_compat.dump.read import Utterance
 
+__all__ = ["BATCHES_IN_WINDOW", "InOrder", "batches", "seconds_of", "windows"]
+
 T = TypeVar("T")
-# Batches that a window should give, so that lengths within one are alike.
+# Batches per window, so that lengths within a batch are similar.
 BATCHES_IN_WINDOW = 4
 
 
 def seconds_of(utterance: Utterance) -> float:
-    """Seconds of audio of one channel."""
+    """Return the duration of an utterance's audio in seconds."""
     return utterance.wave.duration
 
 
 def windows(entries: Iterable[T], most: int, seconds: float, weigh: Callable[[T], float]) -> Iterator[list[T]]:
-    """Runs of entries, each of at most so many, and ended by the entry that brings it to so many seconds.
+    """Split entries into runs of at most ``most`` entries, each ended by the entry that brings it to ``seconds``.
 
     >>> list(windows([3, 1, 5, 2], most=2, seconds=4, weigh=float))
     [[3, 1], [5], [2]]
@@ -37,9 +39,9 @@ def windows(entries: Iterable[T], most: int, seconds: float, weigh: Callable[[T]
 
 
 def batches(window: Iterable[Utterance], seconds: float) -> Iterator[list[Utterance]]:
-    """Utterances of like lengths, at most so many seconds together (or one that is longer alone).
+    """Group a window's utterances by similar lengths, at most ``seconds`` in a batch (or one longer utterance alone).
 
-    The order is decided by the utterances alone, so that a repeated run makes the same batches.
+    The order depends only on the utterances, so that a repeated run makes the same batches.
     """
     batch: list[Utterance] = []
     total = 0.0
@@ -55,7 +57,7 @@ def batches(window: Iterable[Utterance], seconds: float) -> Iterator[list[Uttera
 
 
 class InOrder:
-    """Puts results back into the order of their indices, from 0 on without gaps.
+    """Puts results back into the order of their indices, which start at 0 and have no gaps.
 
     >>> order = InOrder()
     >>> list(order.add(1, "b")), list(order.add(0, "a"))
@@ -67,7 +69,7 @@ class InOrder:
         self._waiting: list[tuple[int, Any]] = []
 
     def add(self, index: int, result: Any) -> Iterator[Any]:
-        """Take one result; give those whose turn it is."""
+        """Add a result and yield those that are next in order."""
         heapq.heappush(self._waiting, (index, result))
         while self._waiting and self._waiting[0][0] == self._next:
             self._next += 1

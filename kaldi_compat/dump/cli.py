@@ -1,4 +1,4 @@
-"""kaldi-compat: jobs on whole data directories. ``kaldi-compat dump`` is the one that there is."""
+"""The program ``kaldi-compat``: jobs on whole data directories, of which ``kaldi-compat dump`` is the only one."""
 
 from __future__ import annotations
 
@@ -7,36 +7,69 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kaldi_compat.cli.program import end_of_process, open_closed_streams
 from kaldi_compat.dump.arguments import parse_arguments
+from kaldi_compat.dump.commands import COMMANDS
+from kaldi_compat.dump.configuration import conf_texts, configured_options
 from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import told
+from kaldi_compat.dump.errors import DumpError, as_user_error
+from kaldi_compat.dump.failures import by_reason, printable
 from kaldi_compat.dump.files import check_writable, make_directory
-from kaldi_compat.dump.finalize import Outcome, finish, start_over
+from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.plan import Plan, check_inputs, check_plan, check_speakers, make_plan, read_plan, write_plan
+from kaldi_compat.dump.plan import (
+    Plan,
+    check_inputs,
+    check_speakers,
+    how_to_start_over,
+    make_plan,
+    read_plan,
+    updated,
+    write_plan,
+)
 from kaldi_compat.dump.progress import HOUR, Monitor
-from kaldi_compat.dump.spectral import check_warps, configured_options
+from kaldi_compat.dump.spectral import check_warps
 from kaldi_compat.dump.speed_perturb import make_speed_directory
-from kaldi_compat.dump.workers import complete, run_local
+from kaldi_compat.dump.workers import complete, run_local, verified
+from kaldi_compat.dump.write import STATS, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
+__all__ = [
+    "Deadline",
+    "counted",
+    "dump",
+    "end_at_once",
+    "main",
+    "planned",
+    "resumed",
+    "summarize",
+    "take_signals",
+    "with_speeds",
+]
+
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
-AT_ONCE = "kaldi-compat: interrupted again, and ended at once; --resume goes on from what is complete\n"
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Time after a signal in which the job ends in order, before it ends at once.
+SECONDS_TO_END = 1.5
+REASONS_SHOWN = 5
+INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run this command line and return the exit status; without one, this process's, which may end here."""
     if argv is None:
         open_closed_streams()
-        return end_of_process(_run(sys.argv[1:]))
+        status = _run(sys.argv[1:])
+        if status == INTERRUPTED_STATUS:
+            os._exit(status)  # Python would wait for threads, which may wait for a file that nobody writes
+        return end_of_process(status)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         return _run(argv)
@@ -54,73 +87,118 @@ def _run(argv: Sequence[str]) -> int:
     if given.text:
         print(given.text, flush=True)
         return 0
-    take_signals()
+    deadline = Deadline(SECONDS_TO_END, end_at_once)
+    take_signals(deadline)
     try:
         values: dict[str, Any] = given.values or {}
-        job = Job(Layout.of(given.data, given.feature, given.log, given.archives), DumpOptions(**values))
-        return dump(job)
+        layout = Layout.of(given.data, given.feature, given.log, given.archives)
+        with COMMANDS.allowed():
+            return dump(Job(layout, DumpOptions(**values), given.overrides))
     except KeyboardInterrupt:
-        return _say("interrupted; what is complete stays, and --resume goes on from there", INTERRUPTED_STATUS)
+        return _say(INTERRUPTED, INTERRUPTED_STATUS)
     except Exception as error:
-        return _say(str(told(error)), ERROR_STATUS)
+        return _say(str(as_user_error(error)), ERROR_STATUS)
+    finally:
+        deadline.cancel()
 
 
-def take_signals() -> None:
-    """Let ^C, and SIGTERM, which batch systems send before they kill, end the job in order; once more, at once."""
+class Deadline:
+    """Calls a function in a thread some time after :meth:`start`.
+
+    A signal handler may start it: it does so by a write to a pipe, since a new thread would wait for locks that the
+    interrupted code may hold.
+    """
+
+    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
+        self._listening, self._writing = os.pipe()
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
+
+    def _wait(self, seconds: float, call: Callable[[], object]) -> None:
+        started = os.read(self._listening, 1)
+        os.close(self._listening)
+        if started and not self._cancelled.wait(seconds):
+            call()
+
+    def start(self) -> None:
+        """Let the time run."""
+        os.write(self._writing, b".")
+
+    def cancel(self) -> None:
+        """Do not call the function any more."""
+        self._cancelled.set()
+        os.close(self._writing)
+
+
+def end_at_once() -> None:
+    """End this process and its commands."""
+    with contextlib.suppress(OSError):
+        os.write(2, AT_ONCE.encode())
+    COMMANDS.end()
+    os._exit(INTERRUPTED_STATUS)
+
+
+def take_signals(deadline: Deadline) -> None:
+    """Let ^C, SIGTERM and SIGHUP end the job in order until a deadline, and a second signal end it at once."""
     if threading.current_thread() is not threading.main_thread():
         return
     taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
-    def end_at_once(*_: object) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, AT_ONCE.encode())
-        os._exit(INTERRUPTED_STATUS)
-
     def end_in_order(*_: object) -> None:
         for number in taken:
-            signal.signal(number, end_at_once)
+            signal.signal(number, lambda *_: end_at_once())
+        deadline.start()
+        COMMANDS.end()  # which frees the threads that read from them
         raise KeyboardInterrupt
 
     for number in taken:
         signal.signal(number, end_in_order)
 
 
-def _say(message: str, status: int) -> int:
+def _say(message: str, status: int = 0) -> int:
     with contextlib.suppress(OSError, ValueError):
-        print(f"kaldi-compat: {message}", file=sys.stderr, flush=True)
+        print(f"kaldi-compat: {printable(message)}", file=sys.stderr, flush=True)
     return status
 
 
 def dump(job: Job) -> int:
-    """Do a job, or go on with it, and return the exit status.
+    """Run a job, or resume it, and return the exit status.
 
     Raises:
-        DumpError: it cannot be started or cannot go on; archives that are complete stay.
+        DumpError: it cannot be started or cannot continue; complete archives stay.
     """
+    # Anything invalid is refused before any file is touched.
     check_inputs(job)
-    # What cannot be meant is refused before anything is touched.
-    configured_options(job)
+    configured_options(job, conf_texts(job))
     check_warps(job)
     if job.options.report:
         check_writable(Path(job.options.report))
-    if job.options.engine == "local":
+    if job.options.runner == "local":
         devices_of(job.options.device)
+    for name in [name for name, path in job.conf_paths().items() if path is None]:
+        _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
     check_speakers(job)
     number, parts = job.options.part
     with planned(job) as plan:
         mine = plan.part(number, parts)
-        done = complete(job, plan)
-        before = {shard.number: done[shard.number] for shard in mine if shard.number in done}
+        before = verified(job, mine, _say) if job.options.resumes or job.options.shard else {}
+        missing = [shard for shard in mine if shard.number not in before]
+        prepare_archives(job.layout, [shard.number for shard in missing])
         monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
         try:
-            _engine(job)(job, plan, [shard for shard in mine if shard.number not in before], monitor)
+            _runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
-        missing = len(plan.shards) - len(complete(job, plan))
-        if missing:
-            return _say(f"part {number} of {parts} is done; {missing} archives are left to other parts", 0)
-        outcome = finish(job, plan)
+        done = complete(job, plan)
+        if lost := [shard.number for shard in mine if shard.number not in done]:
+            raise DumpError(
+                f"archive {lost[0]} is not complete: is another dump into {job.layout.archives} running? "
+                "--resume makes what is missing"
+            )
+        if left := len(plan.shards) - len(done):
+            return _say(f"part {number} of {parts} is done; {left} archives are left to other parts", 0)
+        outcome = finalize(job, plan)
         summarize(job, outcome, monitor)
         if job.options.report:
             from kaldi_compat.dump.report import write_report
@@ -131,8 +209,8 @@ def dump(job: Job) -> int:
     return 0
 
 
-def _engine(job: Job) -> Any:
-    if job.options.engine == "local":
+def _runner(job: Job) -> Any:
+    if job.options.runner == "local":
         return run_local
     from kaldi_compat.dump.ray_engine import run_on_ray
 
@@ -140,7 +218,7 @@ def _engine(job: Job) -> Any:
 
 
 def with_speeds(job: Job) -> Job:
-    """The job on the data directory of changed speeds, which is made; or the job itself."""
+    """Make the data directory of changed speeds and return the job on it; without speeds, return the job."""
     if not job.options.speeds:
         return job
     source, target = job.layout.data, Path(job.options.speed_dir)
@@ -149,24 +227,25 @@ def with_speeds(job: Job) -> Job:
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
-    goes_on = job.options.resume or job.options.shard
-    if not (goes_on and changed.layout.plan.exists()):
+    continues = job.options.resumes or job.options.shard
+    if not (continues and changed.layout.plan.exists()):
         make_speed_directory(source, target, job.options.speed_factors)
     return changed
 
 
 @contextlib.contextmanager
 def planned(job: Job) -> Iterator[Plan]:
-    """The plan, made or read, while nobody else works on the same archives except on other parts of the plan."""
+    """Make or read the plan, and lock it: nobody else may work on these archives, except on other parts of the plan."""
     layout = job.layout
     make_directory(layout.log)
     in_parts = bool(job.options.shard)
     lock = lock_with_others(layout.lock, layout.plan) if in_parts else lock_alone(layout.lock)
     try:
-        if job.options.resume or (in_parts and layout.plan.exists()):
-            plan = read_plan(layout.plan)
-            check_plan(plan, job, layout.plan)
+        if (job.options.resumes or in_parts) and layout.plan.exists():
+            plan = resumed(job)
         else:
+            if job.options.resumes:
+                _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             plan = make_plan(job)
             start_over(layout, plan)
             write_plan(plan, layout.plan)
@@ -177,8 +256,41 @@ def planned(job: Job) -> Iterator[Plan]:
         os.close(lock)
 
 
+def resumed(job: Job) -> Plan:
+    """Read the plan to resume, and discard the archives that are to be made again.
+
+    Raises:
+        PlanError: the plan is damaged, or does not fit the job.
+        DumpError: other parts of the plan were made without the statistics that are requested.
+    """
+    layout, options = job.layout, job.options
+    plan = read_plan(layout.plan)
+    manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
+    with_failures = [number for number, manifest in manifests.items() if manifest and manifest.failures]
+    current = updated(plan, job, layout.plan, with_failures)
+    mine = {shard.number for shard in plan.part(*options.part)}
+    if options.cmvn_levels:
+        _refuse_without_stats(job, {n: each for n, each in manifests.items() if n not in mine})
+    if options.retry_failed:
+        for number in mine.intersection(with_failures):
+            layout.manifest(number).unlink(missing_ok=True)
+            _say(f"archive {number} is made again: some of its utterances failed")
+    if current != plan:
+        write_plan(current, layout.plan)
+    return current
+
+
+def _refuse_without_stats(job: Job, manifests: dict[int, Manifest | None]) -> None:
+    for number, manifest in manifests.items():
+        if manifest and STATS not in manifest.files:
+            raise DumpError(
+                f"{job.layout.stats(number)} is missing: other parts of the plan {job.layout.plan} were made without "
+                f"--cmvn: {how_to_start_over(job.options)}"
+            )
+
+
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print how it went."""
+    """Print the result."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
@@ -186,8 +298,24 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
-    lines += [f"  {key}: {reason}" for key, reason in outcome.failures[:5]]
-    if len(outcome.failures) > 5:
-        lines.append(f"  and {len(outcome.failures) - 5} more: see {job.layout.failures}")
+    if uncompressed := int(outcome.work.get("uncompressed", 0)):
+        verb = "is" if uncompressed == 1 else "are"
+        lines.append(f"{counted(uncompressed)} with NaN or infinite features {verb} not compressed: see the .log files")
+    lines += outcome.warnings
+    reasons = by_reason(outcome.failures)
+    lines += [f"  {counted(count)}: {text} (first: {key})" for count, text, key in reasons[:REASONS_SHOWN]]
+    if len(reasons) > REASONS_SHOWN:
+        lines.append(f"  and {len(reasons) - REASONS_SHOWN} more reasons")
+    if outcome.failures:
+        lines.append(f"the failed utterances are listed in {job.layout.failures}")
     for line in lines:
-        _say(line, 0)
+        _say(line)
+
+
+def counted(utterances: int) -> str:
+    """Write a number of utterances.
+
+    >>> counted(1), counted(2)
+    ('1 utterance', '2 utterances')
+    """
+    return f"{utterances} utterance{'' if utterances == 1 else 's'}"

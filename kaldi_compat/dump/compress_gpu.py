@@ -1,7 +1,7 @@
-"""Compressing a batch of features on its device, so that only the bytes to be written travel back.
+"""Compression of a batch of features on its device, so that only the bytes to be written are copied back.
 
 The arithmetic is that of :mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``), step by step in
-float32, on torch tensors of several utterances at once. Tests hold the two to the same bytes.
+float32, on torch tensors of several utterances at once. Tests compare the bytes of the two.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from torch import Tensor
 
 from io_ark.codecs.compressed import CompressedMatrix
 
+__all__ = ["FEWEST_ROWS", "compress_speech", "matrices"]
+
 # Kaldi's own constant for 1/65535, and where its rounding (add 0.499 in float64, truncate) goes up, both in float32.
 _PER_STEP = float(np.float32(1.52590218966964e-05))
 _ROUNDS_UP = float(np.nextafter(np.float32(0.501), np.float32(1)))
@@ -26,15 +28,15 @@ Array = npt.NDArray[Any]
 
 
 def compress_speech(features: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The features of a padded batch compressed by Kaldi's method 2 (kSpeechFeature), one byte an element.
+    """Compress the features of a padded batch by Kaldi's method 2 (kSpeechFeature), one byte per element.
 
     Args:
-        features: float32 of shape (B, T, dim); what lies past an utterance's length is ignored.
+        features: float32 of shape (B, T, dim); frames past an utterance's length are ignored.
         lengths: frames of each, shape (B,), at least 5, on the features' device.
 
     Returns:
-        what :func:`matrices` takes once it is on the host: least value (B,), range (B,), percentiles (B, dim, 4), codes
-        (B, dim, T) in uint8, lengths.
+        the arguments of :func:`matrices`, once they are on the host: least value (B,), range (B,), percentiles
+        (B, dim, 4), codes (B, dim, T) in uint8, lengths.
 
     >>> parts = compress_speech(torch.arange(40.0).reshape(1, 20, 2), torch.tensor([20]))
     >>> packed, = matrices([part.numpy() for part in parts])
@@ -47,7 +49,7 @@ def compress_speech(features: Tensor, lengths: Tensor) -> list[Tensor]:
     last = (lengths - 1).view(-1, 1, 1)
     greatest = ordered.gather(-1, last.expand(-1, ordered.shape[1], 1)).amax((1, 2))
     least = ordered[..., 0].amin(-1)
-    # A constant matrix has to have some range; Kaldi's sum is in float64.
+    # A constant matrix gets some range; Kaldi's sum is in float64.
     wide = (least.double() + (1.0 + least.double().abs())).float()
     span = torch.where(least == greatest, wide, greatest) - least
     minimum = least.view(-1, 1, 1)
@@ -57,9 +59,9 @@ def compress_speech(features: Tensor, lengths: Tensor) -> list[Tensor]:
 
 
 def matrices(parts: Sequence[Array]) -> list[CompressedMatrix]:
-    """The matrices, to be written by their codec, that the arrays of :func:`compress_speech` describe.
+    """Make the compressed matrices that the arrays of :func:`compress_speech` describe.
 
-    The range of one that is not finite, which cannot be compressed, is not finite either.
+    A matrix with NaN or infinities, which cannot be compressed, has a range that is not finite either.
     """
     return [
         CompressedMatrix(b"CM", float(least), float(span), codes[:, :length], percentiles.astype(np.uint16))
@@ -68,7 +70,7 @@ def matrices(parts: Sequence[Array]) -> list[CompressedMatrix]:
 
 
 def _percentiles(ordered: Tensor, lengths: Tensor, minimum: Tensor, span: Tensor) -> Tensor:
-    """The values at 0, 1/4, 3/4 and 1 of each column, as 65535ths of the range, made distinct: (B, dim, 4)."""
+    """Return the values at 0, 1/4, 3/4 and 1 of each column in 65535ths of the range, made distinct: (B, dim, 4)."""
     quarter = torch.div(lengths, 4, rounding_mode="floor")
     places = torch.stack((torch.zeros_like(lengths), quarter, 3 * quarter, lengths - 1), -1)
     chosen = ordered.gather(-1, places.unsqueeze(1).expand(-1, ordered.shape[1], 4))
@@ -83,7 +85,7 @@ def _percentiles(ordered: Tensor, lengths: Tensor, minimum: Tensor, span: Tensor
 
 
 def _codes(columns: Tensor, limits: Tensor) -> Tensor:
-    """Each element's byte: how many steps it lies above its column's least, rounded. (B, dim, T), uint8.
+    """Return each element's byte, its rounded number of steps above its column's least value: (B, dim, T), uint8.
 
     There are 64 steps up to the second percentile, then 128, then 63; they are counted in halves, and truncated.
     """
@@ -91,7 +93,7 @@ def _codes(columns: Tensor, limits: Tensor) -> Tensor:
     for low, high, steps in zip(limits.unbind(-1), limits.unbind(-1)[1:], (64, 128, 63), strict=False):
         height = high - low
         if steps == 63:
-            # If float32 cannot tell the limits apart, Kaldi's conversion of the quotient overflows and counts for none.
+            # If the limits are equal in float32, Kaldi's conversion of the quotient overflows and counts no step.
             height = torch.where(high > low, height, torch.inf)
         part = (columns - low) / height
         part = torch.where(part.isnan() & ~(high > low), 1.0, part)

@@ -1,4 +1,4 @@
-"""Which devices a dump uses, and what is set on one before its first batch."""
+"""The devices that a dump uses, and their preparation for the first batch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import re
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import CPU
 
-# Plans of cuFFT that are kept: each frame size has its own, and they hold device memory.
+__all__ = ["devices_of", "prepare_device"]
+
+# Number of cuFFT plans that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 
 
 def devices_of(text: str) -> list[str]:
-    """The devices that ``--device`` names.
+    """Return the devices that ``--device`` names.
 
     Raises:
-        DumpError: it names none, or GPUs that are not there.
+        DumpError: it names none, or GPUs that do not exist.
 
     >>> devices_of("cpu")
     ['cpu']
@@ -29,18 +31,18 @@ def devices_of(text: str) -> list[str]:
         raise DumpError(f"--device={text}: expected cpu, cuda, or GPUs by number such as cuda:0,1")
     import torch
 
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    wanted = [int(number) for number in found[1].split(",")] if found[1] else list(range(there))
-    if not wanted or max(wanted) >= there:
-        raise DumpError(f"--device={text}: PyTorch sees {there} GPUs here; --device=cpu computes without")
+    available = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    wanted = [int(number) for number in found[1].split(",")] if found[1] else list(range(available))
+    if not wanted or max(wanted) >= available:
+        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here; use --device=cpu")
     return [f"cuda:{number}" for number in wanted]
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU this process's current one, and bound what it may take of its memory.
+    """Make a GPU this process's current device, and limit its memory.
 
     Args:
-        device: as :func:`devices_of` gives it.
+        device: as returned by :func:`devices_of`.
         max_memory: in GiB; 0 is no limit.
     """
     if device == CPU:

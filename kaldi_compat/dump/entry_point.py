@@ -1,4 +1,4 @@
-"""The program ``kaldi-compat`` as a process, quiet from its first moment on: what it imports takes a while."""
+"""Entry point of the program ``kaldi-compat``: takes ^C quietly while the rest of the program is still imported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import signal
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
+__all__ = ["main"]
+
 
 def main() -> int:
     """Run this process's command line and return the exit status; the process may end here."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)  # until the command takes it; nothing is begun yet
+        signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
     from kaldi_compat.dump.cli import main
 
     return main()

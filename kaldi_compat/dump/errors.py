@@ -1,31 +1,43 @@
-"""What can stop a dump as a whole; what is wrong with one utterance is recorded and stops nothing."""
+"""Errors that stop a dump as a whole. An utterance that fails is recorded and stops nothing."""
 
 from __future__ import annotations
 
 from io_ark.errors import ArkError
 from kaldi_compat.errors import KaldiCompatError
 
-# What is a matter of files, data or options, and no mistake of the program.
+__all__ = [
+    "EXPECTED",
+    "DumpError",
+    "InternalError",
+    "OutputError",
+    "PlanError",
+    "TooManyFailuresError",
+    "WorkerError",
+    "as_user_error",
+    "one_line",
+]
+
+# Errors about files, data or options; anything else is a bug in the program.
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def one_line(error: BaseException) -> str:
-    """What is wrong, in one line."""
+    """Return an error's message in one line."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
 
 
 class DumpError(KaldiCompatError):
-    """A dump that cannot be started, or cannot go on."""
+    """A dump cannot be started or cannot continue."""
 
 
 class PlanError(DumpError):
-    """A plan that is not there, cannot be read, or does not fit the data directory or the options any more."""
+    """A plan is missing or damaged, or no longer matches the data directory or the options."""
 
 
 class OutputError(DumpError):
-    """An archive that could not be written, or does not read back as it was written."""
+    """An archive cannot be written, or does not read back as it was written."""
 
 
 class TooManyFailuresError(DumpError):
@@ -33,21 +45,28 @@ class TooManyFailuresError(DumpError):
 
 
 class WorkerError(DumpError):
-    """A worker process that died again and again."""
+    """Worker processes died repeatedly."""
 
 
 class InternalError(DumpError):
-    """Something that should not have happened, told in one line."""
+    """A bug, reported in one line."""
 
 
-def told(error: BaseException) -> DumpError:
-    """What ended the work, as it is to be said."""
+def as_user_error(error: BaseException) -> DumpError:
+    """Convert whatever ended the work into an error to show to the user."""
     if isinstance(error, DumpError):
         return error
+    if isinstance(error, ModuleNotFoundError):
+        return DumpError(
+            f"{error.name} is not installed: pip install {_INSTALLED_BY.get(error.name or '', error.name)}"
+        )
     if isinstance(error, EXPECTED):
         return DumpError(one_line(error))
     if isinstance(error, MemoryError):
-        return DumpError(f"out of memory ({one_line(error)}): fewer processes (nj) or window_utterances take less")
+        return DumpError(f"out of memory ({one_line(error)}): use fewer processes (nj) or a smaller window_utterances")
     return InternalError(
         f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}"
     )
+
+
+_INSTALLED_BY = {"torch": "kaldi-compat[torch]", "soundfile": "kaldi-compat[audio]", "ray": "kaldi-compat[cluster]"}

@@ -1,4 +1,4 @@
-"""Computing what a job asks for: spectral features on the device, pitch beside them."""
+"""Compute the features of a job: spectral features on the device, pitch on the CPU."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.paste import pasted
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance
+from kaldi_compat.dump.read import Failure, Utterance, failed
 from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, ready
+
+__all__ = ["Computer", "pitch_computer", "spectral_computer"]
 
 
 class Computer:
-    """Computes what a job asks for, batch by batch, on one device.
+    """Computes the features of a job, batch by batch, on one device.
 
     Args:
-        job: what is asked for.
-        plan: whose seed the noise depends on.
-        device: cpu, or a GPU such as cuda:1. Pitch is tracked on the CPU in either case.
+        job: the job.
+        plan: its plan, which holds the seed of the noise and the configuration.
+        device: cpu, or a GPU such as cuda:1. Pitch is always tracked on the CPU.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
@@ -29,7 +31,7 @@ class Computer:
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
-        """Start computing a batch; calling what this returns gives the features of each utterance, in any order."""
+        """Start computing a batch; call the returned function for the features of each utterance, in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
@@ -41,7 +43,7 @@ class Computer:
         return lambda: [self._paste(each, by_index[each.index]) for each in spectral()]
 
     def figures(self) -> dict[str, float]:
-        """Figures for the summary."""
+        """Return figures for the summary."""
         return self.spectral.figures() if self.spectral else {}
 
     def _paste(self, spectral: Result, pitch: Result) -> Result:
@@ -50,19 +52,19 @@ class Computer:
         try:
             features = pasted([np.asarray(spectral.features), np.asarray(pitch.features)], self.tolerance, spectral.key)
         except Skip as reason:
-            return Failure(spectral.index, spectral.key, str(reason))
+            return failed(spectral.index, spectral.key, reason)
         return Computed(spectral.index, spectral.key, features, spectral.duration)
 
 
 def pitch_computer(job: Job, plan: Plan) -> Callable[[Sequence[Utterance]], list[Result]]:
-    """What tracks pitch."""
+    """Make the function that computes pitch features of a batch."""
     from kaldi_compat.dump.pitch import PitchComputer
 
     return PitchComputer(job, plan)
 
 
 def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:
-    """What suits the device."""
+    """Make the computer of spectral features for a device."""
     if device == "cpu":
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

@@ -1,11 +1,17 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Write files that appear complete or not at all, whatever interrupts the writing."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import secrets
-from collections.abc import Iterator
+import socket
+import stat
+import time
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,38 +19,117 @@ import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.dump.errors import OutputError
 
+__all__ = [
+    "WholeTable",
+    "check_writable",
+    "is_replaceable",
+    "make_directory",
+    "put_in_place",
+    "read_sealed",
+    "remove_unfinished",
+    "temporary_name",
+    "whole_file",
+    "whole_table",
+    "write_sealed",
+    "write_whole",
+    "writing",
+]
+
 TEMPORARY = ".unfinished-"
+# A temporary file of another machine is taken for abandoned after this time without a write.
+SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory, and those above it, unless it is there.
+    """Create a directory and its parents unless they exist.
 
     Raises:
-        OutputError: it cannot be made, or not be written to.
+        OutputError: it cannot be created or is not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{path} cannot be made a directory: {error.strerror}") from None
     if not os.access(path, os.W_OK):
-        raise OutputError(f"{path} is not yours to write")
+        raise OutputError(f"{path} is not writable for you")
+
+
+def is_replaceable(path: Path) -> bool:
+    """Return True unless the path, links followed, is a device, FIFO, socket or file descriptor of a process.
+
+    A rename would put a regular file in the place of those; they are written to instead.
+    """
+    if str(path).startswith(("/dev/", "/proc/")):  # /dev/stdout may lead to a regular file that is open already
+        return False
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def check_writable(path: Path) -> None:
-    """Raise :class:`OutputError` unless a file can be put there: said before the work, not after it."""
+    """Raise :class:`OutputError` before the work, rather than after it, if a file cannot be written."""
+    if path.exists() and not is_replaceable(path):
+        if not os.access(path, os.W_OK):
+            raise OutputError(f"{path} is not writable for you")
+        return
     directory = Path(os.path.realpath(path)).parent
     if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
-        raise OutputError(f"{path} cannot be written: is {directory} a directory that is there, and yours to write?")
+        raise OutputError(f"{path} cannot be written: is {directory} an existing directory, and writable for you?")
 
 
 def temporary_name(path: Path) -> Path:
-    """A name beside ``path`` that no other process uses; a link is followed, so that renaming stays on its disk."""
+    """Return a name next to ``path`` that only this process uses; links are followed, so that a rename is possible."""
     real = Path(os.path.realpath(path))
-    return real.with_name(f"{real.name}{TEMPORARY}{secrets.token_hex(4)}")
+    return real.with_name(f"{real.name}{TEMPORARY}{_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _machine() -> str:
+    """Return an identifier of the machine and, in containers, of the set of processes seen there."""
+    processes = 0
+    with contextlib.suppress(OSError):
+        processes = os.stat("/proc/self/ns/pid").st_ino
+    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the temporary files that processes which no longer run left of this file."""
+    real = Path(os.path.realpath(path))
+    for left in real.parent.glob(f"{_escaped(real.name)}{TEMPORARY}*"):
+        if _is_abandoned(left):
+            left.unlink(missing_ok=True)
+
+
+def _is_abandoned(temporary: Path) -> bool:
+    machine, _, rest = temporary.name.rpartition(TEMPORARY)[2].partition("-")
+    pid = rest.partition("-")[0]
+    if machine == _machine() and pid.isdecimal():
+        return not _is_running(int(pid))
+    try:
+        return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
+    except OSError:
+        return False
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # a process of another user
+        return True
+    with contextlib.suppress(OSError, IndexError):  # a zombie has ended
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
+    return True
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a finished temporary file, so that a crash of the machine leaves the old file or the new one."""
+    """Rename a complete temporary file such that after a crash of the machine the old or the new file is there."""
     real = os.path.realpath(path)
     os.replace(temporary, real)
     directory = os.open(os.path.dirname(real), os.O_RDONLY)
@@ -56,7 +141,7 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the operating system has against it is said as an :class:`OutputError`."""
+    """Turn an error of the operating system into an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -65,7 +150,14 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file to write, which takes its name only when all of it is on the disk; nothing stays after an error."""
+    """Open a binary file that gets its name when all of it is on the disk; after an error nothing is left of it.
+
+    What is not a regular file (see :func:`is_replaceable`) is written to in place.
+    """
+    if not is_replaceable(path):
+        with writing(path), open(path, "wb") as file:
+            yield file
+        return
     temporary = temporary_name(path)
     try:
         with writing(path):
@@ -80,46 +172,78 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file completely or not at all."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
+def write_sealed(path: Path, values: Iterable[Any]) -> None:
+    """Write a JSON value per line, and in a last line the CRC-32 of all of them."""
+    text = "".join(json.dumps(value) + "\n" for value in values)
+    write_whole(path, text + _seal(text.encode()).decode() + "\n")
+
+
+def read_sealed(path: Path) -> list[Any]:
+    """Read what :func:`write_sealed` wrote.
+
+    Raises:
+        ValueError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
+    body += b"\n"
+    if seal != _seal(body):
+        raise ValueError("it is damaged")
+    return [json.loads(line) for line in body.decode().splitlines()]
+
+
+def _seal(body: bytes) -> bytes:
+    return json.dumps({"crc32": zlib.crc32(body)}).encode()
+
+
 class WholeTable:
-    """A table to write, which takes its name only when :meth:`finish` has all of it on the disk.
+    """Writes a table that gets its name when :meth:`finish` has all of it on the disk.
 
     Args:
-        kind: what the objects are, as ``io_ark`` calls it.
-        path: the archive.
+        kind: the type of the objects, as ``io_ark`` calls it.
+        path: the archive; what is not a regular file is written to in place.
         text: write text.
     """
 
-    def __init__(self, kind: str, path: Path, *, text: bool = False) -> None:
+    def __init__(self, kind: io_ark.Kind, path: Path, *, text: bool = False) -> None:
         self.path = path
-        self.temporary = temporary_name(path)
+        self.temporary = temporary_name(path) if is_replaceable(path) else path
         self._writer = io_ark.Writer[Any](kind, f"ark,t:{self.temporary}" if text else f"ark:{self.temporary}")
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._writer[key] = value
 
-    def finish(self) -> None:
-        """Give the table its name."""
+    def close(self) -> None:
+        """Write the rest to the disk; the table keeps its temporary name."""
         with writing(self.path):
             self._writer.close()
-            with open(self.temporary, "rb") as file:
-                os.fsync(file.fileno())
-            put_in_place(self.temporary, self.path)
+            if self.temporary != self.path:
+                with open(self.temporary, "rb") as file:
+                    os.fsync(file.fileno())
+
+    def finish(self) -> None:
+        """Close the table and give it its name."""
+        self.close()
+        if self.temporary != self.path:
+            with writing(self.path):
+                put_in_place(self.temporary, self.path)
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
-        with contextlib.suppress(OSError, ArkError):  # what could not be written is not wanted any more
+        """Close the table and delete what was written."""
+        with contextlib.suppress(OSError, ArkError):  # the content is not needed, so it does not matter if it got there
             self._writer.close()
-        self.temporary.unlink(missing_ok=True)
+        if self.temporary != self.path:
+            self.temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def whole_table(kind: str, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
-    """A :class:`WholeTable` that is finished at the end, or abandoned after an error."""
+def whole_table(kind: io_ark.Kind, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
+    """Open a :class:`WholeTable` that is finished at the end of the block, or abandoned after an error."""
     table = WholeTable(kind, path, text=text)
     try:
         yield table
@@ -127,14 +251,3 @@ def whole_table(kind: str, path: Path, *, text: bool = False) -> Iterator[WholeT
     except BaseException:
         table.abandon()
         raise
-
-
-def remove_unfinished(path: Path) -> None:
-    """Remove what a killed process left of this file."""
-    real = Path(os.path.realpath(path))
-    for left in real.parent.glob(f"{_escaped(real.name)}{TEMPORARY}*"):
-        left.unlink(missing_ok=True)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

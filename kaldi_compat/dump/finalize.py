@@ -1,11 +1,11 @@
-"""What is left in the data directory once all archives are there: the files that Kaldi's make_*.sh scripts leave."""
+"""Finalize a dump: leave the files in the data directory that Kaldi's make_*.sh scripts leave."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -20,20 +20,36 @@ from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, La
 from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
 from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
 
-FRAME_SHIFT = re.compile(r"^--frame-shift=([^\s#]+)", re.M)
+__all__ = [
+    "Outcome",
+    "by_speaker",
+    "finalize",
+    "frame_shift",
+    "in_bytes",
+    "link_to_storage",
+    "outcome_of",
+    "prepare_archives",
+    "start_over",
+    "summed",
+    "write_cmvn",
+]
+
+FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a dump ended.
+    """The result of a dump.
 
     Attributes:
-        utterances: that have features.
-        wanted: that should have.
+        utterances: number of utterances with features.
+        wanted: number of utterances that should have them.
         failures: key and reason of those that failed.
         seconds: of audio.
-        work: seconds that each stage was busy, and "wall": summed over the archives; the largest of other figures.
+        work: busy seconds of each stage, "wall" and "uncompressed" matrices, summed over the archives; peaks are the
+            largest.
+        warnings: lines about the results that the user should know.
     """
 
     utterances: int
@@ -41,10 +57,11 @@ class Outcome:
     failures: tuple[tuple[str, str], ...]
     seconds: float
     work: dict[str, float]
+    warnings: tuple[str, ...] = ()
 
     @property
     def good_enough(self) -> bool:
-        """Whether at least 95% have features, counted as Kaldi's scripts count."""
+        """True if at least 95% have features, counted as Kaldi's scripts count."""
         return self.utterances >= self.wanted - self.wanted // 20
 
     @property
@@ -54,9 +71,8 @@ class Outcome:
 
 
 def start_over(layout: Layout, plan: Plan) -> None:
-    """Make room for new archives: directories, the links of ``<archives>/storage``, no traces of older dumps."""
-    for directory in (layout.log, layout.archives):
-        make_directory(directory)
+    """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
+    make_directory(layout.log)
     features = layout.in_data("feats.scp")
     if features.is_file():
         backup = layout.in_data(".backup")
@@ -66,14 +82,20 @@ def start_over(layout: Layout, plan: Plan) -> None:
     for pattern in (f"{stem}.*.json", f"{stem}.*.stats", f"{stem}.*.log", f"{stem}.failures"):
         for old in layout.log.glob(pattern):
             old.unlink()
+    prepare_archives(layout, [shard.number for shard in plan.shards])
+
+
+def prepare_archives(layout: Layout, numbers: Iterable[int]) -> None:
+    """Make the directory of the archives, and link these archives, which are to be made, to its ``storage``."""
+    make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
-        for shard in plan.shards:
-            link_to_storage(layout.archive(shard.number), storage)
+        for number in numbers:
+            link_to_storage(layout.archive(number), storage)
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Make an archive a link to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does."""
+    """Link an archive to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does."""
     disks = sum(entry.name.isdigit() for entry in storage.iterdir())
     for number in range(1, disks + 1):
         if not (storage / str(number)).is_dir():
@@ -87,8 +109,8 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     archive.symlink_to(Path("storage") / str(chosen) / archive.name)
 
 
-def finish(job: Job, plan: Plan) -> Outcome:
-    """Put together what the archives' manifests say. Doing it twice does no harm.
+def finalize(job: Job, plan: Plan) -> Outcome:
+    """Write the files of the data directory from the archives' manifests. Repeating it does no harm.
 
     Raises:
         DumpError: an archive is not complete.
@@ -103,23 +125,24 @@ def finish(job: Job, plan: Plan) -> Outcome:
         with whole_table("double", layout.in_data("utt2dur"), text=True) as table:
             for key, _, seconds in _utterances(layout, plan):
                 table[key] = seconds
-    confs = job.confs()
-    write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values())).read_text()) + "\n")
+    confs = plan.settings["confs"]
+    write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values()))) + "\n")
     make_directory(layout.in_data("conf"))
     # The script keeps no copy of how pitch is processed.
-    for name, path in [(name, path) for name, path in confs.items() if name != PROCESS_CONF]:
+    for name in [name for name in confs if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name
-        if not (target.exists() and target.samefile(path)):
-            _concatenate([path], target)
+        if not (target.is_file() and target.read_bytes() == in_bytes(confs[name])):
+            write_whole(target, confs[name])
+    warnings: list[str] = []
     if job.options.cmvn_levels:
-        write_cmvn(job, plan)
-    outcome = outcome_of(job, plan)
+        warnings += write_cmvn(job, plan)
+    outcome = replace(outcome_of(job, plan), warnings=tuple(warnings))
     write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
     return outcome
 
 
 def outcome_of(job: Job, plan: Plan) -> Outcome:
-    """What the manifests of all archives say together."""
+    """Sum up the manifests of all archives."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
@@ -142,17 +165,17 @@ def _wanted(job: Job, plan: Plan) -> int:
 
 
 def frame_shift(conf: str) -> str:
-    """What goes into ``<data>/frame_shift``: seconds.
+    """Return the content of ``<data>/frame_shift`` in seconds, for the text of a configuration file.
 
-    As Kaldi's scripts have it, but for a shift of a fraction of a millisecond, which they cut off.
+    It is what Kaldi's scripts write, except for fractions of a millisecond, which they cut off.
 
     >>> frame_shift("--num-mel-bins=80"), frame_shift("--frame-shift=10"), frame_shift("--frame-shift=12.5")
     ('0.01', '0.010', '0.0125')
     """
-    found = FRAME_SHIFT.search(conf)
+    found = FRAME_SHIFT.findall(conf)
     if not found:
         return DEFAULT_FRAME_SHIFT
-    milliseconds = float(found[1])
+    milliseconds = float(found[-1])
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
@@ -160,7 +183,7 @@ def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
-            raise DumpError(f"{layout.archive(shard.number)} is not complete: go on with --resume")
+            raise DumpError(f"{layout.archive(shard.number)} is not complete: finish it with --resume")
         yield manifest
 
 
@@ -176,8 +199,11 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 shutil.copyfileobj(file, out)
 
 
-def write_cmvn(job: Job, plan: Plan) -> None:
+def write_cmvn(job: Job, plan: Plan) -> list[str]:
     """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
+
+    Returns:
+        warnings.
 
     Raises:
         DumpError: an archive was made without statistics.
@@ -190,29 +216,36 @@ def write_cmvn(job: Job, plan: Plan) -> None:
             raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")
     runs = partial(read_stats, layout, numbers)
     matrix = codec("double-matrix")
+    spoilt: list[str] = []
     if BY_SPEAKER in job.options.cmvn_levels:
         archive = layout.archives / f"cmvn_{layout.name}.ark"
         script = archive.with_suffix(".scp")
         with whole_file(script) as lines, whole_file(archive) as file:
             for speaker, stats in by_speaker(runs):
-                file.write(_in_bytes(f"{speaker} "))
-                lines.write(_in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
+                file.write(in_bytes(f"{speaker} "))
+                lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
                 matrix.write(file, stats, binary=True)
+                if not np.isfinite(stats).all():
+                    spoilt.append(speaker)
         _concatenate([script], layout.in_data("cmvn.scp"))
+    warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
     if OVERALL in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
         with whole_file(layout.in_data("cmvn.ark")) as file:
             matrix.write(file, total, binary=True)
+        if not np.isfinite(total).all():
+            warnings.append("the global CMVN statistics have NaN or infinities, as features do")
+    return warnings
 
 
 def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tuple[str, Stats]]:
-    """Each speaker's sum, in the order of ``LC_ALL=C sort``.
+    """Yield each speaker's sum, in the order of ``LC_ALL=C sort``.
 
-    Where the runs come in that order, as those of sorted lists do, one sum is held at a time; else one a speaker.
+    If the runs come in that order, as those of sorted lists do, one sum is held at a time; otherwise one per speaker.
 
     Args:
-        runs: gives speakers and statistics, from the start each time it is called.
+        runs: returns an iterator over speakers and statistics, from the start at each call.
     """
-    if all(_in_bytes(one) <= _in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
+    if all(in_bytes(one) <= in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
         for speaker, members in groupby(runs(), itemgetter(0)):
             if (total := summed(stats for _, stats in members)) is not None:
                 yield speaker, total
@@ -220,17 +253,18 @@ def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tupl
     totals: dict[str, Stats] = {}
     for speaker, stats in runs():
         totals[speaker] = totals[speaker] + stats if speaker in totals else stats
-    for speaker in sorted(totals, key=_in_bytes):
+    for speaker in sorted(totals, key=in_bytes):
         yield speaker, totals[speaker]
 
 
 def summed(stats: Iterable[Stats]) -> Stats | None:
-    """The sum of statistics; None of none."""
+    """Return the sum of statistics; None if there are none."""
     total: Stats | None = None
     for each in stats:
         total = each if total is None else total + each
     return total
 
 
-def _in_bytes(name: str) -> bytes:
+def in_bytes(name: str) -> bytes:
+    """Encode a name as it stood in the file that it came from."""
     return name.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""Dithering noise that depends on the plan's seed and the utterance's key alone.
+"""Dithering noise that depends only on the plan's seed and the utterance's key.
 
-Kaldi's programs draw the noise of one utterance after that of another, so that it depends on all that came before. Here
-any utterance can be computed anywhere, in any order, and again.
+Kaldi's programs draw the noise of utterances one after the other, so that it depends on all earlier ones. Here each
+utterance can be computed anywhere, in any order, and repeatedly.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.rand import KaldiRandom
 
+__all__ = ["UtteranceNoise", "frame_seeds", "utterance_state"]
+
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 def utterance_state(seed: int, key: str) -> int:
-    """The 64 bits that an utterance's noise starts from."""
+    """Return the 64 bits that an utterance's noise starts from."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def frame_seeds(state: int, start: int, count: int) -> npt.NDArray[np.int32]:
-    """``rand_r()`` states of frames ``start`` to ``start + count`` by SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Return ``rand_r()`` states of frames ``start`` to ``start + count``: SplitMix64 (Steele, Lea and Flood, 2014)."""
     with np.errstate(over="ignore"):
         words = np.uint64(state) + _GOLDEN * np.arange(start + 1, start + count + 1, dtype=np.uint64)
         words = (words ^ (words >> np.uint64(30))) * _MIX_1
@@ -34,22 +36,22 @@ def frame_seeds(state: int, start: int, count: int) -> npt.NDArray[np.int32]:
 
 
 class UtteranceNoise(KaldiRandom):
-    """Stands where Kaldi's generator stands, for one utterance; other draws than frames' come of a seed of its own."""
+    """Replaces Kaldi's generator for one utterance; draws that are not for frames have a seed of their own."""
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = utterance_state(seed, key)
         self.frames = 0
         self.seed = self.state & 0x7FFFFFFF
-        self._seeded = False  # which takes long beside a short utterance's features, and few need it
+        self._seeded = False  # lazily, since it takes long compared with a short utterance, and few need it
 
     def draws(self, count: int) -> npt.NDArray[np.int32]:
-        """The next values of the utterance's ``rand()``."""
+        """Return the next values of the utterance's ``rand()``."""
         if not self._seeded:
             self._seeded = True
             self.srand(self.seed)
         return super().draws(count)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """States for the noise of the utterance's next frames."""
+        """Return states for the noise of the utterance's next frames."""
         self.frames += count
         return frame_seeds(self.state, self.frames - count, count)

@@ -1,21 +1,38 @@
-"""What is asked for: the options of a dump, and where its files lie."""
+"""The options of a dump, and the locations of its files."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.spectral import Engine
+
+__all__ = [
+    "BY_SPEAKER",
+    "CPU",
+    "FEATURES",
+    "OVERALL",
+    "PITCH",
+    "PITCH_CONF",
+    "PROCESS_CONF",
+    "DumpOptions",
+    "Job",
+    "Layout",
+    "is_speed",
+    "spectral_of",
+]
 
 SPECTRAL = tuple(SPECTRAL_FEATURES)
 PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))
-ENGINES = ("local", "ray")
-PROCESS_CONF = "pitch_postprocess.conf"
+ENGINES = get_args(Engine)
+RUNNERS = ("local", "ray")
+PITCH_CONF, PROCESS_CONF = "pitch.conf", "pitch_postprocess.conf"
 BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
@@ -24,10 +41,10 @@ SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class DumpOptions(BaseOptions):
-    """How a dump is done. What is computed is set by the configuration files."""
+    """How a dump runs. What it computes is set by configuration files and by the feature's own options."""
 
-    conf: str = option("", "configuration file of the spectral feature; conf/<feature>.conf if not given")
-    pitch_conf: str = option("", "configuration file of compute-kaldi-pitch-feats; conf/pitch.conf if not given")
+    conf: str = option("", "configuration file of the spectral feature; conf/<feature>.conf, if it exists")
+    pitch_conf: str = option("", "configuration file of compute-kaldi-pitch-feats; conf/pitch.conf, if it exists")
     pitch_postprocess_conf: str = option(
         "", "configuration file of process-kaldi-pitch-feats; Kaldi's defaults if not given"
     )
@@ -38,54 +55,66 @@ class DumpOptions(BaseOptions):
     write_utt2dur: bool = option(True, "write <data>/utt2dur")
     nj: int = option(
         4,
-        "archives, as in Kaldi's scripts; and worker processes: on a CPU at most one a core, else spread over the GPUs",
+        "archives, as in Kaldi's scripts, and worker processes: on a CPU at most one per core, else spread over GPUs",
         ge=1,
     )
-    shard_utterances: int = option(
-        0, "utterances in an archive at most, in place of nj archives; 0 leaves it to nj", ge=0
-    )
+    shard_utterances: int = option(0, "at most this many utterances in an archive, instead of nj; 0 uses nj", ge=0)
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
     readers: int = option(2, "threads of each worker that read and decode audio", ge=1)
     batch_seconds: float = option(0.0, "audio in a batch; 0 is 600 on a GPU and 60 on a CPU", unit="seconds", ge=0)
     window_utterances: int = option(
-        512, "utterances read ahead at most, from which batches of like lengths are made", ge=1
+        512, "read at most this many utterances ahead, to make batches of similar lengths", ge=1
     )
-    max_device_memory: float = option(0.0, "GPU memory of a worker at most; 0 is no limit", unit="GiB", ge=0)
-    seed: int = option(0, "seed of the dithering noise; each utterance's noise depends on it and on the key alone")
-    resume: bool = option(False, "go on with the plan that is there: only archives that are not complete are made")
+    max_device_memory: float = option(0.0, "GPU memory that a worker may use; 0 is no limit", unit="GiB", ge=0)
+    seed: int = option(0, "seed of the dithering noise; an utterance's noise depends only on it and on the key")
+    max_duration: float = option(
+        43200.0, "longest audio that is accepted; longer audio, such as an endless stream, fails", unit="seconds", gt=0
+    )
+    command_timeout: float = option(0.0, "time that a command in wav.scp may take; 0 is no limit", unit="seconds", ge=0)
+    resume: bool = option(
+        False, "resume an interrupted dump: make the archives that are missing or damaged; start if there is no plan"
+    )
+    verify: bool = option(True, "compare checksums of the archives that --resume keeps; without, only sizes")
+    retry_failed: bool = option(False, "resume, and make the archives again that have failed utterances")
     max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
     cmvn: str = option("", "statistics in the same pass: speaker (cmvn.scp), global (cmvn.ark), or speaker,global")
-    speeds: str = option("", "speed factors such as 0.9,1.0,1.1, for which --speed-dir is made from the data directory")
-    speed_dir: str = option("", "data directory with the speed-perturbed utterances, which is then the one dumped")
-    pipes: bool = option(True, "run the commands in wav.scp; without, an utterance that needs one fails")
+    speeds: str = option("", "speed factors such as 0.9,1.0,1.1; --speed-dir is made from the data directory with them")
+    speed_dir: str = option("", "data directory to make for the speed-perturbed utterances, which is then dumped")
+    pipes: bool = option(True, "run the commands in wav.scp; if not, utterances that need one fail")
     report: str = option("", "write a page about the job to this file (HTML)")
-    engine: str = option("local", "engine that runs the archives", choices=ENGINES)
+    engine: str = option(
+        "auto", "what computes the features: exact gives Kaldi's bits, on a CPU; auto is exact there", choices=ENGINES
+    )
+    runner: str = option("local", "what runs the archives: this machine, or a Ray cluster", choices=RUNNERS)
     address: str = option("auto", "address of the Ray cluster")
-    shard: str = option("", "only this part of the plan's archives, such as 3/100: for arrays of batch jobs")
+    shard: str = option("", "make only this part of the plan's archives, such as 3/100, for arrays of batch jobs")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for level in self.cmvn_levels:
             require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
         require(bool(self.speeds) == bool(self.speed_dir), "speeds and speed_dir go together: give both or neither")
-        self.part  # noqa: B018  refuses a shard that cannot be meant
+        require(
+            self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
+        )
+        self.part  # noqa: B018  refuses an invalid shard
         self.speed_factors  # noqa: B018  likewise
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the features are computed on GPUs."""
+        """True if the features are computed on GPUs."""
         return self.device != CPU
 
     @property
     def seconds_in_batch(self) -> float:
-        """Seconds of audio that make a batch."""
+        """Seconds of audio in a batch."""
         return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
     @property
     def batching(self) -> str:
-        """What decides which utterances are computed together, where that matters.
+        """Description of what decides which utterances are computed together.
 
-        It does on a GPU, whose matrix product rounds by the number of rows.
+        This matters on a GPU, whose matrix products round differently for other numbers of rows.
         """
         if not self.on_gpu:
             return "each utterance alone"
@@ -93,17 +122,22 @@ class DumpOptions(BaseOptions):
 
     @property
     def cmvn_levels(self) -> tuple[str, ...]:
-        """The statistics that are asked for."""
+        """The requested statistics."""
         return tuple(filter(None, self.cmvn.split(",")))
 
     @property
     def wants_stats(self) -> bool:
-        """Whether statistics are kept of each archive: by speaker, whatever is made of them."""
+        """True if statistics of each archive are kept; they are by speaker, whatever is made of them."""
         return bool(self.cmvn_levels or self.report)
 
     @property
+    def resumes(self) -> bool:
+        """True if an existing plan is resumed."""
+        return self.resume or self.retry_failed
+
+    @property
     def speed_factors(self) -> tuple[str, ...]:
-        """The speed factors as they were written, since they become part of names."""
+        """The speed factors as they are written, since they become part of names."""
         factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
         for factor in factors:
             require(is_speed(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
@@ -111,30 +145,30 @@ class DumpOptions(BaseOptions):
 
     @property
     def part(self) -> tuple[int, int]:
-        """Which of how many parts of the plan to do: (1, 1) is all of it."""
+        """Number of this part of the plan, and count of parts: (1, 1) is all of it."""
         if not self.shard:
             return 1, 1
         number, _, count = self.shard.partition("/")
         holds = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
-        require(holds, f"shard is a number from 1 on and a count, such as 3/100; not {self.shard!r}")
+        require(holds, f"shard is a number from 1 and a count, such as 3/100; not {self.shard!r}")
         return int(number), int(count)
 
 
 def is_speed(text: str) -> bool:
-    """Whether a text is a factor that speech can be sped up by."""
+    """Return True if a string is a factor to speed audio up by."""
     factor = parse_real(text)
     return factor is not None and 0.0 < factor < float("inf")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a dump's files lie: as Kaldi's make_*.sh scripts have it.
+    """Locations of a dump's files, those of Kaldi's make_*.sh scripts.
 
     Attributes:
         data: the data directory.
-        feature: what is computed, such as "fbank" or "mfcc_pitch".
-        log: the plan and the archives' manifests.
-        archives: the archives, an absolute path.
+        feature: its name, such as "fbank" or "mfcc_pitch".
+        log: directory of the plan and the archives' manifests.
+        archives: directory of the archives, an absolute path.
     """
 
     data: Path
@@ -144,95 +178,123 @@ class Layout:
 
     @classmethod
     def of(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
-        """The layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
+        """Return the layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
     @property
     def name(self) -> str:
-        """The data directory's name, which is part of the archives' names."""
+        """Name of the data directory, which is part of the archives' names."""
         return os.path.basename(os.path.abspath(self.data))
 
     @property
     def stem(self) -> str:
-        """What the archives' names start with."""
+        """Start of the archives' names."""
         return f"raw_{self.feature}_{self.name}"
 
     def archive(self, shard: int) -> Path:
-        """An archive."""
+        """Path of an archive."""
         return self.archives / f"{self.stem}.{shard}.ark"
 
     def script(self, shard: int) -> Path:
-        """The script file of an archive."""
+        """Path of an archive's script file."""
         return self.archives / f"{self.stem}.{shard}.scp"
 
     @property
     def log_stem(self) -> str:
-        """What the names of plan, manifests and logs start with."""
+        """Start of the names of plan, manifests and logs."""
         return f"dump_{self.feature}_{self.name}"
 
     @property
     def plan(self) -> Path:
-        """The plan."""
+        """Path of the plan."""
         return self.log / f"{self.log_stem}.plan.jsonl"
 
     @property
     def lock(self) -> Path:
-        """The file that says a dump is under way."""
+        """Path of the file that is locked while a dump runs."""
         return self.log / f"{self.log_stem}.lock"
 
     @property
     def failures(self) -> Path:
-        """Utterances without features, and why."""
+        """Path of the list of utterances without features, with reasons."""
         return self.log / f"{self.log_stem}.failures"
 
     def manifest(self, shard: int) -> Path:
-        """What is in an archive; it is there once the archive is complete."""
+        """Path of an archive's manifest, which exists once the archive is complete."""
         return self.log / f"{self.log_stem}.{shard}.json"
 
     def messages(self, shard: int) -> Path:
-        """What was said while an archive was made."""
+        """Path of the log of an archive."""
         return self.log / f"{self.log_stem}.{shard}.log"
 
     def stats(self, shard: int) -> Path:
-        """The mean and variance statistics of an archive's features."""
+        """Path of the mean and variance statistics of an archive's features."""
         return self.log / f"{self.log_stem}.{shard}.stats"
 
     def in_data(self, name: str) -> Path:
-        """A file of the data directory."""
+        """Path of a file of the data directory."""
         return self.data / name
 
 
 @dataclass(frozen=True)
 class Job:
-    """A dump: what, where and how."""
+    """A dump: what to compute, where and how.
+
+    Attributes:
+        layout: the locations of its files.
+        options: how it runs.
+        overrides: options of the feature given on the command line, which win over its configuration file: lines
+            ``--name=value``.
+    """
 
     layout: Layout
     options: DumpOptions = field(default_factory=DumpOptions)
+    overrides: tuple[str, ...] = ()
 
     @property
     def feature(self) -> str:
-        """What is computed."""
+        """Name of the feature."""
         return self.layout.feature
 
     @property
     def spectral(self) -> str:
-        """The spectral feature that is computed, or "" if none is."""
-        return self.feature.removesuffix(PITCH).removesuffix("_")
+        """Name of the spectral feature that is computed, or "" if none is."""
+        return spectral_of(self.feature)
 
     @property
     def with_pitch(self) -> bool:
-        """Whether pitch is computed, alone or to be pasted."""
+        """True if pitch is computed, alone or to be pasted."""
         return self.feature.endswith(PITCH)
 
-    def confs(self) -> dict[str, Path]:
-        """The configuration files, by the names that they get in ``<data>/conf``."""
-        found: dict[str, Any] = {}
+    @property
+    def main_conf(self) -> str:
+        """Name of the configuration file that the overrides belong to."""
+        return f"{self.spectral or PITCH}.conf"
+
+    def conf_paths(self) -> dict[str, Path | None]:
+        """Return the configuration files by the names that they get in ``<data>/conf``; None stands for defaults."""
+        named: dict[str, str] = {}
         if self.spectral:
-            found[f"{self.spectral}.conf"] = self.options.conf or f"conf/{self.spectral}.conf"
+            named[f"{self.spectral}.conf"] = self.options.conf
         if self.with_pitch:
-            found["pitch.conf"] = self.options.pitch_conf or "conf/pitch.conf"
+            named[PITCH_CONF] = self.options.pitch_conf
+        found: dict[str, Path | None] = {name: _conf_path(name, path) for name, path in named.items()}
         if self.with_pitch and self.options.pitch_postprocess_conf:
-            found[PROCESS_CONF] = self.options.pitch_postprocess_conf
-        return {name: Path(path) for name, path in found.items()}
+            found[PROCESS_CONF] = Path(self.options.pitch_postprocess_conf)
+        return found
+
+
+def spectral_of(feature: str) -> str:
+    """Return the spectral part of a feature's name, or "" if it has none.
+
+    >>> spectral_of("mfcc_pitch"), spectral_of("fbank"), spectral_of("pitch")
+    ('mfcc', 'fbank', '')
+    """
+    return feature.removesuffix(PITCH).removesuffix("_")
+
+
+def _conf_path(name: str, given: str) -> Path | None:
+    path = Path(given or f"conf/{name}")
+    return path if given or path.exists() else None

@@ -1,8 +1,7 @@
-"""A batch's audio as one row of samples, without padding, for a device that wants much at once.
+"""A batch's audio as one row of samples, without padding, for devices that need much work at once.
 
-Utterances stand one after the other, each starting at a multiple of the frame shift. So all frames of the row lie on
-one grid, and those that reach over a border between utterances are computed too and thrown away: some two in an
-utterance.
+Utterances follow each other, each starting at a multiple of the frame shift. So all frames of the row lie on one grid.
+Frames across a border between utterances are computed too and dropped: about two per utterance.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ from kaldi_compat.dump.noise import frame_seeds, utterance_state
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
+__all__ = ["FRAMES_AT_ONCE", "Row", "RowNoise", "Samples", "pack", "padded"]
+
 Samples = npt.NDArray[np.int16]
 
-# Rows come in multiples of so many frames: cuFFT makes and keeps a plan for each number of frames that it meets.
+# Rows are rounded up to a multiple of this many frames, since cuFFT makes a plan for each number of frames.
 FRAMES_AT_ONCE = 1024
 
 
@@ -30,10 +31,10 @@ class Row:
     """Utterances on one grid of frames.
 
     Attributes:
-        samples: all audio, int16; in pinned memory if a GPU is to fetch it.
-        first_frames: where on the grid each utterance starts.
-        counts: how many frames each has.
-        frames: of the grid.
+        samples: all audio, int16; in pinned memory if it will be copied to a GPU.
+        first_frames: index on the grid of each utterance's first frame.
+        counts: number of frames of each utterance.
+        frames: number of frames of the grid.
     """
 
     samples: Tensor
@@ -54,7 +55,7 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
     first_frames, at = [], 0
     for each, count in zip(utterances, counts, strict=True):
         first_frames.append(at)
-        # Where edges are not cut off, an utterance takes as many samples as its frames span.
+        # Without snip_edges, an utterance takes as many samples as its frames span.
         span = len(each) if options.snip_edges else (count - 1) * shift + size if count else 0
         at += -(-span // shift)
     frames = -(-max(at, 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
@@ -67,7 +68,7 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
 
 
 def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Samples:
-    """The samples that the frames span, which reach beyond both ends of the audio."""
+    """Return the samples that the frames span, which extend beyond both ends of the audio."""
     if count == 0:
         return samples[:0]
     size, shift = options.window_size, options.window_shift
@@ -78,7 +79,7 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
 
 
 class RowNoise:
-    """Stands where Kaldi's generator stands, for the frames of a row: each utterance's as UtteranceNoise has them."""
+    """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise."""
 
     def __init__(self, row: Row, keys: Sequence[str], seed: int) -> None:
         self._seeds = np.zeros(row.frames, np.int32)
@@ -86,14 +87,14 @@ class RowNoise:
             self._seeds[first : first + count] = frame_seeds(utterance_state(seed, key), 0, count)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """States for the noise of all frames of the row."""
+        """Return states for the noise of all frames of the row."""
         return self._seeds[:count]
 
 
 def padded(features: Tensor, first_frames: Tensor, longest: int) -> Tensor:
-    """Utterances of a row's features, which start at these frames, as a padded batch (B, longest, dim).
+    """Return a row's features as a padded batch (B, longest, dim) of the utterances that start at these frames.
 
-    What stands past an utterance's own frames is of no meaning.
+    Values past an utterance's own frames are undefined.
     """
     index = first_frames.unsqueeze(1) + torch.arange(longest, device=features.device)
     return features[index.clamp(max=len(features) - 1)]

@@ -1,4 +1,4 @@
-"""Computing pitch features, on the CPU."""
+"""Pitch features of batches of audio, computed on the CPU."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance
-from kaldi_compat.dump.spectral import Result, computed, configured_options
+from kaldi_compat.dump.spectral import Result, computed
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
+__all__ = ["PitchComputer"]
+
 
 class PitchComputer:
-    """Tracks the pitch of a batch and makes features of it, as compute- and process-kaldi-pitch-feats do."""
+    """Tracks the pitch of a batch and makes features from it, as compute- and process-kaldi-pitch-feats do."""
 
     def __init__(self, job: Job, plan: Plan) -> None:
-        options = configured_options(job)
+        options = configured_options(job, plan.settings["confs"])
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
 
     def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
-        """The pitch features of each utterance, or why there are none."""
+        """Return the pitch features of each utterance, or its failure."""
         wanted = self.options.sample_frequency
         results: list[Result] = []
         good = []
@@ -35,7 +38,7 @@ class PitchComputer:
             if rate == wanted:
                 good.append((utterance, utterance.wave.samples[0]))
             else:
-                reason = f"it has {rate:g} Hz, but the pitch is to be tracked at --sample-frequency={wanted:g}"
+                reason = f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={wanted:g}"
                 results.append(Failure(utterance.index, utterance.key, reason))
         for utterance, track in track_pitches(good, self.options):
             results.append(computed(utterance, self._processed(utterance.key, track)))

@@ -1,36 +1,62 @@
-"""The plan: which utterances go to which archive, and all that decides their bytes. Made first, followed exactly.
+"""The plan: which utterances go to which archive, and everything that decides their bytes. It is made first.
 
-A JSON object a line: first a header, then an archive each. The utterances themselves stay in ``wav.scp`` or
-``segments``, of which an archive is a stretch of bytes; a digest notices if those files change.
+A file with a JSON object per line: a header, then one for each archive, and a checksum. The utterances themselves stay
+in ``wav.scp`` or ``segments``, of which an archive takes a range of bytes; a digest reveals if those files change.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import logging
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from io_ark.tables.script import Script
 from kaldi_compat import __version__
+from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.files import write_whole
+from kaldi_compat.dump.failures import printable, shortened
+from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.config import normalise
+
+__all__ = [
+    "DECISIVE",
+    "SCRIPT",
+    "SEGMENTS",
+    "UTT2SPK",
+    "Change",
+    "Plan",
+    "Shard",
+    "changes_since",
+    "check_inputs",
+    "check_speakers",
+    "digest",
+    "how_to_start_over",
+    "lines_of",
+    "listing_of",
+    "make_plan",
+    "read_plan",
+    "settings_of",
+    "updated",
+    "write_plan",
+]
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
-# What the computed numbers depend on besides the audio: files of the data directory, if they are there.
+# Files of the data directory that the computed numbers depend on besides the audio, if they are present.
 INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
-# Options that decide the bytes of the archives. The others may differ when a plan is gone on with.
-DECISIVE = ("compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
+# Options that decide the bytes of the archives. The others may differ when a dump is resumed.
+DECISIVE = ("engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
+LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 
 
 @dataclass(frozen=True)
@@ -38,9 +64,9 @@ class Shard:
     """An archive of the plan.
 
     Attributes:
-        number: from 1 on, as in the archive's name.
-        start, stop: the stretch of the list of utterances, in bytes.
-        count: its lines.
+        number: counted from 1, as in the archive's name.
+        start, stop: the range of the list of utterances, in bytes.
+        count: its number of lines.
     """
 
     number: int
@@ -51,12 +77,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be made.
+    """The archives to be made.
 
     Attributes:
         listing: the file of the data directory that lists the utterances: wav.scp or segments.
-        settings: all that decides the bytes of the archives: the version, the decisive options, and the digests of the
-            files of the data directory and of the configuration files.
+        settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
+            the files of the data directory, and the texts of the configuration files.
         shards: the archives in order.
     """
 
@@ -66,16 +92,16 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """Utterances, good and bad."""
+        """Number of utterances, good and bad."""
         return sum(shard.count for shard in self.shards)
 
     @property
     def seed(self) -> int:
-        """The seed of the dithering noise."""
+        """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
 
     def part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Every ``count``-th archive from ``number`` (1 on): a batch job's share."""
+        """Return every ``count``-th archive from ``number`` (1 or more): a batch job's share."""
         return self.shards[number - 1 :: count]
 
 
@@ -90,7 +116,7 @@ def make_plan(job: Job) -> Plan:
     offsets = _line_offsets(job.layout.in_data(listing))
     count = len(offsets) - 1
     if count == 0:
-        raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to do")
+        raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
     size = job.options.shard_utterances
     # An array of batch jobs divides what nj does elsewhere.
     wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1])
@@ -103,13 +129,18 @@ def make_plan(job: Job) -> Plan:
 
 
 def listing_of(job: Job) -> str:
-    """The file that lists the utterances: segments if it is there."""
+    """Return the name of the file that lists the utterances: segments if it exists."""
     return SEGMENTS if job.layout.in_data(SEGMENTS).exists() else SCRIPT
 
 
 def check_inputs(job: Job) -> None:
-    """Raise :class:`DumpError` unless the data directory and the configuration files are there."""
-    needed = [job.layout.in_data(SCRIPT), *job.confs().values()]
+    """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
+    for place in (job.layout.data, job.layout.log, job.layout.archives):
+        if "\n" in str(place):
+            raise DumpError(
+                f"{str(place)!r}: a script file cannot name files in a directory with a newline in its name"
+            )
+    needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
     if job.layout.in_data("spk2warp").exists():
         needed.append(job.layout.in_data(UTT2SPK))
     for path in needed:
@@ -118,15 +149,15 @@ def check_inputs(job: Job) -> None:
 
 
 def check_speakers(job: Job) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` serves the statistics that are asked for.
+    """Raise :class:`DumpError` unless ``utt2spk`` is as the requested statistics need it.
 
-    Those by speaker need everyone's: Kaldi's steps go by ``spk2utt`` there, and fail without it.
+    Statistics by speaker need each utterance's speaker: Kaldi's scripts use ``spk2utt`` there, and fail without it.
     """
     path, listing = job.layout.in_data(UTT2SPK), job.layout.in_data(listing_of(job))
     by_speaker = BY_SPEAKER in job.options.cmvn_levels
     if by_speaker and not path.is_file():
         raise DumpError(
-            f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to take each utterance for its own speaker: "
+            f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to make each utterance its own speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
     if not (job.options.wants_stats and path.is_file()):
@@ -146,7 +177,7 @@ def check_speakers(job: Job) -> None:
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """All that decides the bytes of the archives, to be kept with the plan."""
+    """Return everything that decides the bytes of the archives, to be stored with the plan."""
     inputs = {name: digest(job.layout.in_data(name)) for name in INPUTS if job.layout.in_data(name).is_file()}
     return {
         "version": VERSION,
@@ -154,72 +185,146 @@ def settings_of(job: Job) -> dict[str, Any]:
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
         "inputs": inputs,
-        "confs": {name: path.read_text(encoding="utf-8", errors="replace") for name, path in job.confs().items()},
+        "confs": conf_texts(job),
     }
 
 
 def digest(path: Path) -> str:
-    """A digest of a file's bytes."""
+    """Return a digest of a file's bytes."""
     hasher = hashlib.sha256()
     with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            hasher.update(piece)
+        while chunk := file.read(1 << 20):
+            hasher.update(chunk)
     return hasher.hexdigest()
 
 
 def write_plan(plan: Plan, path: Path) -> None:
-    """Write a plan, whole or not at all."""
+    """Write a plan completely or not at all."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
-    lines = [header, *map(dataclasses.asdict, plan.shards)]
-    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+    write_sealed(path, [header, *map(dataclasses.asdict, plan.shards)])
 
 
 def read_plan(path: Path) -> Plan:
     """Read a plan.
 
     Raises:
-        PlanError: there is none, or what is there is none.
+        PlanError: it is missing or damaged, or of another version.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        header, *rest = map(json.loads, lines)
+        header, *rest = read_sealed(path)
         listing, count = header.pop("listing"), header.pop("archives")
         shards = tuple(Shard(**line) for line in rest)
-        complete = len(shards) == count and header["version"] == VERSION
+        if len(shards) != count or header["version"] != VERSION:
+            raise ValueError("it has another version")
     except FileNotFoundError:
-        raise PlanError(f"there is no plan {path} to go on with: start without --resume") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise PlanError(f"{path} is no plan of this version: delete it and start again ({error})") from None
-    if not complete:
-        raise PlanError(f"{path} is no complete plan of this version: delete it and start again")
+        raise PlanError(f"there is no plan {path}: start without --resume") from None
+    except OSError as error:
+        raise PlanError(f"the plan {path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise PlanError(f"{path} is not a plan of this version: delete it and start again ({error})") from None
     return Plan(listing, header, shards)
 
 
-def check_plan(plan: Plan, job: Job, path: Path) -> None:
-    """Raise :class:`PlanError` if going on would give other bytes than the plan was made for."""
-    now = settings_of(job)
-    changed = sorted(
-        name
-        for group in ("options", "inputs", "confs")
-        for name in plan.settings[group].keys() | now[group].keys()
-        if plan.settings[group].get(name) != now[group].get(name)
-    )
-    changed += [name for name in ("feature", "program") if plan.settings[name] != now[name]]
-    if changed:
+class Change(NamedTuple):
+    """Something that decides bytes of the archives and differs from what the plan was made for.
+
+    Attributes:
+        name: of the option or file.
+        only_mends: whether it can only turn failures into features, and leaves the other features as they are.
+    """
+
+    name: str
+    only_mends: bool = False
+
+
+def changes_since(plan: Plan, job: Job) -> list[Change]:
+    """Compare a job with the plan that it resumes."""
+    now, before = settings_of(job), plan.settings
+    changes = [Change(name) for group in ("inputs", "confs") for name in before[group].keys() ^ now[group].keys()]
+    changes += [Change(name) for name in before["inputs"].keys() & now["inputs"].keys()
+                if before["inputs"][name] != now["inputs"][name]]  # fmt: skip
+    for conf in before["confs"].keys() & now["confs"].keys():
+        changes += _changed_options(job, conf, before["confs"][conf], now["confs"][conf])
+    for name in before["options"].keys() | now["options"].keys():
+        old, new = before["options"].get(name), now["options"].get(name)
+        if old != new:
+            changes.append(Change(normalise(name), _only_mends(normalise(name), old, new)))
+    changes += [Change(name) for name in ("feature", "program") if before[name] != now[name]]
+    return sorted(changes)
+
+
+def _changed_options(job: Job, conf: str, before: str, now: str) -> list[Change]:
+    if before == now:
+        return []
+    try:
+        changed = changed_values(job, conf, before, now)
+    except OptionError:  # an option that this version does not have any more
+        return [Change(conf)]
+    return [Change(name, _only_mends(name, *values)) for name, values in changed.items()]
+
+
+def _only_mends(name: str, before: Any, now: Any) -> bool:
+    if name == "min-duration":
+        return bool(now < before)
+    return name in ("allow-downsample", "allow-upsample", "pipes") and bool(now)
+
+
+def updated(plan: Plan, job: Job, path: Path, with_failures: Sequence[int]) -> Plan:
+    """Return the plan to resume, with the job's settings as far as they may differ.
+
+    Args:
+        plan: as it was read.
+        job: what is to be made now.
+        path: of the plan.
+        with_failures: numbers of the complete archives that have failed utterances.
+
+    Raises:
+        PlanError: the settings changed such that complete archives would have to be made again; says which.
+    """
+    changes = changes_since(plan, job)
+    if not changes:
+        return plan
+    names = ", ".join(change.name for change in changes)
+    since = f"{names} changed since the plan {path} was made"
+    if not all(change.only_mends for change in changes):
         raise PlanError(
-            f"{', '.join(changed)} changed since the plan {path} was made, so what is there would not fit what is "
-            f"missing: set it back, or {how_to_start_over(job.options)}"
+            f"{since}: all {len(plan.shards)} archives would be made again: set it back, or "
+            f"{how_to_start_over(job.options)}"
         )
+    if with_failures and not job.options.retry_failed:
+        raise PlanError(
+            f"{since}: archives {_ranges(with_failures)} would be made again, which have failed utterances: do so with "
+            "--retry-failed, or set it back"
+        )
+    return replace(plan, settings=settings_of(job))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Write numbers as ranges.
+
+    >>> _ranges([1, 2, 3, 7])
+    '1-3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def how_to_start_over(options: DumpOptions) -> str:
-    """What to do about a plan that a dump follows and should not: parts of a plan do without being asked."""
-    delete, resume = "delete it and " if options.shard else "", " without --resume" if options.resume else ""
-    return f"{delete}start again{resume}"
+    """Return the advice for a plan that a dump should not follow; parts of a plan follow it without being asked."""
+    delete = "delete it and " if options.shard else ""
+    switches = [
+        flag for flag, given in (("--resume", options.resume), ("--retry-failed", options.retry_failed)) if given
+    ]
+    return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
 def lines_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
-    """The lines of the list of utterances that an archive is made of."""
+    """Return the lines of the list of utterances that an archive is made of."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
         text = file.read(shard.stop - shard.start)
@@ -227,33 +332,52 @@ def lines_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
 
 
 def _line_offsets(path: Path) -> Sequence[int]:
-    """Where each line starts, and the end of the last one.
+    """Return the offset of each line, and of the end of the last one.
 
     Raises:
-        DumpError: a line has no key or nothing after it, or a key is there twice.
+        DumpError: a line has an impossible key or nothing after its key, or a key occurs twice.
     """
     offsets = array("q", [0])
-    previous, ordered = b"", True
+    previous, ordered, blank = b"", True, 0
     with open(path, "rb") as file:
-        for line in file:
-            offsets.append(offsets[-1] + len(line))
+        for number, line in enumerate(file, start=1):
             key, *rest = line.split(None, 1)[:2] or [b""]
+            if blank and key:
+                raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line")
+            if not key:
+                blank = blank or number
+                continue
+            if len(key) > LONGEST_KEY or b"\0" in key:
+                raise DumpError(f"{path}, line {number}: {_wrong_with(key)}")
             if not rest:
-                found = repr(key.decode(errors="replace")) if key else "a blank line"
-                raise DumpError(f"{path}, line {len(offsets) - 1}: expected a key and more, not {found}")
+                raise DumpError(f"{path}, line {number}: expected a key and more, not {_shown(key)}")
+            offsets.append(offsets[-1] + len(line))
             ordered &= previous < key
             previous = key
-    if not ordered:  # sorted files, as Kaldi wants them, need no set of all keys
-        _refuse_twice(path)
+    if blank:
+        logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank)
+    if not ordered:  # sorted files, as Kaldi requires them, need no set of all keys
+        _refuse_duplicates(path)
     return offsets
 
 
-def _refuse_twice(path: Path) -> None:
+def _wrong_with(key: bytes) -> str:
+    if len(key) > LONGEST_KEY:
+        return f"a key of {len(key)} bytes; at most {LONGEST_KEY} are supported"
+    return f"the key {_shown(key)} contains a NUL character"
+
+
+def _shown(key: bytes) -> str:
+    return repr(shortened(key.decode(errors="replace")))
+
+
+def _refuse_duplicates(path: Path) -> None:
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
-            key = line.split(None, 1)[0]
+            key = b"".join(line.split(None, 1)[:1])
             if key in keys:
-                raise DumpError(f"{path}, line {number}: {key.decode(errors='replace')} is there a second time")
+                shown = printable(key.decode(errors="replace"))
+                raise DumpError(f"{path}, line {number}: {shown} occurs a second time")
             keys.add(key)
-    logger.warning("%s is not sorted (LC_ALL=C sort), as later steps of a Kaldi recipe want it", path)
+    logger.warning("%s is not sorted (LC_ALL=C sort), as later steps of a Kaldi recipe require it", path)

@@ -1,4 +1,4 @@
-"""What people see while a dump runs: a bar with tqdm on a terminal, plain lines elsewhere; and the counts behind it."""
+"""Progress of a dump: a bar with tqdm on a terminal, plain lines elsewhere; and the counts behind them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any, TextIO
 from kaldi_compat.dump.errors import TooManyFailuresError
 from kaldi_compat.dump.write import Counts, Manifest
 
+__all__ = ["HOUR", "Monitor"]
+
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
 HOUR = 3600.0
-# Of tqdm's own figures only what is not said better by :meth:`Monitor.text`, which follows.
+# Only those of tqdm's own figures that :meth:`Monitor.text`, which follows, does not show better.
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} utt [{elapsed}{postfix}]"
 
 
@@ -23,10 +25,10 @@ class Monitor:
     """Counts utterances, hours and failures over all archives, and shows them.
 
     Args:
-        total: utterances to be done.
-        max_failures: more of them stop the job; -1 is no limit.
-        done: what was done before of the archives that are complete, by their numbers.
-        stream: where to show it.
+        total: number of utterances of the job.
+        max_failures: more failures than this stop the job; -1 is no limit.
+        done: counts of the archives that are complete already, by their numbers.
+        stream: where to show the progress.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Monitor:
 
     @property
     def utterances(self) -> int:
-        """Utterances done, failures counted."""
+        """Number of utterances done, failures included."""
         return sum(count for count, _, _ in self._counts.values())
 
     @property
@@ -58,7 +60,7 @@ class Monitor:
 
     @property
     def failures(self) -> int:
-        """Utterances that failed."""
+        """Number of utterances that failed."""
         return sum(failures for _, _, failures in self._counts.values())
 
     @property
@@ -72,7 +74,7 @@ class Monitor:
         return (self.seconds - self._before) / max(self.elapsed, 1e-9)
 
     def progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
-        """Note how far an archive is.
+        """Record the progress of an archive.
 
         Raises:
             TooManyFailuresError: there are more failures than allowed.
@@ -88,15 +90,15 @@ class Monitor:
             )
 
     def done(self, manifest: Manifest) -> None:
-        """Note that an archive is complete."""
+        """Record that an archive is complete."""
         self.progress(manifest.shard, *manifest.counts)
 
     def lost(self, shard: int) -> None:
-        """Note that what was done of an archive has to be done again."""
+        """Record that the work on an archive is lost."""
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Show the last state."""
+        """Show the final state."""
         self.samples.append((self.elapsed, self.seconds - self._before))
         if self._bar is None:
             self._line()
@@ -105,7 +107,7 @@ class Monitor:
             self._bar.close()
 
     def text(self) -> str:
-        """Hours done, speed, time left, failures."""
+        """Describe hours done, speed, time left and failures."""
         left = self.total - self.utterances
         rate = self.utterances / max(self.elapsed, 1e-9)
         remaining = f", {_clock(left / rate)} left" if left and rate > 0 else ""
@@ -120,7 +122,7 @@ class Monitor:
 
     def _line(self) -> None:
         self._shown = time.monotonic()
-        with contextlib.suppress(OSError):  # nobody reads it any more
+        with contextlib.suppress(OSError):  # nobody reads it
             print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
 
 
@@ -131,7 +133,7 @@ def _clock(seconds: float) -> str:
 
 
 def _bar(total: int, initial: int, stream: TextIO) -> Any:
-    """A progress bar, or None where there is no terminal or no tqdm."""
+    """Make a progress bar; None without a terminal or tqdm."""
     if not _is_terminal(stream):
         return None
     try:
@@ -142,7 +144,7 @@ def _bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Whether a bar can be drawn there; terminals that nobody looks at, as ``script`` makes, may have no width."""
+    """Return True if a bar can be drawn there; the terminals of ``script`` and the like may have no width."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

@@ -1,8 +1,7 @@
-"""Runs the archives of a plan as tasks of a Ray cluster, whose nodes share a directory and may die.
+"""Make the archives of a plan as tasks of a Ray cluster, whose nodes share a directory and may die.
 
-A task reads and writes the shared directory itself; only a few numbers travel through Ray. A task that its node takes
-along is run again by Ray on another one; since an archive appears only when it is complete, doing one twice does no
-harm.
+A task reads and writes the shared directory itself; only a few numbers travel through Ray. If a node dies, Ray runs its
+tasks again on another one; since an archive appears only when it is complete, making one twice does no harm.
 """
 
 from __future__ import annotations
@@ -14,12 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, one_line, told
-from kaldi_compat.dump.options import CPU, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, as_user_error, one_line
+from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import read_manifest
+
+__all__ = ["make_archive", "run_on_ray", "with_absolute_paths"]
 
 RETRIES = 5
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -30,7 +31,7 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
     """Make these archives.
 
     Raises:
-        DumpError: Ray is not there, or something that stops the job; archives that are complete stay.
+        DumpError: Ray is not installed, or something stopped the job; complete archives stay.
     """
     try:
         import ray
@@ -40,7 +41,7 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
     if started:
         _connect(ray, job.options.address)
     try:
-        _run(ray, everywhere(job), plan, shards, monitor)
+        _run(ray, with_absolute_paths(job), plan, shards, monitor)
     finally:
         if started:
             ray.shutdown()
@@ -56,30 +57,31 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise OSError if nobody listens at ``host:port``: Ray would try for half an hour."""
+    """Raise OSError if nobody listens at ``host:port``, where Ray would try for half an hour."""
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
 
 
-def everywhere(job: Job) -> Job:
-    """The job with absolute paths: a worker has another working directory."""
+def with_absolute_paths(job: Job) -> Job:
+    """Return the job with absolute paths, since a worker has another working directory."""
     layout, options = job.layout, job.options
-    confs = {name: os.path.abspath(path) for name, path in job.confs().items()}
+    paths = {name: os.path.abspath(path) if path else "" for name, path in job.conf_paths().items()}
     changed = replace(
         options,
-        conf=confs.get(f"{job.spectral}.conf", options.conf),
-        pitch_conf=confs.get("pitch.conf", options.pitch_conf),
-        pitch_postprocess_conf=confs.get(PROCESS_CONF, options.pitch_postprocess_conf),
+        conf=paths.get(f"{job.spectral}.conf", ""),
+        pitch_conf=paths.get(PITCH_CONF, ""),
+        pitch_postprocess_conf=paths.get(PROCESS_CONF, ""),
     )
-    return Job(Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives), changed)
+    there = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)
+    return replace(job, layout=there, options=changed)
 
 
 def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
-    # What workers resolve relative to the directory that the job was started in, such as relative names in wav.scp.
+    # Workers resolve relative names, as in wav.scp, against the directory that the job was started in.
     directory = os.getcwd()
     waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
@@ -93,7 +95,9 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
                     raise WorkerError(f"archive {shard.number} could not be made: {_short(error)}") from None
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
-                    raise OutputError(message or f"{job.layout.archive(shard.number)}: not on this node's disk")
+                    raise OutputError(
+                        message or f"{job.layout.archive(shard.number)}: missing or changed on this node's disk"
+                    )
                 monitor.done(manifest)
     finally:
         for reference in waiting:
@@ -104,16 +108,16 @@ def _short(error: Exception) -> str:
     return one_line(error)[:300]
 
 
-# One worker process makes many archives; what it needs for them is made once.
+# A worker process makes many archives with one runner.
 _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
-    """A Ray task: make an archive; what stops the job is returned in one line, so that Ray does not try it again."""
+    """Make an archive, as a Ray task; return an error that stops the job in one line, so that Ray does not retry."""
     os.chdir(directory)
     if read_manifest(job.layout, shard.number) is not None:
         return ""
-    # Ray shows a worker only the GPU that it may use.
+    # Ray shows a worker only its own GPU.
     device = "cuda:0" if job.options.on_gpu else CPU
     name = f"{job} {plan.settings}"
     try:
@@ -122,5 +126,5 @@ def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
             _runners[name] = ShardRunner(job, plan, device, owns_process=True)
         _runners[name](shard)
     except Exception as error:
-        return str(told(error))
+        return str(as_user_error(error))
     return ""

@@ -1,4 +1,4 @@
-"""Reading: from a line of ``wav.scp`` or ``segments`` to audio, in threads, ahead of what computes."""
+"""Reading: from a line of ``wav.scp`` or ``segments`` to audio, in threads, ahead of the computation."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs import codec
 from io_ark.errors import ArkError
 from io_ark.tables.script import Script, split_line
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
+from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.options import Job
+from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
+__all__ = ["Clock", "Failure", "Task", "Utterance", "failed", "read_ahead", "read_audio", "read_task", "tasks_of"]
+
 logger = logging.getLogger(__name__)
 
-# How much audio may wait between reading and computing.
+# Bytes of audio that may wait between reading and computing.
 WAITING_BYTES = 256 << 20
 RIFF = (b"RIFF", b"RIFX")
-PIECE = 1 << 20  # samples of each channel that are decoded at once
+CHUNK = 1 << 20  # samples of each channel that are decoded at once
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Utterance:
     """Audio to compute features of.
 
     Attributes:
-        index: its place in the archive's list.
+        index: its position in the archive's list.
         key: its name.
         wave: its samples, int16 of shape (channels, samples), and their rate.
     """
@@ -53,12 +58,12 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Failure:
-    """An utterance that there are no features of.
+    """An utterance without features.
 
     Attributes:
-        index: its place in the archive's list.
+        index: its position in the archive's list.
         key: its name.
-        reason: why, in one line.
+        reason: the cause in one line, which does not repeat the key.
     """
 
     index: int
@@ -67,8 +72,10 @@ class Failure:
 
 
 def failed(index: int, key: str, error: BaseException) -> Failure:
-    """The failure that an error is, which need not name the utterance once more."""
-    return Failure(index, key, one_line(error).removeprefix(f"{key}: "))
+    """Return the failure that an error means for an utterance."""
+    if isinstance(error, MemoryError):
+        return Failure(index, key, "not enough memory for it: cut it into segments")
+    return Failure(index, key, reason_for(key, one_line(error)))
 
 
 Read = list[Utterance | Failure]
@@ -76,12 +83,12 @@ Read = list[Utterance | Failure]
 
 @dataclass(frozen=True)
 class Task:
-    """A file or command to read, and what is wanted of it.
+    """A file or command to read, and the utterances to take from it.
 
     Attributes:
-        rxfilename: what to read.
-        whole: index and key of the one utterance that it is; None where segments are cut from it.
-        segments: index and place of each segment.
+        rxfilename: the file or command.
+        whole: index and key of the one utterance that it is; None if segments are cut from it.
+        segments: index and times of each segment.
     """
 
     rxfilename: str
@@ -95,11 +102,11 @@ class Task:
 
 
 def tasks_of(job: Job, plan: Plan, shard: Shard, recordings: Script | None) -> Iterator[Task | Failure]:
-    """What has to be read for an archive, in order; a failure for each line that cannot be meant.
+    """Yield the files to read for an archive, in order, and a failure for each invalid line.
 
     Args:
-        job, plan, shard: whose list of utterances is read.
-        recordings: wav.scp, where the list is segments.
+        job, plan, shard: identify the list of utterances.
+        recordings: wav.scp, if the list is ``segments``.
     """
     lines = lines_of(plan, shard, job.layout.data)
     if recordings is None:
@@ -125,18 +132,24 @@ def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(line)
     except Skip as reason:
-        return index, Failure(index, words(line)[0], str(reason))
+        return index, failed(index, split_words(line)[0], reason)
 
 
 def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:
     return numbered[1].recording if isinstance(numbered[1], Segment) else None
 
 
-def read_task(task: Task, *, pipes: bool, native_speed: bool) -> Read:
-    """Read what a task names; what is wrong becomes the failure of the utterances concerned."""
+def read_task(task: Task, options: DumpOptions) -> Read:
+    """Read a task's audio; an error becomes the failure of the utterances concerned."""
     try:
-        wave = read_audio(task.rxfilename, pipes=pipes, native_speed=native_speed)
-    except (ArkError, KaldiCompatError, OSError) as error:
+        wave = read_audio(
+            task.rxfilename,
+            pipes=options.pipes,
+            own_speed=bool(options.speeds),
+            max_duration=options.max_duration,
+            timeout=options.command_timeout,
+        )
+    except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
         return [failed(index, key, error) for index, key in task.wanted]
     if task.whole:
         return [Utterance(*task.whole, wave)]
@@ -150,44 +163,55 @@ def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Utterance | Fa
         return failed(index, segment.key, reason)
 
 
-def read_audio(rxfilename: str, *, pipes: bool = True, native_speed: bool = False) -> io_ark.Wave:
-    """Read audio: WAV by ourselves; FLAC, OGG, MP3, SPHERE and what else libsndfile knows if a plain file is no WAV.
+def read_audio(
+    rxfilename: str,
+    *,
+    pipes: bool = True,
+    own_speed: bool = False,
+    max_duration: float = float("inf"),
+    timeout: float = 0.0,
+) -> io_ark.Wave:
+    """Read audio: WAV by our own reader; FLAC, OGG, MP3, SPHERE and the like by soundfile if a plain file is not WAV.
 
     Args:
         rxfilename: a file, ``file:offset``, or a command that ends in ``|``.
         pipes: whether commands may be run.
-        native_speed: change the speed ourselves where the command is one of ``utils/perturb_data_dir_speed.sh``.
+        own_speed: change the speed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
+        max_duration: the longest audio that is accepted, in seconds.
+        timeout: seconds that a command may take; 0 is no limit.
 
     Raises:
         ArkError: it cannot be read.
-        AudioError: it is no audio.
+        AudioError: it is not audio, or is too long.
     """
     factor = None
-    if native_speed:
+    if own_speed:
         rxfilename, factor = split_speed(rxfilename)
     path = Path(rxfilename)
-    if not rxfilename.endswith("|") and path.is_file() and _start(path) not in RIFF:
-        wave = _read_with_soundfile(path)
+    if rxfilename.endswith("|"):
+        wave = read_from_command(rxfilename, codec("wave", max_duration=max_duration), pipes=pipes, timeout=timeout)
+    elif path.is_file() and _first_bytes(path) not in RIFF:
+        wave = _read_with_soundfile(path, max_duration)
     else:
-        wave = io_ark.read_object("wave", rxfilename, pipes=pipes)
+        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, max_duration=max_duration)
     return wave if factor is None else at_speed(wave, factor)
 
 
-def _start(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.read(4)
 
 
-def _read_with_soundfile(path: Path) -> io_ark.Wave:
+def _read_with_soundfile(path: Path, max_duration: float) -> io_ark.Wave:
     try:
         import soundfile
     except ImportError:
         raise AudioError(
-            f"{path} is no WAV file; other formats need soundfile: pip install kaldi-compat[audio]"
+            f"{path} is not a WAV file; other formats need soundfile: pip install kaldi-compat[audio]"
         ) from None
     try:
         with soundfile.SoundFile(str(path)) as file:
-            samples, rate, announced = _frames(file), file.samplerate, file.frames
+            samples, rate, announced = _frames(file, path, max_duration), file.samplerate, file.frames
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
         reason = str(error).rpartition(": ")[2] if path.stat().st_size else "it is empty"
         raise AudioError(f"{path} cannot be read as audio: {reason}") from error
@@ -196,23 +220,27 @@ def _read_with_soundfile(path: Path) -> io_ark.Wave:
     return io_ark.Wave(float(rate), np.ascontiguousarray(samples.T))
 
 
-def _frames(file: Any) -> npt.NDArray[np.int16]:
-    """All of a SoundFile, shape (samples, channels): in pieces, since a broken header may announce any length."""
-    pieces: list[npt.NDArray[np.int16]] = []
-    while not pieces or len(pieces[-1]) == PIECE:
-        pieces.append(file.read(PIECE, dtype="int16", always_2d=True))
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+def _frames(file: Any, path: Path, max_duration: float) -> npt.NDArray[np.int16]:
+    """Read all of a SoundFile, shape (samples, channels): in chunks, since a broken header may announce any length."""
+    chunks: list[npt.NDArray[np.int16]] = []
+    count = 0
+    while not chunks or len(chunks[-1]) == CHUNK:
+        chunks.append(file.read(CHUNK, dtype="int16", always_2d=True))
+        count += len(chunks[-1])
+        if count > max_duration * file.samplerate:
+            raise AudioError(f"{path}: audio longer than max_duration={max_duration:g} s")
+    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
 
 
 @dataclass
 class Clock:
-    """Seconds that a stage was busy, over all its threads."""
+    """Counts the seconds that a stage was busy, over all its threads."""
 
     busy: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, seconds: float) -> None:
-        """Count some more."""
+        """Add to the count."""
         with self._lock:
             self.busy += seconds
 
@@ -227,9 +255,9 @@ class Clock:
 def read_ahead(
     tasks: Iterable[Task | Failure], read: Callable[[Task], Read], threads: int, most: int, clock: Clock
 ) -> Generator[Utterance | Failure]:
-    """What the tasks give, in their order, read by threads ahead of what is asked for.
+    """Yield the results of the tasks in order, read by threads ahead of the consumer.
 
-    How far ahead is bounded: by ``most`` tasks, and in bytes, as the largest task so far lets expect.
+    They read at most ``most`` tasks ahead, and fewer if the largest task so far suggests more than WAITING_BYTES.
     """
     largest = 1
     pending: deque[Future[Read]] = deque()

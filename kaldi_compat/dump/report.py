@@ -1,4 +1,4 @@
-"""The page about a dump (``--report``): one HTML file that needs nothing else, with its pictures in it."""
+"""Report about a dump (``--report``): one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
+from kaldi_compat.dump.failures import by_reason, printable
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, summed
 from kaldi_compat.dump.options import Job
@@ -23,13 +24,15 @@ from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.write import read_manifest, read_stats
 from kaldi_compat.functional.cmvn import mean_and_variance
 
+__all__ = ["bars", "curve", "histogram", "image", "pictures", "png", "sections", "table", "total_stats", "write_report"]
+
 Floats = npt.NDArray[Any]
 
 WIDTH, HEIGHT, MARGIN = 640, 220, 48
 PICTURES = 4
 BINS = 30
-MOST_FAILURES = 1000
-MOST_FRAMES = 1200
+MAX_FAILURES = 1000
+MAX_FRAMES = 1200
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -48,7 +51,7 @@ img {{ width: 100%; height: 160px; image-rendering: pixelated; }}
 
 
 def write_report(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> None:
-    """Write the page that ``--report`` asks for."""
+    """Write the page of ``--report``."""
     title = f"{job.feature} features of {job.layout.name}"
     body = "\n".join(
         f"<h2>{html.escape(name)}</h2>\n{content}" for name, content in sections(job, plan, outcome, monitor) if content
@@ -57,7 +60,7 @@ def write_report(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> No
 
 
 def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
-    """Headings, and what stands under them."""
+    """Yield the headings and contents of the page."""
     yield (
         "Result",
         table(
@@ -83,7 +86,7 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
     if len(durations):
         counts, edges = np.histogram(durations, BINS)
         yield "Durations in seconds", histogram(counts, edges)
-    if (stats := total_stats(job, plan)) is not None:
+    if (stats := total_stats(job, plan)) is not None and np.isfinite(stats).all():
         mean, variance = mean_and_variance(stats)
         dims = np.arange(len(mean))
         yield (
@@ -91,8 +94,12 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
             curve(dims, [mean, mean - np.sqrt(variance), mean + np.sqrt(variance)]),
         )
     yield "Some utterances: time to the right, dimensions upwards", "\n".join(pictures(job))
-    shown = outcome.failures[:MOST_FAILURES]
+    shown = outcome.failures[:MAX_FAILURES]
     more = f"<p>and {len(outcome.failures) - len(shown)} more</p>" if len(shown) < len(outcome.failures) else ""
+    yield (
+        "Failures by reason",
+        table((str(count), f"{text} (first: {key})") for count, text, key in by_reason(outcome.failures)),
+    )
     yield "Failures", table(shown) + more if shown else ""
     yield "Options", table([(name, str(value)) for name, value in vars(job.options).items()])
     for name, text in plan.settings["confs"].items():
@@ -107,39 +114,44 @@ def _frames_and_seconds(job: Job, plan: Plan) -> Iterable[tuple[int, float]]:
 
 
 def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
-    """CMVN statistics over all archives that were made with them; None if none was."""
+    """Return the CMVN statistics over all archives that have them; None if none has."""
     return summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
 
 
 def pictures(job: Job) -> Iterable[str]:
-    """Some utterances' features, evenly from the whole list."""
+    """Draw the features of some utterances, evenly spread over the list."""
     try:
         features = io_ark.load_scp(str(job.layout.in_data("feats.scp")))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(PICTURES, len(keys))).astype(int)]:
-            matrix = np.asarray(features[key])[:MOST_FRAMES]
+            matrix = np.asarray(features[key])[:MAX_FRAMES]
             if matrix.size:
-                yield f"<figure>{image(matrix.T[::-1])}<figcaption>{html.escape(key)}</figcaption></figure>"
+                yield f"<figure>{image(matrix.T[::-1])}<figcaption>{_escaped(key)}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"
 
 
 def table(rows: Iterable[tuple[str, str]]) -> str:
-    """Two columns of text."""
-    cells = "".join(f"<tr><td>{html.escape(a)}</td><td>{html.escape(b)}</td></tr>" for a, b in rows)
-    return f"<table>{cells}</table>"
+    """Draw two columns of text; "" for no rows."""
+    cells = "".join(f"<tr><td>{_escaped(a)}</td><td>{_escaped(b)}</td></tr>" for a, b in rows)
+    return f"<table>{cells}</table>" if cells else ""
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def image(values: Floats) -> str:
-    """A matrix as a picture, least to greatest value from dark to light."""
-    least, greatest = float(values.min()), float(values.max())
-    levels = ((values - least) / ((greatest - least) or 1.0) * 255).astype(np.uint8)
+    """Draw a matrix as a picture, from dark for its least finite value to light for its greatest."""
+    finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    least, greatest = float(finite.min()), float(finite.max())
+    levels = ((finite - least) / ((greatest - least) or 1.0) * 255).astype(np.uint8)
     data = base64.b64encode(png(levels)).decode()
     return f'<img alt="features" src="data:image/png;base64,{data}">'
 
 
 def png(levels: npt.NDArray[np.uint8]) -> bytes:
-    """A PNG file of 8-bit grey levels (rows, columns)."""
+    """Encode 8-bit grey levels (rows, columns) as a PNG file."""
     rows, columns = levels.shape
     scanlines = np.zeros((rows, columns + 1), np.uint8)  # each begins with the number of its filter: 0, none
     scanlines[:, 1:] = levels
@@ -157,7 +169,7 @@ def png(levels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def _svg(content: str, low: float, high: float, left: str, right: str) -> str:
-    """A chart with its axes and the ends of their scales."""
+    """Draw a chart with its axes and the ends of their scales."""
     bottom = HEIGHT - MARGIN / 2
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">'
@@ -175,7 +187,7 @@ def _scaled(values: Floats, low: float, high: float, start: float, stop: float) 
 
 
 def curve(x: Floats, lines: Sequence[Floats]) -> str:
-    """Lines over a common axis; those after the first are pale."""
+    """Draw lines over a common axis; those after the first are pale."""
     low = min(0.0, *(float(line.min()) for line in lines))
     high = max(float(line.max()) for line in lines)
     across = _scaled(x, float(x[0]), float(x[-1]), MARGIN, WIDTH - 8)
@@ -189,7 +201,7 @@ def curve(x: Floats, lines: Sequence[Floats]) -> str:
 
 
 def histogram(counts: Floats, edges: Floats) -> str:
-    """Bars side by side."""
+    """Draw bars side by side."""
     across = _scaled(edges, float(edges[0]), float(edges[-1]), MARGIN, WIDTH - 8)
     bottom = HEIGHT - MARGIN / 2
     tops = _scaled(counts, 0.0, float(counts.max()), bottom, 8)
@@ -201,7 +213,7 @@ def histogram(counts: Floats, edges: Floats) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
-    """A bar for each named value."""
+    """Draw a bar for each named value."""
     most = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td><svg width="400" height="12"><rect width="{400 * value / most:.0f}" '

@@ -1,4 +1,4 @@
-"""One archive from its list of utterances to its manifest: the stages joined, each bounded."""
+"""Make one archive, from its list of utterances to its manifest: joins the stages, each with bounded memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kaldi_compat.cli.pipeline import WriteBehind
 from kaldi_compat.dump.batching import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED
+from kaldi_compat.dump.failures import printable
 from kaldi_compat.dump.features import Computer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
@@ -23,10 +24,12 @@ from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_t
 from kaldi_compat.dump.spectral import Computed, Pending, Result
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
 
+__all__ = ["ShardRunner", "log_file", "opened", "stderr_to"]
+
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-# What a shard reports while it is made: utterances, seconds of audio and failures so far.
+# Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
 
@@ -34,10 +37,11 @@ class ShardRunner:
     """Makes archives of a plan, one after the other, on one device.
 
     Args:
-        job: what is asked for.
-        plan: which utterances go where.
+        job: the job.
+        plan: its plan.
         device: where to compute.
-        owns_process: whether standard error is this runner's own, so that what commands print there goes to the log.
+        owns_process: whether standard error is this runner's own, so that it can be redirected to the log, with what
+            commands print there.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu", *, owns_process: bool = False) -> None:
@@ -47,7 +51,7 @@ class ShardRunner:
         self.compute = Computer(job, plan, device)
         self.wants_stats = job.options.wants_stats
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
-        # By speaker whatever the level: a plan may be gone on with by a dump that asks for another one.
+        # By speaker whatever the level, since a dump that is resumed may ask for another one.
         self.speakers = opened(job, UTT2SPK) if self.wants_stats else None
         self.recordings = opened(job, SCRIPT) if plan.listing == SEGMENTS else None
 
@@ -94,7 +98,7 @@ class ShardRunner:
         return writer.finish(work | self.compute.figures())
 
     def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
-        """What comes of the archive's utterances, in any order; one batch is computed while the next one starts."""
+        """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
         started: deque[Pending] = deque()
         for batch in self._batches(shard, reading):
             if isinstance(batch, Failure):
@@ -111,10 +115,9 @@ class ShardRunner:
 
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance] | Failure]:
         options = self.job.options
-        read = partial(read_task, pipes=options.pipes, native_speed=bool(options.speeds))
         entries = read_ahead(
             tasks_of(self.job, self.plan, shard, self.recordings),
-            read,
+            partial(read_task, options=options),
             options.readers,
             options.window_utterances,
             reading,
@@ -131,7 +134,7 @@ def _weight(entry: Utterance | Failure) -> float:
 
 
 class _Encoding:
-    """What the writing thread does with a result."""
+    """Encodes and writes results, in the writing thread."""
 
     def __init__(self, encode: Encoder, writer: ArchiveWriter, clock: Clock) -> None:
         self.encode = encode
@@ -144,13 +147,16 @@ class _Encoding:
 
 
 def opened(job: Job, name: str) -> Script | None:
-    """A file of the data directory as a mapping; None if it is not there."""
+    """Open a file of the data directory as a mapping; None if it does not exist."""
     path = job.layout.in_data(name)
     return Script.open(str(path)) if path.is_file() else None
 
 
 class _QuietHandler(logging.FileHandler):
-    """A log file that cannot be written must not stop the work."""
+    """Writes a log file, in characters that a terminal can show; a log that cannot be written stops nothing."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):
@@ -162,11 +168,11 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """While this lasts, what our packages have to say goes to this file, which is there if anything was said.
+    """Log our packages' messages to this file during the block; without messages there is no file.
 
     Args:
         path: the file.
-        takes_stderr: what this process and its commands print on standard error goes there too.
+        takes_stderr: redirect standard error of this process and its commands there too.
     """
     with contextlib.suppress(OSError):
         path.unlink()
@@ -187,7 +193,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Append what goes to standard error to a file, which is removed if that was nothing; a full disk stops nothing."""
+    """Append standard error to a file, which is removed if it stays empty; a full disk stops nothing."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

@@ -1,8 +1,8 @@
-"""Speed perturbation: data directories as ``utils/perturb_data_dir_speed.sh`` names things, and the audio itself.
+"""Speed perturbation: data directories like those of ``utils/perturb_data_dir_speed.sh``, and the audio itself.
 
-The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is taken
-to have rate r * factor and brought back to r, rounded to 16 bits. So the samples differ from sox's, whose filter is
-another one and which adds dithering noise.
+The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is
+treated as audio of rate r * factor, resampled to r, and rounded to 16 bits. So the samples differ from those of sox,
+which uses another filter and adds dithering noise.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 
 import io_ark
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, write_whole
 from kaldi_compat.dump.options import is_speed
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
+
+__all__ = ["at_speed", "make_speed_directory", "split_speed", "with_speed"]
 
 _FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
 _FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
@@ -27,12 +30,12 @@ _OFFSET = re.compile(r".*:[0-9]+")
 UNCHANGED = ("1", "1.0")
 # Below this, Kaldi's script drops a segment.
 SHORTEST_SEGMENT = 0.01
-# Words that a line of a file has at least, where those are not two.
+# Least number of words in a line of a file, where it is not two.
 WORDS = {"text": 1, "segments": 4}
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
-    """What a command of ``utils/perturb_data_dir_speed.sh`` reads, and its factor; None if it is no such command.
+    """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor, None for other commands.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
@@ -40,7 +43,7 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
     ('flac -dcs a.flac |', '1.1')
     """
     found = _FROM_COMMAND.fullmatch(rxfilename) or _FROM_FILE.fullmatch(rxfilename)
-    # What else sox knows by which to change the speed, such as cents (50c), is left to it.
+    # Other notations of sox for speeds, such as cents (50c), are left to sox.
     if not found or not is_speed(found[2]):
         return rxfilename, None
     copied = _WAV_COPY.fullmatch(found[1])
@@ -48,13 +51,13 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
 
 def with_speed(rxfilename: str, factor: str) -> str:
-    """The command by which Kaldi's script changes the speed of what ``rxfilename`` names.
+    """Return the command with which Kaldi's script changes the speed of ``rxfilename``.
 
     >>> with_speed("wavs.ark:17", "0.9")
     'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
     """
-    text = re.sub(r"\|$", " |", " ".join(words(rxfilename)))
-    text = " ".join(words(text))
+    text = re.sub(r"\|$", " |", " ".join(split_words(rxfilename)))
+    text = " ".join(split_words(text))
     if text.endswith("|"):
         return f"{text} sox -t wav - -t wav - speed {factor} |"
     if _OFFSET.fullmatch(text):
@@ -63,26 +66,21 @@ def with_speed(rxfilename: str, factor: str) -> str:
 
 
 def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """The audio played faster (factor above 1) or slower, at the same sampling rate; its pitch changes too."""
-    import torch
-
-    from kaldi_compat.functional.resample import resample_waveform
-
+    """Return the audio played faster (factor above 1) or slower at the same sampling rate; its pitch changes too."""
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
         return wave
-    with torch.inference_mode():
-        changed = resample_waveform(torch.from_numpy(np.array(wave.samples, np.float32)), played, rate)
-        samples = changed.round().clamp(-32768, 32767).to(torch.int16).numpy()
+    channels = [resample_waveform(channel.astype(np.float32), played, rate) for channel in wave.samples]
+    samples = np.array(channels).round().clip(-32768, 32767).astype(np.int16)
     return io_ark.Wave(wave.sample_frequency, samples)
 
 
 def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> None:
-    """Make the data directory that holds the source's utterances at these speeds.
+    """Make a data directory with the source's utterances at these speeds.
 
-    As ``utils/perturb_data_dir_speed_3way.sh`` does: names get the prefix ``sp<factor>-``, those of factor 1.0 stay;
-    the audio is left to the commands that are written to ``wav.scp``.
+    The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
+    factor 1.0; commands in ``wav.scp`` make the audio.
 
     Raises:
         DumpError: source and target are the same, or the source lacks a file.
@@ -93,7 +91,7 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
         if not (source / name).is_file():
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
-        raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory anew")
+        raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
     make_directory(target)
     made = [_perturbed(source, factor) for factor in factors]
     for name in sorted(set().union(*made)):
@@ -106,7 +104,7 @@ def _order(line: str) -> bytes:
 
 
 def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
-    """The lines of each file of a data directory at one speed."""
+    """Return the lines of each file of a data directory at one speed."""
     prefix = "" if factor in UNCHANGED else f"sp{factor}-"
 
     def renamed(name: str, *fields: int) -> list[str]:
@@ -125,24 +123,24 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
     if not files["utt2uniq"]:
         files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
     if prefix:
-        files["text"] = [" ".join(words(line)) for line in files["text"]]
+        files["text"] = [" ".join(split_words(line)) for line in files["text"]]
         files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
         slower = (_slower(line, float(factor), source / "segments") for line in files["segments"])
         files["segments"] = [line for line in slower if line]
     for name in ("utt2dur", "reco2dur"):
-        durations = [(_key(line), _seconds(words(line, 1)[1], source / name)) for line in renamed(name, 0)]
+        durations = [(_key(line), _seconds(split_words(line, 1)[1], source / name)) for line in renamed(name, 0)]
         files[name] = [f"{key} {seconds / float(factor):g}" for key, seconds in durations]
     return {name: lines for name, lines in _consistent(files).items() if lines}
 
 
 def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Only utterances that there is audio of, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
+    """Keep only utterances with audio, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
     utterances = set(map(_key, files["segments"] or files["wav.scp"])) & set(map(_key, files["utt2spk"]))
-    recordings = {words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
+    recordings = {split_words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
     files["utt2spk"] = [line for line in files["utt2spk"] if _key(line) in utterances]
     speakers: dict[str, list[str]] = {}
     for line in files["utt2spk"]:
-        utterance, speaker = words(line)[:2]
+        utterance, speaker = split_words(line)[:2]
         speakers.setdefault(speaker, []).append(utterance)
     kept = {"wav.scp": recordings, "reco2dur": recordings, "reco2file_and_channel": recordings, "spk2gender": speakers}
     for name, lines in files.items():
@@ -152,42 +150,42 @@ def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _key(line: str) -> str:
-    return words(line, 1)[0]
+    return split_words(line, 1)[0]
 
 
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
         return []
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    lines = [line for line in text.split("\n") if words(line)]
+    lines = [line for line in text.split("\n") if split_words(line)]
     least = WORDS.get(path.name, 2)
     for line in lines:
-        if len(words(line)) < least:
+        if len(split_words(line)) < least:
             raise DumpError(f"{path}: expected {least} words or more in a line, not {line!r}")
     return lines
 
 
 def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
-    parts = words(line, max(fields) + 1)
+    parts = split_words(line, max(fields) + 1)
     for number in fields:
         parts[number] = prefix + parts[number]
     return " ".join(parts)
 
 
 def _changed(line: str, change: Callable[[str], str]) -> str:
-    key, rest = words(line, 1)
+    key, rest = split_words(line, 1)
     return f"{key} {change(rest)}"
 
 
 def _seconds(text: str, path: Path) -> float:
     seconds = parse_real(text)
     if seconds is None:
-        raise DumpError(f"{path}: {text!r} is no time in seconds")
+        raise DumpError(f"{path}: {text!r} is not a time in seconds")
     return seconds
 
 
 def _slower(line: str, factor: float, path: Path) -> str:
-    """A line of segments at another speed; empty where Kaldi's script drops it."""
-    name, recording, *times = words(line)
+    """Return a line of segments at another speed; empty if Kaldi's script drops it."""
+    name, recording, *times = split_words(line)
     start, end = (_seconds(time, path) / factor for time in times[:2])
     return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""

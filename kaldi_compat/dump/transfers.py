@@ -1,4 +1,4 @@
-"""A device's side of the pipeline: what goes in and comes out travels while it computes."""
+"""Transfers to and from a device, which run while it computes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+__all__ = ["Arrival", "Transfers"]
 
-class Lane:
-    """Streams to and from a GPU beside the one that computes; on a CPU there is nothing to do.
+
+class Transfers:
+    """Copies tensors to and from a GPU in streams of their own; on a CPU there is nothing to copy.
 
     Attributes:
         device: the device.
@@ -28,15 +30,15 @@ class Lane:
 
     @property
     def pinned(self) -> bool:
-        """Whether host memory should be pinned."""
+        """True if host memory should be pinned."""
         return self._in is not None
 
     def send(self, tensor: Tensor) -> Tensor:
-        """A tensor on the device, there in time for what is computed next."""
+        """Return a copy of a tensor on the device, which the next computation can use."""
         if self._in is None:
             return tensor
         with torch.cuda.stream(self._in):
-            # From memory that is not pinned, the copy would wait for all that is being computed.
+            # From memory that is not pinned, the copy would wait for all computation under way.
             there = (tensor if tensor.is_pinned() else tensor.pin_memory()).to(self.device, non_blocking=True)
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
@@ -44,7 +46,7 @@ class Lane:
         return there
 
     def fetch(self, tensors: Sequence[Tensor]) -> Arrival:
-        """Have tensors travel back once they are computed."""
+        """Start copying tensors back, as soon as they are computed."""
         if self._out is None:
             return Arrival(list(tensors), None)
         self._out.wait_stream(torch.cuda.current_stream(self.device))
@@ -55,14 +57,14 @@ class Lane:
                 host.copy_(each, non_blocking=True)
                 each.record_stream(self._out)
                 back.append(host)
-            # The cores have other things to do than to look whether it has come.
+            # Blocking, since a busy wait would take a core from reading.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
         return Arrival(back, event)
 
     @contextlib.contextmanager
     def named(self, name: str) -> Iterator[None]:
-        """A range that a profiler shows under this name."""
+        """Mark a range that a profiler shows under this name."""
         if self._in is None:
             yield
             return
@@ -78,7 +80,7 @@ class Arrival:
     event: torch.cuda.Event | None
 
     def wait(self) -> list[npt.NDArray[Any]]:
-        """The arrays, once they are there."""
+        """Wait for the copies and return the arrays."""
         if self.event is not None:
             self.event.synchronize()
         return [each.numpy() for each in self.tensors]

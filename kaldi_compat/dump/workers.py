@@ -1,39 +1,43 @@
-"""Runs the archives of a plan on this machine: in this process, or in worker processes that may die."""
+"""Make the archives of a plan on this machine: in this process, or in worker processes, which may die."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
 from kaldi_compat.dump.devices import devices_of, prepare_device
-from kaldi_compat.dump.errors import OutputError, WorkerError, told
+from kaldi_compat.dump.errors import OutputError, WorkerError, as_user_error
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.write import Counts, clear_unfinished, read_manifest
+from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
+
+__all__ = ["complete", "cores", "run_local", "verified"]
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Make these archives.
 
     Raises:
-        DumpError: something that stops the job; archives that are complete stay.
+        DumpError: something stopped the job; complete archives stay.
     """
     devices = devices_of(job.options.device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    most = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores)
+    most = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
     count = min(most, len(shards))
     if count > 1:
         _run_workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)])
@@ -46,11 +50,11 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
 
 @dataclass
 class _Worker:
-    """A worker process as its parent sees it."""
+    """A worker process, as its parent sees it."""
 
     process: Any
-    tasks: Any  # connection: shards to it, reports from it
-    lifeline: Any  # closing it, or dying, ends the worker
+    tasks: Any  # connection that shards are sent through, and reports come back
+    lifeline: Any  # connection whose closing ends the worker; it closes when the parent dies
     device: str
     shard: Shard | None = None
 
@@ -58,20 +62,20 @@ class _Worker:
 def _run_workers(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]) -> None:
     waiting = deque(shards)
     tries: Counter[int] = Counter()
-    workers = [_start(job, plan, device) for device in devices]
+    workers = [_start_worker(job, plan, device) for device in devices]
     try:
         while waiting or any(worker.shard for worker in workers):
             for worker in workers:
                 if worker.shard is None and waiting:
-                    _give(worker, waiting.popleft())
+                    _assign(worker, waiting.popleft())
             handles = {worker.tasks: worker for worker in workers} | {w.process.sentinel: w for w in workers}
             for worker in {id(handles[ready]): handles[ready] for ready in connection.wait(list(handles))}.values():
                 for message in _messages(worker):
                     if message is not None:
-                        _hear(worker, message, job, monitor)
+                        _handle(worker, message, job, monitor)
                     else:
-                        workers[workers.index(worker)] = _start(job, plan, worker.device)
-                        _bury(worker, waiting, tries, monitor)
+                        workers[workers.index(worker)] = _start_worker(job, plan, worker.device)
+                        _give_back(worker, waiting, tries, monitor)
     finally:
         for worker in workers:
             worker.process.kill()
@@ -83,13 +87,13 @@ def _run_workers(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor
                 clear_unfinished(job.layout, worker.shard.number)
 
 
-def _start(job: Job, plan: Plan, device: str) -> _Worker:
+def _start_worker(job: Job, plan: Plan, device: str) -> _Worker:
     # A forked child of a process that has threads, or a GPU open, is not safe to use.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, listening, job, plan, device), daemon=True)
-    with _interrupts_held():
+    with _interrupts_blocked():
         process.start()
     theirs.close()
     listening.close()
@@ -97,9 +101,9 @@ def _start(job: Job, plan: Plan, device: str) -> _Worker:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process that is started meanwhile hears no ^C: its parent, which hears it afterwards, decides what it means."""
-    resource_tracker.ensure_running()  # which lets ^C through again when it starts
+def _interrupts_blocked() -> Iterator[None]:
+    """Block ^C in processes started within this block: their parent, which gets it afterwards, handles it."""
+    resource_tracker.ensure_running()  # whose start would unblock ^C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -108,7 +112,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
-    """What a worker has to say; at last None if it is dead."""
+    """Yield a worker's messages, and None at the end if it is dead."""
     try:
         while worker.tasks.poll():
             yield worker.tasks.recv()
@@ -116,28 +120,32 @@ def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
         yield None
 
 
-def _give(worker: _Worker, shard: Shard) -> None:
+def _assign(worker: _Worker, shard: Shard) -> None:
     worker.shard = shard
-    with contextlib.suppress(OSError):  # a worker that died is found dead by its sentinel
+    with contextlib.suppress(OSError):  # its sentinel will show that it is dead
         worker.tasks.send(shard)
 
 
-def _hear(worker: _Worker, message: tuple[Any, ...], job: Job, monitor: Monitor) -> None:
+def _handle(worker: _Worker, message: tuple[Any, ...], job: Job, monitor: Monitor) -> None:
     kind, *rest = message
     if kind == "progress":
         monitor.progress(*rest)
     elif kind == "done":
         manifest = read_manifest(job.layout, rest[0])
         if manifest is None:
-            raise OutputError(f"{job.layout.archive(rest[0])} was written, but is not there any more")
+            raise OutputError(f"{job.layout.archive(rest[0])} was written, but has disappeared or changed since")
         worker.shard = None
         monitor.done(manifest)
     else:
         raise rest[0]
 
 
-def _bury(worker: _Worker, waiting: deque[Shard], tries: Counter[int], monitor: Monitor) -> None:
-    """Have what a dead worker was at done again by another one."""
+def _give_back(worker: _Worker, waiting: deque[Shard], tries: Counter[int], monitor: Monitor) -> None:
+    """Put the archive of a dead worker back into the queue.
+
+    Raises:
+        WorkerError: too many workers died.
+    """
     worker.process.join()
     worker.tasks.close()
     worker.lifeline.close()
@@ -145,24 +153,25 @@ def _bury(worker: _Worker, waiting: deque[Shard], tries: Counter[int], monitor: 
     if shard is None:
         tries[0] += 1
         if tries[0] >= TRIES:
-            raise WorkerError(f"worker processes end before they start ({_ending(worker.process.exitcode)})")
+            raise WorkerError(f"worker processes end before they start ({_cause_of_death(worker.process.exitcode)})")
         return
     tries[shard.number] += 1
     if tries[shard.number] >= TRIES:
         raise WorkerError(
-            f"{TRIES} workers died at archive {shard.number}, the last one {_ending(worker.process.exitcode)}: "
+            f"{TRIES} workers died at archive {shard.number}, the last one {_cause_of_death(worker.process.exitcode)}: "
             "is there enough memory?"
         )
     monitor.lost(shard.number)
     waiting.appendleft(shard)
 
 
-def _ending(code: int | None) -> str:
+def _cause_of_death(code: int | None) -> str:
     return f"by signal {-code}" if code and code < 0 else f"with status {code}"
 
 
 def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
-    """A worker's life: archives as they are given, until its parent is gone."""
+    """Run a worker: make archives as they are assigned, until the parent is gone."""
+    _request_signal_at_death_of_parent()
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         prepare_device(device, job.options.max_device_memory)
@@ -174,8 +183,14 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     except EOFError:
         return
     except Exception as error:
-        with contextlib.suppress(OSError):  # the parent is gone, and this process will be
-            tasks.send(("stop", told(error)))
+        with contextlib.suppress(OSError):  # the parent is gone
+            tasks.send(("stop", as_user_error(error)))
+
+
+def _request_signal_at_death_of_parent() -> None:
+    """Ask Linux to kill this process when its parent dies, even if a thread of ours can no longer run."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def _end_with_parent(lifeline: Any) -> None:
@@ -197,6 +212,43 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
 
 
 def complete(job: Job, plan: Plan) -> dict[int, Counts]:
-    """What was done of each archive that is complete, by its number."""
+    """Return what was done of each complete archive, by its number; files are compared by size."""
     found = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in found if manifest is not None}
+
+
+def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
+    """Return what was done of each of these archives that is complete and undamaged, by its number.
+
+    Args:
+        job: says whether checksums are compared, and whether archives need statistics.
+        shards: the archives.
+        say: is called with a line about each archive that is damaged, whose manifest is then removed.
+    """
+
+    def check(shard: Shard) -> Counts | str | None:
+        try:
+            found = verified_manifest(
+                job.layout,
+                shard.number,
+                checksums=job.options.verify,
+                with_stats=bool(job.options.cmvn_levels),
+            )
+        except DamagedError as damage:
+            return str(damage)
+        return found.counts if found else None
+
+    kept: dict[int, Counts] = {}
+    with ThreadPoolExecutor(min(job.options.nj, cores())) as pool:
+        for shard, found in zip(shards, pool.map(check, shards), strict=True):
+            if isinstance(found, str):
+                say(f"archive {shard.number} is made again: {found}")
+                job.layout.manifest(shard.number).unlink(missing_ok=True)
+            elif found is not None:
+                kept[shard.number] = found
+    return kept
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,9 +1,8 @@
-"""Writing and verifying: an archive takes its name only when it is complete, checked and on the disk."""
+"""Writing and verifying: an archive gets its name only when it is complete, verified and on the disk."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,66 +16,152 @@ import numpy.typing as npt
 import io_ark
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import WholeTable, put_in_place, remove_unfinished, temporary_name, write_whole, writing
+from kaldi_compat.dump.files import (
+    WholeTable,
+    is_replaceable,
+    put_in_place,
+    read_sealed,
+    remove_unfinished,
+    temporary_name,
+    write_sealed,
+    write_whole,
+    writing,
+)
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.read import Failure
 
+__all__ = [
+    "STATS",
+    "ArchiveWriter",
+    "Counts",
+    "DamagedError",
+    "Manifest",
+    "Stats",
+    "StatsWriter",
+    "clear_unfinished",
+    "fingerprint",
+    "read_manifest",
+    "read_stats",
+    "script_text",
+    "verified_manifest",
+    "verify",
+]
+
 Stats = npt.NDArray[np.float64]
-# Utterances that are done, seconds of their audio, and those that failed (which the first number counts too).
+# Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
 Counts = tuple[int, float, int]
-PIECE = 1 << 20
+# Size in bytes and CRC-32 of a file.
+Fingerprint = tuple[int, int]
+CHUNK = 1 << 20
+# The files of an archive, as manifests call them.
+ARCHIVE, SCRIPT, STATS = "archive", "script", "statistics"
+
+
+class DamagedError(Exception):
+    """An archive has to be made again: one of its files is not what its manifest says."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in a complete archive.
+    """Describes a complete archive.
 
     Attributes:
         shard: the archive's number.
-        size: its bytes.
-        checksum: their CRC-32.
+        files: size and CRC-32 of the archive, its script file, and its statistics if there are any.
         utterances: key, frames and seconds of each, in order.
         failures: key and reason of each that has no features.
         work: how long each stage was busy, and other figures for the summary.
     """
 
     shard: int
-    size: int = 0
-    checksum: int = 0
+    files: dict[str, Fingerprint] = field(default_factory=dict)
     utterances: list[tuple[str, int, float]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     work: dict[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio that there are features of."""
+        """Seconds of audio that have features."""
         return sum(duration for _, _, duration in self.utterances)
 
     @property
     def counts(self) -> Counts:
-        """How much was done."""
+        """The archive's part of the progress."""
         return len(self.utterances) + len(self.failures), self.seconds, len(self.failures)
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """The manifest of an archive that is complete; None if it is not, or its files are not those that were written."""
+    """Return the manifest of a complete archive; None if there is none, or a file has another size than it says."""
     try:
-        fields = json.loads(layout.manifest(shard).read_text(encoding="utf-8"))
-        manifest = Manifest(**fields)
-        complete = layout.archive(shard).stat().st_size == manifest.size and layout.script(shard).is_file()
-    except (OSError, ValueError, TypeError):
+        return verified_manifest(layout, shard)
+    except DamagedError:
         return None
-    return manifest if complete else None
+
+
+def verified_manifest(
+    layout: Layout, shard: int, *, checksums: bool = False, with_stats: bool = False
+) -> Manifest | None:
+    """Return the manifest of a complete archive after a look at its files; None if it was not completed yet.
+
+    Args:
+        layout, shard: identify the archive.
+        checksums: read the files and compare their checksums; sizes are compared in either case.
+        with_stats: accept only an archive that was made with statistics.
+
+    Raises:
+        DamagedError: the archive has to be made again; says why.
+    """
+    path = layout.manifest(shard)
+    try:
+        manifest = Manifest(**read_sealed(path)[0])
+        described = manifest.shard == shard and {ARCHIVE, SCRIPT} <= manifest.files.keys()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        described = False
+    if not described:
+        raise DamagedError(f"{path} is damaged")
+    if with_stats and STATS not in manifest.files:
+        raise DamagedError(f"{layout.stats(shard)} was not made, and --cmvn needs it")
+    for name, (size, checksum) in manifest.files.items():
+        _check(_file_of(layout, shard, name), size, checksum if checksums else None)
+    return manifest
+
+
+def _file_of(layout: Layout, shard: int, name: str) -> Path:
+    return {ARCHIVE: layout.archive, SCRIPT: layout.script, STATS: layout.stats}[name](shard)
+
+
+def _check(path: Path, size: int, checksum: int | None) -> None:
+    try:
+        if not path.is_file():
+            raise DamagedError(f"{path} is missing")
+        if path.stat().st_size != size:
+            raise DamagedError(f"{path} has {path.stat().st_size} bytes instead of {size}")
+        if checksum is not None and fingerprint(path) != (size, checksum):
+            raise DamagedError(f"{path} has changed since it was written")
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Return the size and the CRC-32 of a file."""
+    size, checksum = 0, 0
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            size += len(chunk)
+            checksum = zlib.crc32(chunk, checksum)
+    return size, checksum
 
 
 class ArchiveWriter:
-    """Writes one archive of a plan, its script and its manifest.
+    """Writes one archive of a plan, its script file, statistics and manifest.
 
     Args:
         layout: where they go.
         shard: the archive's number.
         wants_stats: keep CMVN statistics, by speaker.
-        speakers: the speaker of each utterance; an utterance that is not there is its own.
+        speakers: the speaker of each utterance; an utterance without one is its own speaker.
     """
 
     def __init__(self, layout: Layout, shard: int, speakers: Any = None, *, wants_stats: bool = False) -> None:
@@ -85,8 +170,11 @@ class ArchiveWriter:
         self.speakers = speakers or {}
         self.manifest = Manifest(shard)
         self.offsets: list[int] = []
+        self.uncompressed = 0
         self._size = 0
         self._checksum = 0
+        if not is_replaceable(layout.archive(shard)):
+            raise OutputError(f"{layout.archive(shard)} is not a regular file: move it out of the way")
         with writing(layout.archive(shard)):
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.
@@ -96,7 +184,7 @@ class ArchiveWriter:
         self._stats = StatsWriter(layout.stats(shard)) if wants_stats else None
 
     def add(self, entry: Encoded | Failure) -> None:
-        """Write the next utterance, or note that there is none."""
+        """Write the next utterance, or record its failure."""
         if isinstance(entry, Failure):
             self.manifest.failures.append((entry.key, entry.reason))
             return
@@ -104,6 +192,7 @@ class ArchiveWriter:
         self.offsets.append(self._size)
         self._write(entry.data)
         self.manifest.utterances.append((entry.key, entry.frames, entry.duration))
+        self.uncompressed += entry.left_uncompressed
         if self._stats and entry.stats is not None:
             self._stats.add(self.speakers.get(entry.key) or entry.key, entry.stats)
 
@@ -114,7 +203,7 @@ class ArchiveWriter:
         self._checksum = zlib.crc32(data, self._checksum)
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Check what was written, and give the archive, its script and at last its manifest their names.
+        """Verify what was written, and rename the archive, its script file and at last its manifest.
 
         Raises:
             OutputError: the archive cannot be written, or does not read back as it was written.
@@ -130,16 +219,20 @@ class ArchiveWriter:
         layout, shard = self.layout, self.shard
         put_in_place(self.temporary, layout.archive(shard))
         keys = (key for key, _, _ in self.manifest.utterances)
-        write_whole(layout.script(shard), script_text(keys, self.offsets, layout.archive(shard)))
+        script = script_text(keys, self.offsets, layout.archive(shard))
+        write_whole(layout.script(shard), script)
+        in_bytes = script.encode("utf-8", "surrogateescape")
+        files = {ARCHIVE: (self._size, self._checksum), SCRIPT: (len(in_bytes), zlib.crc32(in_bytes))}
         if self._stats:
-            self._stats.finish()
-        manifest = Manifest(shard, self._size, self._checksum, self.manifest.utterances, self.manifest.failures, work)
-        write_whole(layout.manifest(shard), json.dumps(asdict(manifest)) + "\n")
+            files[STATS] = self._stats.finish()
+        work = work | {"uncompressed": self.uncompressed}
+        manifest = Manifest(shard, files, self.manifest.utterances, self.manifest.failures, work)
+        write_sealed(layout.manifest(shard), [asdict(manifest)])
         return manifest
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
-        with contextlib.suppress(OSError):  # what could not be written is not wanted any more
+        """Delete what was written."""
+        with contextlib.suppress(OSError):  # the content is not needed, so it does not matter if it got there
             self._file.close()
         self.temporary.unlink(missing_ok=True)
         if self._stats:
@@ -149,7 +242,7 @@ class ArchiveWriter:
 class StatsWriter:
     """Writes the CMVN statistics of an archive: a sum for each run of utterances of one speaker.
 
-    Lists are sorted by speaker as a rule, so a speaker has one run; but no more than one sum is held in either case.
+    Lists are usually sorted by speaker, so a speaker has one run; in any case only one sum is held in memory.
 
     Args:
         path: where they go.
@@ -172,42 +265,41 @@ class StatsWriter:
             speaker, stats = self._run
             self._table[speaker] = stats
 
-    def finish(self) -> None:
-        """Give the statistics their name."""
+    def finish(self) -> Fingerprint:
+        """Rename the statistics and return their fingerprint."""
         self._end_run()
+        self._table.close()
+        found = fingerprint(self._table.temporary)
         self._table.finish()
+        return found
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Delete what was written."""
         self._table.abandon()
 
 
 def clear_unfinished(layout: Layout, shard: int) -> None:
-    """Remove what a process that was killed left of an archive."""
+    """Remove the temporary files that a killed process left of an archive."""
     for path in (layout.archive(shard), layout.script(shard), layout.manifest(shard), layout.stats(shard)):
         remove_unfinished(path)
 
 
 def script_text(keys: Iterable[str], offsets: Iterable[int], archive: Path) -> str:
-    """The lines of an archive's script file."""
+    """Return the content of an archive's script file."""
     return "".join(f"{key} {archive}:{offset}\n" for key, offset in zip(keys, offsets, strict=True))
 
 
 def verify(path: Path, size: int, checksum: int) -> None:
     """Read a file back and raise :class:`OutputError` unless it holds the bytes that were written."""
-    found_size, found = 0, 0
-    with open(path, "rb") as file:
-        while piece := file.read(PIECE):
-            found_size += len(piece)
-            found = zlib.crc32(piece, found)
-    if (found_size, found) != (size, checksum):
+    found = fingerprint(path)
+    if found != (size, checksum):
         raise OutputError(
-            f"{path} does not read back as it was written ({found_size} bytes of {size}, or other ones): check the disk"
+            f"{path} does not read back as it was written ({found[0]} bytes of {size}, or other ones): check the disk"
         )
 
 
 def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:
-    """Speakers and their statistics, run by run, in each of these archives that was made with statistics."""
+    """Yield speakers and their statistics, run by run, of those of these archives that were made with statistics."""
     for shard in shards:
         path = layout.stats(shard)
         if path.is_file():

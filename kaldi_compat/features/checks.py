@@ -1,4 +1,4 @@
-"""Checks of what a feature is called with, for arrays and tensors. Does not import torch."""
+"""Checks of the arguments of features, for arrays and tensors. Does not import torch."""
 
 from __future__ import annotations
 

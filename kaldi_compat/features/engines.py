@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels, native
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
 from kaldi_compat.features.checks import Warps
 from kaldi_compat.options.spectral import Engine
@@ -66,7 +66,7 @@ def _require(holds: bool, engine: str, reason: str) -> None:
 
 
 def _why_not(module: Any, samples: Tensor) -> str:
-    if is_followed(samples):
+    if is_traced_or_differentiated(samples):
         return "gradients, a compiler, an exporter or vmap follow the computation"
     if type(module) not in _accelerated:
         return f"{type(module).__name__} is not one of {', '.join(sorted(cls.__name__ for cls in _accelerated))}"

@@ -14,6 +14,8 @@ from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
 
+__all__ = ["Mfcc"]
+
 
 @accelerated
 class Mfcc(MfccConstructor, MelFeature):
@@ -23,6 +25,7 @@ class Mfcc(MfccConstructor, MelFeature):
     :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
+    >>> from kaldi_compat import Mfcc
     >>> mfcc = Mfcc(num_ceps=13, dither=0.0)
     >>> mfcc(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 13])
@@ -42,11 +45,11 @@ class Mfcc(MfccConstructor, MelFeature):
 
     @property
     def dim(self) -> int:
-        """Number of columns: the cepstral coefficients, C0 or the energy counted."""
+        """Number of columns: the cepstral coefficients, including C0 or the energy."""
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the DCT of the log mel energies, liftered, the energy in C0's place, HTK's order if asked for."""
+        """Compute the liftered DCT of the log mel energies, with the energy for C0 and HTK's order if requested."""
         options = self.options
         cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)

@@ -13,8 +13,8 @@ The classes have the options and the call of the torch modules of the same names
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +81,26 @@ class ArrayFeature:
         """Number of columns of the features."""
         return self.plan.dim
 
+    @overload
+    def __call__(
+        self, samples: npt.NDArray[Any], lengths: None = None, *, vtln_warp: Any = 1.0, generator: Generator = None
+    ) -> Floats: ...
+    @overload
+    def __call__(
+        self, samples: npt.NDArray[Any], lengths: npt.ArrayLike, *, vtln_warp: Any = 1.0, generator: Generator = None
+    ) -> tuple[Floats, npt.NDArray[np.int64]]: ...
+    @overload
     def __call__(
         self,
-        samples: npt.NDArray[Any] | Iterable[npt.NDArray[Any]],
+        samples: Sequence[npt.NDArray[Any]],
+        lengths: None = None,
+        *,
+        vtln_warp: Any = 1.0,
+        generator: Generator = None,
+    ) -> list[Floats]: ...
+    def __call__(
+        self,
+        samples: npt.NDArray[Any] | Sequence[npt.NDArray[Any]],
         lengths: npt.ArrayLike | None = None,
         *,
         vtln_warp: Any = 1.0,

@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed, is_recorded
+from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
-from kaldi_compat.functional.deltas import delta_filters
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -134,8 +133,8 @@ class Pitch(PitchConstructor, ConfiguredModule):
     def _wants_torch(self, samples: Tensor) -> bool:
         """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
         if not self.options.simulate_first_pass_online:
-            return samples.device.type != "cpu" or is_followed(samples)
-        if is_followed(samples.detach()):  # not by autograd: the pitch has no gradient
+            return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
+        if is_traced_or_differentiated(samples.detach()):  # not by autograd: the pitch has no gradient
             raise KaldiCompatError(
                 "simulate_first_pass_online=True is computed in NumPy and cannot be part of a compiled, exported, "
                 "traced or mapped model: leave it out"
@@ -181,7 +180,7 @@ def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstan
         frames: (B,) frames of each row.
     """
     utterances, longest = samples.shape
-    frames_of = num_frames_of_size if is_recorded(samples) else num_frames
+    frames_of = num_frames_of_size if is_traced(samples) else num_frames
     most = frames_of(longest, constants)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if most == 0:
@@ -223,7 +222,7 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
+        self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     @overload
     def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
@@ -262,8 +261,8 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
             return [self(each, generator=generator) for each in utterances]
         check_features(features)
         lengths = checked_lengths(lengths, features)
-        filters = self._filters[features.dtype is torch.float64]
-        processed = process_pitch(features, self.options, lengths, generator=generator, filters=filters)
+        deltas = self._deltas[features.dtype is torch.float64]
+        processed = process_pitch(features, self.options, lengths, generator=generator, deltas=deltas)
         if lengths is None:
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)

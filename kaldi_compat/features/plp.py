@@ -14,6 +14,8 @@ from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
 
+__all__ = ["Plp"]
+
 SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
 
 
@@ -24,6 +26,8 @@ class Plp(PlpConstructor, MelFeature):
     Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
     :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
 
+    >>> import torch
+    >>> from kaldi_compat import Plp
     >>> plp = Plp(dither=0.0)
     >>> plp(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 13])
@@ -38,20 +42,20 @@ class Plp(PlpConstructor, MelFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        # the first and last mel bins stand for the spectrum's ends too
+        # the first and last mel bins are repeated for the ends of the spectrum
         bins = self.options.num_mel_bins + 2
         self.constant("cosines", cepstrum.idft_matrix(self.options.lpc_order + 1, bins))
         scale = self.options.cepstral_scale
         self.constant("lifter", cepstrum.lifter(self.options.num_ceps, self.options.cepstral_lifter) * scale)
 
     def mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filter bank with the equal-loudness curve in it: (fft_bins, num_mel_bins)."""
+        """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
         banks = mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * cepstrum.equal_loudness(banks.centers))
 
     @property
     def dim(self) -> int:
-        """Number of columns: the cepstral coefficients, C0 or the energy counted."""
+        """Number of columns: the cepstral coefficients, including C0 or the energy."""
         return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:

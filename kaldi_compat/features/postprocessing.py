@@ -1,7 +1,7 @@
-"""What is done to features afterwards, as modules for a model.
+"""Post-processing of features as modules: deltas, shifted deltas, splicing and CMVN.
 
-They are the functions of deltas.py, splice.py and cmvn.py: options and the constants made from them in a module that
-can be moved, copied, compiled and exported.
+Each module holds the options and constants of a function of :mod:`kaldi_compat.functional`, and can be moved, copied,
+compiled and exported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import deltas
@@ -45,18 +45,18 @@ __all__ = ["Cmvn", "Deltas", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "
 
 
 class PostProcessing(ConfiguredModule):
-    """Base of the modules that turn features into features. Use a subclass.
+    """Base class of modules that transform features. Use a subclass.
 
     Args:
-        options: the options; Kaldi's defaults where none are given.
+        options: the options; Kaldi's defaults if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        OptionError: where Kaldi's program would refuse the options.
+        OptionError: Kaldi's program would refuse the options.
     """
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """A subclass's own step, on ``(..., frames, dim)``."""
+        """Process features ``(..., frames, dim)``. Overridden by subclasses."""
         raise NotImplementedError
 
     @overload
@@ -69,21 +69,21 @@ class PostProcessing(ConfiguredModule):
         """Process features.
 
         Args:
-            features: ``(frames, dim)``, ``(batch, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
-            lengths: ``(batch,)``: how many frames count, a tensor or a list; what lies past them is ignored, and zero
+            features: ``(frames, dim)``, ``(B, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
+            lengths: ``(B,)``: number of frames of each row, a tensor or a list; frames after them are ignored, and zero
                 in the result.
 
         Returns:
-            Features of the same frames; with ``lengths`` a pair of them and ``lengths``; a list for a list.
+            Features of the same number of frames; with ``lengths``, that and ``lengths``; a list for a list.
 
         Raises:
-            FeatureError: another shape, integers, or lengths that do not fit.
+            FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
         """
         if not isinstance(features, Tensor):
             return [self(each) for each in checked_list(features, lengths, ("frames", "dim"))]
         check_features(features)
         lengths = checked_lengths(lengths, features)
-        if is_followed(features):  # by gradients, which would be NaN where the padding is
+        if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, lengths)
@@ -100,7 +100,7 @@ class PostProcessing(ConfiguredModule):
 
 
 class Deltas(DeltaConstructor, PostProcessing):
-    """Appends deltas (:func:`~kaldi_compat.functional.deltas.add_deltas`).
+    """Deltas, appended to the features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
     torch.Size([2, 50, 26])
@@ -121,7 +121,7 @@ class Deltas(DeltaConstructor, PostProcessing):
 
 
 class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
-    """Appends shifted deltas (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
+    """Shifted deltas, appended (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
     torch.Size([50, 56])
@@ -148,7 +148,7 @@ def _by_precision(filters: Callable[[Any], Any]) -> tuple[Any, Any]:
 
 
 class Splice(SpliceConstructor, PostProcessing):
-    """Puts the neighbours of a frame beside it (:func:`~kaldi_compat.functional.splice.splice`).
+    """Concatenation of each frame with its neighbours (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
     torch.Size([50, 39])
@@ -163,7 +163,7 @@ class Splice(SpliceConstructor, PostProcessing):
 
 
 class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
-    """Normalizes over a window that moves (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
+    """Mean and variance normalization over a sliding window (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
     >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
     torch.Size([50, 13])
@@ -178,17 +178,19 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
 
 
 class Cmvn(CmvnConstructor, PostProcessing):
-    """Normalizes by given statistics, or each utterance by its own (:func:`~kaldi_compat.functional.cmvn.apply_cmvn`).
+    """Mean and variance normalization by given statistics, or of each utterance by its own.
+
+    See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
 
     Args:
-        stats: ``(2, dim + 1)``: Kaldi's statistics of a corpus, as compute-cmvn-stats writes them. If none are given,
-            each utterance's own mean (and variance) is used.
-        options: the options; Kaldi's defaults where none are given.
-        skip_dims: dimensions to leave as they are, where statistics are given.
+        stats: ``(2, dim + 1)``: statistics of a corpus, as written by compute-cmvn-stats. None normalizes each
+            utterance by its own mean (and variance).
+        options: the options; Kaldi's defaults if None.
+        skip_dims: dimensions that given statistics do not change.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        FeatureError: the statistics are not of that shape, or count less than one frame.
+        FeatureError: the statistics have another shape, or count less than one frame.
 
     >>> Cmvn(norm_vars=True)(torch.tensor([[1.0], [3.0]])).tolist()
     [[-1.0], [1.0]]
@@ -207,17 +209,17 @@ class Cmvn(CmvnConstructor, PostProcessing):
     def _set_stats(self, stats: Any, skip_dims: Sequence[int]) -> None:
         if stats is None:
             if self.options.reverse or skip_dims:
-                raise OptionError("reverse and skip_dims go with given statistics only")
+                raise OptionError("reverse and skip_dims need statistics: pass stats")
             self.register_buffer("stats", None)
             return
         matrix = torch.as_tensor(np.array(stats, np.float64))
         if matrix.ndim != 2:
-            raise FeatureError(f"CMVN statistics have the shape (2, dim + 1), not {tuple(matrix.shape)}")
+            raise FeatureError(f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}")
         check_stats(matrix, matrix.shape[1] - 1, self.options)
         self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cmvn:
-        # Sums over a corpus stay in double, whatever precision the model around them is moved to.
+        # Sums over a corpus stay in double, whatever precision the model is moved to.
         before = self.stats
         super()._apply(fn, recurse)
         if before is not None and self.stats is not None:
@@ -229,5 +231,7 @@ class Cmvn(CmvnConstructor, PostProcessing):
         if self.stats is None:
             return normalize_utterances(features, self.options, lengths=lengths)
         if features.shape[-1] != self.stats.shape[1] - 1:
-            raise FeatureError(f"statistics of dimension {self.stats.shape[1] - 1}, features of {features.shape[-1]}")
+            raise FeatureError(
+                f"statistics of dimension {self.stats.shape[1] - 1} do not fit features of {features.shape[-1]}"
+            )
         return zero_past(apply_normalization(features, self.stats, self.options), lengths)

@@ -1,6 +1,7 @@
-"""The spectral features by name: what the programs, the dump and the documentation need to know of each.
+"""Registry of the spectral features, from which programs, dump and documentation derive what they need.
 
-To add a feature, write its options (:mod:`kaldi_compat.options.spectral`) and its module, and add a line here.
+To add a feature, write its options (:mod:`kaldi_compat.options.spectral`), run
+``python -m kaldi_compat.options.generate``, write its module, and add a line here.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ class FeatureType:
     """A spectral feature.
 
     Attributes:
-        name: in file names, configuration files and on the command line.
-        description: a noun phrase for help texts.
-        options: the dataclass of its options.
-        module_path: where its module is defined, as ``"package.module:Class"``.
-        htk: the parameter kind of HTK files that hold it.
-        htk_marks_energy: whether that kind tells the log energy from C0. Kaldi's programs say "C0" for the others.
-        takes_vtln: whether VTLN factors change it.
+        name: name in file names, configuration files and on the command line.
+        description: noun phrase for help texts.
+        options: dataclass of its options.
+        module_path: its module, as ``"package.module:Class"``.
+        htk: parameter kind of HTK files that hold it.
+        htk_marks_energy: True if that kind distinguishes the log energy from C0. For the others, Kaldi's programs
+            always set the flag of C0.
+        takes_vtln: True if VTLN factors change it.
     """
 
     name: str
@@ -44,12 +46,12 @@ class FeatureType:
     takes_vtln: bool = True
 
     def htk_kind(self, options: Any) -> int:
-        """The parameter kind of HTK files, with its flags."""
+        """Return the parameter kind of HTK files, with its flags."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 
     def module(self) -> type[SpectralFeature]:
-        """The class of its module, which is imported now (and torch with it)."""
+        """Import the class of its module, and torch with it."""
         module, _, name = self.module_path.partition(":")
         found: type[SpectralFeature] = getattr(import_module(module), name)
         return found

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels
-from kaldi_compat.array_api import is_followed, is_recorded
+from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
@@ -167,13 +167,13 @@ class SpectralFeature(ConfiguredModule):
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
-        if lengths is not None and is_followed(samples):
+        if lengths is not None and is_traced_or_differentiated(samples):
             # The padding is part of no result, but where it is NaN its gradient would be NaN too.
             samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
         counts = None if lengths is None else self._num_frames(lengths)
         features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
-        if is_recorded(samples):
+        if is_traced(samples):
             # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
             features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
@@ -237,7 +237,7 @@ class SpectralFeature(ConfiguredModule):
         if self.options.dither != 0:
             exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
             noise = noise_of_frames(frames, exist, generator)
-        if frames.device.type != "cpu" or is_followed(frames) or frames.numel() == 0:
+        if frames.device.type != "cpu" or is_traced_or_differentiated(frames) or frames.numel() == 0:
             features = self.features_of_frames(frames, noise and noise(ALL), banks)
         else:
             features = self._in_blocks(frames, noise, banks)
@@ -287,7 +287,7 @@ class SpectralFeature(ConfiguredModule):
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
                 f"{tuple(samples.shape)}"
             )
-        if is_recorded(samples):
+        if is_traced(samples):
             if self.options.dither != 0 and _is_exported():
                 warnings.warn(
                     f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
@@ -296,7 +296,7 @@ class SpectralFeature(ConfiguredModule):
                 )
             return
         check_shape(samples.shape, self.size, has_lengths=has_lengths)
-        if not self._scale_is_known and samples.is_floating_point() and not is_followed(samples):
+        if not self._scale_is_known and samples.is_floating_point() and not is_traced_or_differentiated(samples):
             if samples.is_cuda and torch.cuda.is_current_stream_capturing():
                 return
             peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
@@ -358,7 +358,9 @@ class MelFeature(SpectralFeature):
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""
-        return self.mel_energies(power_spectrum(spectrum, overwrite=not is_followed(spectrum)), filter_bank)
+        return self.mel_energies(
+            power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum)), filter_bank
+        )
 
     def mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Apply the filter bank to spectra (..., fft_bins)."""

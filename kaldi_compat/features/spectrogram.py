@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional import energies as steps
@@ -13,16 +13,20 @@ from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 
+__all__ = ["Spectrogram"]
+
 
 @accelerated
 class Spectrogram(SpectrogramConstructor, SpectralFeature):
-    """Log power spectrum with the log energy in the zeroth column (Kaldi: compute-spectrogram-feats).
+    """Log power spectrum with the log energy in the first column (Kaldi: compute-spectrogram-feats).
 
-    With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at frequency zero and at the Nyquist, then
-    real and imaginary part of each frequency between. Options:
+    With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at 0 Hz and at the Nyquist frequency, then
+    the real and imaginary parts of the frequencies in between. Options:
     :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; call:
     :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
 
+    >>> import torch
+    >>> from kaldi_compat import Spectrogram
     >>> spectrogram = Spectrogram(dither=0.0)
     >>> spectrogram(torch.randint(-1000, 1000, (16000,), dtype=torch.int16)).shape
     torch.Size([98, 257])
@@ -33,7 +37,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
 
     @property
     def dim(self) -> int:
-        """Number of columns: FFT bins from zero to the Nyquist, or all numbers of the FFT."""
+        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or all numbers of the FFT."""
         points = self.options.padded_window_size
         return points if self.options.return_raw_fft else points // 2 + 1
 
@@ -43,19 +47,19 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         return self.options.return_raw_fft
 
     def needs_energy(self, raw: bool) -> bool:
-        """True for the energy that the first column holds."""
+        """True for the energy in the first column."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute the power spectrum, or lay out the numbers of the FFT."""
+        """Compute the power spectrum, or arrange the numbers of the FFT in Kaldi's order."""
         if not self.options.return_raw_fft:
-            return steps.power_spectrum(spectrum, overwrite=not is_followed(spectrum))
+            return steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
         between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
         return torch.cat((ends, between), -1)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute log powers, with the energy in the first column; the numbers of the FFT stay as they are."""
+        """Compute log powers, with the energy in the first column; the numbers of the FFT do not change."""
         if log_energy is None:
             return energies
         log_power = energies.clamp(min=EPSILON).log()

@@ -1,1 +1,1 @@
-"""Pure functions on NumPy arrays and torch tensors: the formulas of the features and of what is done to them."""
+"""Pure functions on NumPy arrays and torch tensors: the formulas of features and of their post-processing."""

@@ -1,16 +1,13 @@
-"""Padded batches: lengths checked, padding masked, frames repeated beyond the edges."""
+"""Padded batches: check lengths, mask the padding, repeat frames past the edges."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from kaldi_compat.array_api import Array, arange, as_like, full, is_traced_or_differentiated, namespace, take_frames
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-
-if TYPE_CHECKING:
-    pass
-from kaldi_compat.array_api import Array, arange, as_like, full, is_followed, namespace, take_frames
 
 __all__ = ["check_features", "checked_lengths", "frames_inside", "with_context", "zero_past"]
 
@@ -18,27 +15,27 @@ __all__ = ["check_features", "checked_lengths", "frames_inside", "with_context",
 def checked_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError
 ) -> Any | None:
-    """The lengths of a padded batch, held against it.
+    """Check the lengths of a padded batch against it.
 
     Args:
-        lengths: ``(...,)`` integers: a tensor on any device, an array, or a list; None is none.
-        batch: what they are lengths of.
-        axis: the axis that they count along; those before it are the lengths' own.
-        error: what to raise.
+        lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
+        batch: the padded batch.
+        axis: the padded axis; the axes before it are those of the lengths.
+        error: the exception to raise.
 
     Returns:
-        The tensor that was given, or an array or tensor as the batch, where that lies; None for None.
+        The lengths as a tensor or array of the batch's type; a tensor stays on its device. None for None.
 
     Raises:
-        error: they are no integers, not one for each row, or negative or beyond the end. A tensor on another device is
-            not looked into, which would wait for the device; nor is one that is recorded.
+        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
+            tensor on another device are not checked, because that would wait for the device, nor those of a traced one.
     """
     if lengths is None:
         return None
     xp = namespace(batch)
     if xp is not np and isinstance(lengths, xp.Tensor):
         are_integers = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == xp.bool)
-        are_seen = lengths.device.type == "cpu" and not is_followed(lengths)
+        is_readable = lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths)
         wide = lengths if lengths.dtype in (xp.int32, xp.int64) else lengths.to(xp.int64)
     else:
         try:
@@ -46,40 +43,43 @@ def checked_lengths(
         except ValueError:
             raise error("lengths must be integers, one for each row of the batch") from None
         are_integers = np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0  # an empty list has no type
-        are_seen = True
+        is_readable = True
         wide = lengths.astype(np.int64) if are_integers else lengths
     if not are_integers:
         raise error(f"lengths must be integers, not {lengths.dtype}")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
-        raise error(f"lengths are one for each row of a batch: not {tuple(lengths.shape)} for {tuple(batch.shape)}")
-    if are_seen and 0 not in lengths.shape:
+        raise error(
+            f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one for "
+            "each row"
+        )
+    if is_readable and 0 not in lengths.shape:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
-            raise error(f"lengths from {shortest} to {longest} do not lie in 0 to {batch.shape[axis]}")
+            raise error(f"lengths from {shortest} to {longest} must lie in 0 to {batch.shape[axis]}")
     return as_like(wide, batch) if isinstance(wide, np.ndarray) else wide
 
 
 def check_features(features: Array, lengths: Any | None = None) -> None:
-    """Raise :class:`FeatureError` unless the shape is ``(..., frames, dim)``, the numbers are real, and lengths fit."""
+    """Raise :class:`FeatureError` unless features are floating-point numbers of shape ``(..., frames, dim)``."""
     namespace(features)
     if features.ndim < 2:
-        raise FeatureError(f"features have the shape (..., frames, dim), not {tuple(features.shape)}")
+        raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if isinstance(features, np.ndarray):
         is_real = np.issubdtype(features.dtype, np.floating)
     else:
         is_real = features.is_floating_point()
     if not is_real:
-        raise FeatureError(f"features are floating-point numbers, not {features.dtype}")
+        raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
 
 
 def frames_inside(lengths: Any, features: Array) -> Array:
-    """Which frames of ``(..., frames, dim)`` lie within ``lengths`` ``(...,)``: booleans ``(..., frames)``."""
+    """Return a mask ``(..., frames)`` of the frames of ``(..., frames, dim)`` within ``lengths`` ``(...,)``."""
     inside: Array = arange(0, features.shape[-2], features) < as_like(lengths, features)[..., None]
     return inside
 
 
 def zero_past(features: Array, lengths: Any | None) -> Array:
-    """Features with zeros in the frames that lie past a length; as they are where no lengths are given."""
+    """Set the frames past each length to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
     inside = frames_inside(lengths, features)[..., None]
@@ -88,16 +88,16 @@ def zero_past(features: Array, lengths: Any | None) -> Array:
 
 
 def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
-    """Repeat the first and the last frame beyond the edges, as Kaldi does wherever a frame looks at its neighbours.
+    """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbours.
 
     Args:
         features: ``(..., frames, dim)``.
         left: frames to add at the start.
         right: frames to add at the end.
-        lengths: ``(...,)``: frames of each utterance in a padded batch; the last frame is then that of the length.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch, whose last frame is repeated.
 
     Returns:
-        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to those there are
+        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames
         (zeros if there are none).
 
     >>> with_context(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]

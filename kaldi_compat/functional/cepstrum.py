@@ -1,4 +1,4 @@
-"""From log mel energies, or from loudness, to cepstra: the DCT, liftering and linear prediction of Kaldi.
+"""Cepstra of log mel energies or of loudness: the DCT, liftering and linear prediction of Kaldi.
 
 Sources: src/matrix/matrix-functions.cc (ComputeDctMatrix), src/feat/mel-computations.cc (ComputeLifterCoeffs, Durbin,
 Lpc2Cepstrum, GetEqualLoudnessVector) and src/feat/feature-functions.cc (InitIdftBases).
@@ -13,11 +13,21 @@ from torch import Tensor
 
 from kaldi_compat.functional.energies import floored
 
+__all__ = [
+    "dct_matrix",
+    "equal_loudness",
+    "idft_matrix",
+    "levinson_durbin",
+    "lifter",
+    "lpc_to_cepstrum",
+    "with_first",
+]
+
 FloatArray = npt.NDArray[np.float32]
 
 
 def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
-    """Orthonormal DCT-II, transposed: float32 of shape (num_bins, num_ceps), to be applied from the right.
+    """Return the orthonormal DCT-II, transposed: float32 (num_bins, num_ceps), to be applied from the right.
 
     >>> dct_matrix(2, 2)
     tensor([[ 0.7071,  0.7071],
@@ -30,7 +40,7 @@ def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
 
 
 def lifter(num_ceps: int, scale: float) -> Tensor:
-    """Factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra; all one if the scale Q is 0: float32 (num_ceps,)."""
+    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra, all 1 if the scale Q is 0: float32 (num_ceps,)."""
     scale = float(np.float32(scale))
     if scale == 0:
         return torch.ones(num_ceps)
@@ -38,7 +48,7 @@ def lifter(num_ceps: int, scale: float) -> Tensor:
 
 
 def idft_matrix(num_bases: int, num_bins: int) -> Tensor:
-    """Inverse DFT from a symmetric power spectrum to autocorrelation: float32 of shape (num_bins, num_bases)."""
+    """Return the inverse DFT from a symmetric power spectrum to autocorrelation: float32 (num_bins, num_bases)."""
     angle = np.float32(np.pi / (num_bins - 1))
     phase = (angle * np.arange(num_bases, dtype=np.float32)) * np.arange(num_bins, dtype=np.float32)[:, None]
     basis = np.cos(phase.astype(np.float64)) / (num_bins - 1)
@@ -47,20 +57,20 @@ def idft_matrix(num_bases: int, num_bins: int) -> Tensor:
 
 
 def equal_loudness(centers: FloatArray) -> FloatArray:
-    """Weights of mel bins centred at these frequencies (Hz) after the ear's sensitivity at 40 dB (Hermansky 1990)."""
+    """Return equal-loudness weights, at 40 dB, of mel bins centred at these frequencies in Hz (Hermansky 1990)."""
     squared = centers * centers
-    share = squared / (squared + np.float32(1.6e5))
-    return np.asarray(share * share * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6))), np.float32)
+    ratio = squared / (squared + np.float32(1.6e5))
+    return np.asarray(ratio * ratio * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6))), np.float32)
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
-    """Linear prediction from autocorrelation, by Durbin's recursion.
+    """Compute linear prediction coefficients from autocorrelation, by Durbin's recursion.
 
     Args:
         autocorrelation: lags 0 to n, shape (..., n + 1).
 
     Returns:
-        The coefficients (..., n) in Kaldi's sign, the predictor being their negative, and the residual energy (...).
+        The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
     """
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1
@@ -77,7 +87,7 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Cepstra 1 to n of the all-pole model with these linear prediction coefficients. (..., n) -> (..., n)."""
+    """Compute cepstra 1 to n of the all-pole model with these prediction coefficients. (..., n) -> (..., n)."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # i times the i-th cepstrum, latest first
     for i in range(len(lpc)):
@@ -90,9 +100,17 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def with_first(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Cepstra with the log energy, if there is one, in C0's place; in HTK's order C0 or the energy comes last.
+    """Replace C0 by the log energy if given, and move it to the last column for HTK's order.
 
-    ``scale_of_c0`` is a factor on a C0 that stays. (..., num_ceps) -> (..., num_ceps).
+    Args:
+        cepstra: (..., num_ceps).
+        log_energy: (...), or None to keep C0.
+        energy_floor: floor of the energy; 0 for none.
+        htk_order: True to move C0 or the energy to the last column.
+        scale_of_c0: factor on a C0 that is kept.
+
+    Returns:
+        (..., num_ceps).
     """
     if log_energy is None:
         first = cepstra[..., :1] * scale_of_c0

@@ -52,20 +52,20 @@ SLIDING_VARIANCE_FLOOR = 1.0e-10
 def cmvn_stats(
     features: Array, *, weights: Any | None = None, lengths: Any | None = None, onto: Array | None = None
 ) -> Array:
-    """Statistics that mean and variance normalization needs (Kaldi: AccCmvnStats).
+    """Compute the statistics for mean and variance normalization (Kaldi: AccCmvnStats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        weights: ``(..., frames)``: how much each frame counts. A frame of weight zero is never looked at.
-        lengths: ``(...,)``: frames of each utterance in a padded batch.
-        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which these are added as Kaldi adds, frame by
-            frame.
+        weights: ``(..., frames)``: weight of each frame. Frames of weight zero may hold anything, also NaN.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which the frames are added one by one, in
+            Kaldi's order.
 
     Returns:
         ``(..., 2, dim + 1)`` in double precision.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not go with it.
+        FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not match it.
 
     >>> import numpy as np
     >>> cmvn_stats(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -79,7 +79,9 @@ def cmvn_stats(
     if weights is not None:
         counted = astype(as_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
-            raise FeatureError(f"{tuple(counted.shape[:-1])} weights, but {tuple(features.shape[:-1])} frames")
+            raise FeatureError(
+                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
+            )
         features = xp.where(counted != 0, features, full((), 0.0, features))
     # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
     uncounted = full(tuple(counted.shape), 0.0, counted)
@@ -94,18 +96,18 @@ def cmvn_stats(
 
 
 def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Weights for the statistics of a call's two sides: the louder side of each frame counts fully, the other little.
+    """Return weights for the statistics of the two channels of a call, which favour the louder channel of each frame.
 
-    Loudness is the first column (energy or C0). Where both are equal, the second side counts as the louder
+    Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
 
     Args:
         one: ``(..., frames, dim)``.
-        other: the other side's features, of the same shape.
-        quieter_channel_weight: the weight of the side that is not the louder one.
+        other: features of the other channel, of the same shape.
+        quieter_channel_weight: weight of the quieter channel; the louder one has weight 1.
 
     Returns:
-        Two of ``(..., frames)``.
+        The weights of both channels, each ``(..., frames)``.
     """
     louder = one[..., 0] > other[..., 0]
     high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
@@ -114,14 +116,14 @@ def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float)
 
 
 def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
-    """Statistics of zero mean and unit variance in these dimensions, which leaves them as they are when applied.
+    """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
 
     Args:
         stats: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
         dims: dimensions to skip.
 
     Raises:
-        FeatureError: there is no such dimension, or these are no statistics.
+        FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
 
     >>> import numpy as np
     >>> fake_stats(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
@@ -143,7 +145,7 @@ def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
 
 
 def mean_and_variance(stats: Array) -> Array:
-    """Mean and variance ``(..., 2, dim)`` of statistics ``(..., 2, dim + 1)``.
+    """Return mean and variance ``(..., 2, dim)`` from statistics ``(..., 2, dim + 1)``.
 
     >>> import numpy as np
     >>> mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
@@ -156,12 +158,12 @@ def mean_and_variance(stats: Array) -> Array:
 
 
 def count_floored(stats: Array) -> int:
-    """Dimensions whose variance is so small that it is floored: most likely they are constant."""
+    """Return the number of dimensions whose variance is floored, most likely because they are constant."""
     return int((mean_and_variance(stats)[..., 1, :] < VARIANCE_FLOOR).sum())
 
 
 def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """What features are multiplied by (None is one), and what is then added; each ``(..., 1, dim)``, of this type."""
+    """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
     xp = namespace(stats)
     count = xp.maximum(stats[..., :1, -1:], full((), 1.0, stats))
     if not options.norm_vars and not options.reverse:
@@ -184,17 +186,19 @@ def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
-        raise FeatureError("variance normalization was asked for, but the statistics have no variances (one row)")
+        raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
     if options.norm_vars and not bool(namespace(stats).isfinite(stats).all()):
-        raise FeatureError("CMVN statistics with infinite or undefined numbers")
-    # A count of one is enough: an offset may be written down as statistics of one frame.
+        raise FeatureError("the CMVN statistics hold infinite or NaN values")
+    # A count of one is enough: a plain offset may be stored as statistics of one frame.
     if not bool((stats[..., 0, -1] >= 1.0).all()):
         least = float(stats[..., 0, -1].min())
-        raise FeatureError(f"too little to normalize by: the CMVN statistics count {least:g} frames")
+        raise FeatureError(
+            f"too little to normalize by: the CMVN statistics count {least:g} frames, at least 1 is needed"
+        )
 
 
 def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> Array:
-    """:func:`apply_cmvn` for statistics that are known to fit; a count of less than one is taken as one."""
+    """Apply statistics that are known to match (see :func:`apply_cmvn`). A count below 1 is taken as 1."""
     if not options.norm_means:
         return features
     scale, offset = scale_and_offset(float64(stats), options, features.dtype)
@@ -207,15 +211,15 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        stats: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row if without variances.
-            See :func:`fake_stats` for dimensions to leave as they are.
-        options: means only or variances too, and the way back; Kaldi's defaults if none.
+        stats: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
+            See :func:`fake_stats` for dimensions to skip.
+        options: means only or variances too, or the inverse; Kaldi's defaults if None.
 
     Returns:
-        As the features.
+        Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the statistics do not fit the features, or count less than one frame.
+        FeatureError: the statistics do not match the features, or count less than one frame.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
@@ -232,18 +236,18 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
 
 
 def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Normalize each utterance by its own mean, and variance if asked to.
+    """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: means only or variances too; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        options: means only or variances too; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
-        As the features.
+        Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
     >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
@@ -254,11 +258,11 @@ def normalize_utterances(features: Array, options: CmvnOptions | None = None, *,
 
 
 def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
-    """Where the window over which frame ``time`` is normalized starts and ends (its last frame plus one).
+    """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
     Args:
         time: frame numbers, integers.
-        frames: how many frames there are in all, a number or an array that goes with ``time``.
+        frames: total number of frames, a number or an array that broadcasts with ``time``.
         options: the window.
 
     >>> import numpy as np
@@ -280,16 +284,16 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
 def sliding_mean_and_variance(
     features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None
 ) -> tuple[Array, Array, Array]:
-    """Mean and variance of the window around or before each frame.
+    """Compute mean and variance of the window around or before each frame.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch.
+        options: the window; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
-        Means and variances ``(..., frames, dim)`` in double precision, and the windows' numbers of frames
-        ``(..., frames)`` (or ``(frames,)`` where no lengths are given).
+        Means and variances ``(..., frames, dim)`` in double precision, and the sizes of the windows in frames,
+        ``(..., frames)`` (``(frames,)`` without lengths).
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)
@@ -306,20 +310,20 @@ def sliding_mean_and_variance(
 
 
 def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """Mean and variance of the frames from ``start`` to before ``end``, for any number of windows.
+    """Compute mean and variance of the frames from ``start`` to ``end - 1``, for any number of windows.
 
     Args:
         features: ``(..., frames, dim)``.
         start, end: ``(windows,)``, or ``(..., windows)`` for each of a batch.
 
     Returns:
-        Means and variances ``(..., windows, dim)`` in double precision, and the windows' numbers of frames.
+        Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows.
     """
     xp = namespace(features)
     size = end - start
 
-    # Sums over windows are differences of running sums. Counted from the first frame's values these stay small, and
-    # the variance, which such an offset leaves alone, keeps its digits.
+    # Sums over windows are differences of running sums. Relative to the first frame these stay small, so the variance,
+    # which an offset does not change, loses no digits.
     wide = float64(features)
     origin = wide[..., :1, :]
     centred = wide - origin
@@ -336,18 +340,18 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
 
 
 def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Normalize each frame by the mean (and variance) of a window that moves along (Kaldi: SlidingWindowCmn).
+    """Normalize each frame by the mean (and variance) of a sliding window (Kaldi: SlidingWindowCmn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        options: the window; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
-        As the features. A window of a single frame gives zeros where variances are normalized.
+        Features of the same shape and dtype. With ``norm_vars``, a window of a single frame gives zeros.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
     >>> options = SlidingCmvnOptions(cmn_window=2, center=True)
@@ -360,7 +364,7 @@ def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, 
 
 
 def normalized_by(features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions) -> Array:
-    """Features less the mean, and over the standard deviation if asked to (see sliding_mean_and_variance)."""
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
     xp = namespace(features)
     centred = float64(features) - mean
     if options.norm_vars:

@@ -1,7 +1,7 @@
-"""Deltas and shifted deltas: how features change over time (Kaldi: src/feat/feature-functions.cc).
+"""Deltas and shifted deltas: regression slopes of features over time (Kaldi: src/feat/feature-functions.cc).
 
-Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does; ``*_inside`` takes frames that come
-with their context, as a chunk of a stream does, and gives the very same numbers.
+Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does. ``*_inside`` takes frames with their
+context, as in a chunk of a stream, and returns identical numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Filter = tuple[float, ...]
 
 
 def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
-    """The filter that takes the regression slope, over ``window`` frames on each side, of what ``previous`` gives.
+    """Return the filter ``previous`` followed by the regression slope over ``window`` frames on each side.
 
     >>> [round(weight, 4) for weight in derivative_filter((1.0,), 2)]
     [-0.2, -0.1, 0.0, 0.1, 0.2]
@@ -47,7 +47,7 @@ def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any
 
 
 def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """The filter of each order from 0 (one tap) to ``delta_order``: each is the slope of the one before."""
+    """Return the filters of order 0 (one tap) to ``delta_order``: each is the slope of the one before."""
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
         filters.append(derivative_filter(filters[-1], options.delta_window, dtype))
@@ -55,15 +55,15 @@ def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.floa
 
 
 def delta_context(options: DeltaOptions) -> int:
-    """Frames on each side that :func:`deltas_inside` needs."""
+    """Return the number of frames on each side that :func:`deltas_inside` needs."""
     return options.delta_order * options.delta_window
 
 
 def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Sum of ``weights[j]`` times the ``count`` frames from ``first + j`` on.
+    """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
 
-    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: exact product, one rounding. In
-    double the product of two floats is exact too, so that rounding each sum to float gives the same digits.
+    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: an exact product, one rounding. In
+    double the product of two floats is exact too, so rounding each sum to float gives the same digits.
     """
     wide = float64(features)
     total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
@@ -74,7 +74,7 @@ def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -
 
 
 def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
-    """Results of filters along time, side by side: filter ``i`` is laid on the frames from ``firsts[i]`` on."""
+    """Concatenate the results of filters along time: filter ``i`` starts at frame ``firsts[i]``."""
     results = [
         _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
     ]
@@ -85,12 +85,12 @@ def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], 
 def deltas_inside(
     features: Array, options: DeltaOptions | None = None, filters: Sequence[Filter] | None = None
 ) -> Array:
-    """Features and their deltas for the frames that have all their context.
+    """Compute features with deltas for the frames that have all their context.
 
     Args:
         features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
-        options: order and window; Kaldi's defaults if none.
-        filters: what :func:`delta_filters` gives for them, if it is known already.
+        options: order and window; Kaldi's defaults if None.
+        filters: the result of :func:`delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
@@ -113,15 +113,15 @@ def add_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: order and window; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
-        filters: what :func:`delta_filters` gives for the options, if it is known already.
+        options: order and window; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        filters: the result of :func:`delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (delta_order + 1))``: the features, the first-order deltas, the second-order ones ...
+        ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
@@ -134,25 +134,25 @@ def add_deltas(
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Frames before and after that :func:`shifted_deltas_inside` needs."""
+    """Return the numbers of frames before and after that :func:`shifted_deltas_inside` needs."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
 
 def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """The filter of the features themselves (one tap), and that of each block."""
+    """Return the filter of the features themselves (one tap), and that of each block."""
     return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
 
 def shifted_deltas_inside(
     features: Array, options: ShiftedDeltaOptions | None = None, filters: Sequence[Filter] | None = None
 ) -> Array:
-    """Features and their shifted deltas for the frames that have all their context.
+    """Compute features with shifted deltas for the frames that have all their context.
 
     Args:
         features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
-        options: window, blocks and shift; Kaldi's defaults if none.
-        filters: what :func:`shifted_delta_filters` gives for them, if it is known already.
+        options: window, blocks and shift; Kaldi's defaults if None.
+        filters: the result of :func:`shifted_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
@@ -169,18 +169,18 @@ def shifted_deltas_inside(
 def add_shifted_deltas(
     features: Array, options: ShiftedDeltaOptions | None = None, *, lengths: Any | None = None
 ) -> Array:
-    """Append shifted deltas: the deltas at this frame and at frames further on (Kaldi: ComputeShiftedDeltas).
+    """Append shifted deltas: deltas at this frame and at later frames (Kaldi: ComputeShiftedDeltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: window, blocks and shift; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        options: window, blocks and shift; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)

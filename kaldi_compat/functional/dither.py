@@ -1,4 +1,4 @@
-"""The noise of dithering: Kaldi's own, for many frames at once, or torch's.
+"""Noise for dithering: Kaldi's own, for many frames at once, or torch's.
 
 Kaldi makes a ``rand_r()`` state per frame and takes two uniform numbers per sample from it (src/feat/feature-window.cc,
 Dither; src/base/kaldi-math.h, RandGauss). Each draw is computed directly from the state.
@@ -27,7 +27,7 @@ def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) 
 
     Args:
         frames: the frames that noise is added to.
-        valid: which frames ``(rows, frames)`` exist: a :class:`NoiseSource` is asked for states of these only.
+        valid: mask ``(rows, frames)`` of the frames that exist: only these take states of a :class:`NoiseSource`.
         generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
     """
     if generator is None:
@@ -52,7 +52,7 @@ def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
-    """One ``rand_r()`` for each seed and each column of the three rows of tables: integers from 0 to 2^31 - 1."""
+    """Return one ``rand_r()`` per seed and column of the three rows of the tables: integers from 0 to 2^31 - 1."""
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))

@@ -1,4 +1,4 @@
-"""Energies of spectra, and the matrix product behind them, in torch."""
+"""Energies of spectra in torch, and matrix products that keep full precision."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_followed
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.mel import F32, FloatArray
+
+__all__ = ["floored", "in_groups", "matmul", "mel_sums", "power", "power_spectrum"]
 
 # Bands in a group of the filter bank: as many as fill a vector register or two.
 GROUP = 16
 
 
 def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
-    """Squared magnitudes. Complex (..., fft_bins) -> real (..., fft_bins); quicker if it may overwrite the spectrum."""
+    """Compute squared magnitudes: complex (..., fft_bins) -> real (..., fft_bins). ``overwrite`` saves a copy."""
     parts = torch.view_as_real(spectrum)
     re, im = (parts.square_() if overwrite else parts.square()).unbind(-1)
     return re + im
 
 
 def power(x: Tensor, exponent: float) -> Tensor:
-    """``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity where x is zero."""
+    """Compute ``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity at x = 0."""
     positive = x > 0
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 
 
 def _full_precision(x: Tensor) -> bool:
-    """Whether a float32 product of matrices on this tensor's device is sure to be computed in float32."""
+    """Return True if float32 matrix products on this tensor's device are certainly computed in float32."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return False
-    # from torch 2.9 on the older setting cannot be asked for once the newer one was used, and shows in the newer one
+    # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if setting is None:
         return torch.get_float32_matmul_precision() == "highest"
@@ -41,10 +43,10 @@ def _full_precision(x: Tensor) -> bool:
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b`` in a's precision, whatever TF32, bfloat16 or autocast the user has switched on.
+    """Compute ``a @ b`` in the precision of a, whatever TF32, bfloat16 or autocast modes are on.
 
-    There is no local switch for those, and the global ones are the user's: so wherever a float32 product might be
-    computed in less, it is computed in float64, which none of them touches.
+    torch has no local switch for these modes, and the global ones belong to the user. So wherever a float32 product
+    might lose precision, it is computed in float64, which no mode affects.
     """
     if a.dtype == torch.float64 or _full_precision(a):
         return a @ b
@@ -52,14 +54,14 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
-    """A filter bank, which is mostly zeros, as groups of neighbouring bands: a few products of small, full matrices.
+    """Split a filter bank, which is mostly zeros, into groups of neighbouring bands: a few small, dense matrices.
 
     Args:
         weights: ``(fft_bins, num_mel_bins)``.
 
     Returns:
-        The weights with bands of zeros after them that fill the last group; and for each group the FFT bins that its
-        filters lie on, and its bands.
+        The weights, padded with zero bands to whole groups; and for each group the FFT bins that its filters cover, and
+        its bands.
     """
     fft_bins, num_bins = weights.shape
     filled = np.zeros((fft_bins, -(-num_bins // GROUP) * GROUP), F32)
@@ -73,12 +75,12 @@ def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]
 
 
 def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
-    """``power @ weights`` of what :func:`in_groups` made; by groups where nothing but speed is asked for."""
-    if is_followed(power) or not _full_precision(power):
+    """Compute ``power @ weights`` (..., num_bins) with the result of :func:`in_groups`, by groups where allowed."""
+    if is_traced_or_differentiated(power) or not _full_precision(power):
         return matmul(power, filled[:, :num_bins])
     return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
 
 
 def floored(log_energy: Tensor, energy_floor: float) -> Tensor:
-    """Log energies not below the log of this floor; a floor of zero is none."""
+    """Limit log energies to the log of this floor from below; a floor of 0 means none."""
     return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

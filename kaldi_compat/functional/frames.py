@@ -1,4 +1,4 @@
-"""Audio to windowed frames: the steps of Kaldi's src/feat/feature-window.cc as functions on batches."""
+"""Framing and windowing of batches of audio: the steps of Kaldi's src/feat/feature-window.cc."""
 
 from __future__ import annotations
 
@@ -10,35 +10,48 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_recorded
+from kaldi_compat.array_api import is_traced
 
-EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor under everything that it takes the log of
+__all__ = [
+    "EPSILON",
+    "frames_of",
+    "log_energy",
+    "num_frames",
+    "preemphasize",
+    "reflected",
+    "spectrum",
+    "window",
+]
+
+EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
 
 def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
-    """How many frames there are in so many samples (Kaldi: NumFrames, with flush).
+    """Return the number of frames of this many samples (Kaldi: NumFrames, with flush).
 
     Args:
         num_samples: an int, or an integer tensor or array of any shape.
-        size, shift: samples in a frame, and from one frame's start to the next one's.
-        snip_edges: count the frames that lie wholly in the audio; otherwise one for every ``shift`` samples, rounded.
+        size, shift: length of a frame and distance between the starts of frames, in samples.
+        snip_edges: True counts frames that lie wholly within the audio; False one for every ``shift`` samples, rounded.
 
     >>> num_frames(16000, 400, 160), num_frames(16000, 400, 160, snip_edges=False), num_frames(399, 400, 160)
     (98, 100, 0)
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    count = (num_samples - size + shift) // shift  # no more than 0 also where division rounds to zero, as in ONNX
+    count = (
+        num_samples - size + shift
+    ) // shift  # not positive for short audio, also where division rounds to zero, as in ONNX
     if isinstance(count, Tensor):
         return count.clamp(min=0)
     if isinstance(count, np.ndarray):
         return np.maximum(count, 0)
-    return count if count > 0 else 0  # a condition, and not max(): exporters learn from it that there are frames
+    return count if count > 0 else 0  # not max(): from the condition exporters learn that there are frames
 
 
 def reflected(index: Tensor, length: Tensor | int) -> Tensor:
-    """Indices of any size brought into 0 to length - 1 by reflection at both ends, repeated as often as needed.
+    """Map indices into 0 to length - 1 by reflection at both ends, as often as needed.
 
     The end samples are doubled: -1 becomes 0, ``length`` becomes ``length - 1``.
 
@@ -50,35 +63,33 @@ def reflected(index: Tensor, length: Tensor | int) -> Tensor:
 
 
 def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None) -> Tensor:
-    """Overlapping frames of audio; without reflection a view of it (Kaldi: ExtractWindow).
+    """Cut audio into overlapping frames; a view of the audio if nothing is reflected (Kaldi: ExtractWindow).
 
     Args:
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`num_frames`.
-        lengths: samples that count in each row of ``samples`` (then of shape (B, T)); the audio is reflected there and
-            not at T.
+        lengths: number of valid samples in each row of (B, T); the audio is reflected there instead of at T.
 
     Returns:
-        Frames of shape (..., num_frames(T), size). Those past a row's own number of frames are of no meaning. Where
-        operations are recorded, there are more of these: then there always is a frame, which compilers and exporters
-        take for granted, and unfolding insists on.
+        (..., num_frames(T), size). Frames past those of a row are undefined. In a traced model there are some more of
+        them, so that there is at least one frame: compilers and exporters assume one, and unfold requires it.
     """
-    recorded = is_recorded(samples)
-    count = 0 if recorded else num_frames(samples.shape[-1], size, shift, snip_edges)
+    traced = is_traced(samples)
+    count = 0 if traced else num_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
     if not snip_edges:
         samples = _reflected_at_ends(samples, size, shift, lengths, spare)
     elif spare:
         samples = nn.functional.pad(samples, (0, spare))
     frames = samples.unfold(-1, size, shift)
-    return frames if recorded or count else frames[..., :0, :]
+    return frames if traced or count else frames[..., :0, :]
 
 
 def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """What centred frames look at, laid out: their first sample first, and ``spare`` samples behind the last one."""
+    """Return the samples of centred frames, from the first sample of the first frame to ``spare`` after the last."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
-    beyond = size - size // 2 - shift % 2  # how far a frame may reach past the end
+    beyond = size - size // 2 - shift % 2  # samples of a frame that may lie past the end
     if lengths is None and not spare:
         left = torch.arange(min(first, 0), 0, device=samples.device)
         right = torch.arange(total, total + beyond, device=samples.device)
@@ -86,20 +97,20 @@ def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor |
         return torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
     index = torch.arange(first, total + beyond + spare, device=samples.device)
     if spare:
-        samples = nn.functional.pad(samples, (0, 1))  # so that there is a sample to look at
+        samples = nn.functional.pad(samples, (0, 1))  # so that there is a sample to gather
     if lengths is None:
-        # a tensor: exporters to ONNX know no remainder by a size that is a symbol
+        # a tensor: ONNX exporters do not support the remainder by a symbolic size
         length = torch.zeros((), dtype=torch.int64, device=samples.device) + total
         return samples[..., reflected(index, length.clamp(min=1))]
     return samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
 
 
 def spectrum(frames: Tensor, points: int) -> Tensor:
-    """The FFT of frames that are filled up with zeros: (..., size) -> complex (..., points // 2 + 1).
+    """Compute the FFT of zero-padded frames: (..., size) -> complex (..., points // 2 + 1).
 
-    There may be no frames: since MKL refuses to transform none, one more is computed where that might be so.
+    MKL refuses to transform zero frames, so one more is computed where there may be none.
     """
-    if not (is_recorded(frames) or frames.numel() == 0):
+    if not (is_traced(frames) or frames.numel() == 0):
         transformed: Tensor = torch.fft.rfft(frames, points)
         return transformed
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -115,14 +126,14 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Log of each frame's sum of squares, which is floored first. (..., size) -> (...)."""
+    """Compute the log of each frame's floored sum of squares: (..., size) -> (...)."""
     return frames.square().sum(-1).clamp(min=floor).log()
 
 
 def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
-    """The window of this name (Kaldi: FeatureWindowFunction): float32 of shape (size,).
+    """Return the window of this name (Kaldi: FeatureWindowFunction): float32 (size,).
 
-    Computed in float64 and rounded once, as Kaldi's.
+    Computed in float64 and rounded once, as in Kaldi.
 
     >>> window("hanning", 5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])

@@ -1,7 +1,7 @@
-"""The mel filter bank and its VTLN warp: Kaldi's src/feat/mel-computations.cc.
+"""Mel filter bank and its VTLN warp: Kaldi's src/feat/mel-computations.cc.
 
-The banks are computed once per option set and warp, in NumPy and in float32 where Kaldi uses float32: a bin's edges are
-differences of nearly equal mel values, so the rounding decides the last digits of its weights.
+The filter banks are computed once per option set and warp, in NumPy and in float32 where Kaldi uses it: the edges of
+a bin are differences of nearly equal mel values, so rounding decides the last digits of its weights.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import MelFeatureOptions
 
+__all__ = ["F32", "FloatArray", "MelBanks", "VtlnWarp", "inverse_mel_scale", "mel_banks", "mel_scale"]
+
 logger = logging.getLogger("kaldi_compat")
 F32 = np.float32
 FloatArray = npt.NDArray[np.float32]
 
 
 def mel_scale(frequency: FloatArray | np.float32) -> FloatArray:
-    """Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as Kaldi rounds."""
+    """Convert Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
     mel: FloatArray = F32(1127) * logf(F32(1) + frequency / F32(700))
     return mel
 
 
 def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
-    """Mel to Hz: the inverse of :func:`mel_scale`."""
+    """Convert mel to Hz: the inverse of :func:`mel_scale`."""
     frequency: FloatArray = F32(700) * (expf(mel / F32(1127)) - F32(1))
     return frequency
 
@@ -39,8 +41,9 @@ def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
 class MelBanks:
     """Triangular filters on a power spectrum.
 
-    ``weights`` has shape (fft_bins, num_mel_bins), where fft_bins counts the Nyquist bin too (its weights are zero, as
-    in Kaldi); ``centers`` are the filters' centre frequencies in Hz, shape (num_mel_bins,).
+    Attributes:
+        weights: float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
+        centers: centre frequencies of the filters in Hz, (num_mel_bins,).
     """
 
     weights: FloatArray
@@ -49,7 +52,7 @@ class MelBanks:
 
 @dataclass(frozen=True)
 class VtlnWarp:
-    """Kaldi's piecewise linear frequency warp: the identity at low and high, ``f / factor`` between its inflections."""
+    """Kaldi's piecewise linear frequency warp, in Hz: identity at low and high, ``f / factor`` between the cutoffs."""
 
     low: np.float32
     high: np.float32
@@ -58,7 +61,7 @@ class VtlnWarp:
     factor: np.float32
 
     def __call__(self, frequency: FloatArray) -> FloatArray:
-        """Warp frequencies in Hz; those outside low to high stay (Kaldi: VtlnWarpFreq)."""
+        """Warp frequencies in Hz; those outside low to high do not change (Kaldi: VtlnWarpFreq)."""
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
         require(
@@ -99,11 +102,11 @@ def _log_bins(weights: FloatArray) -> None:
 
 @functools.lru_cache(maxsize=256)
 def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
-    """The filter bank for these options and this VTLN factor (Kaldi: MelBanks).
+    """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
-        OptionError: where Kaldi fails: a range beyond the Nyquist, a mel bin without any FFT bin, VTLN points out of
-            order.
+        OptionError: Kaldi refuses these: frequencies above the Nyquist frequency, a mel bin without an FFT bin, VTLN
+            cutoffs out of order.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape

@@ -1,7 +1,7 @@
-"""Speech as it sounds in a room with noise (Kaldi: src/featbin/wav-reverberate.cc, src/feat/signal.cc).
+"""Simulation of reverberation and noise (Kaldi: src/featbin/wav-reverberate.cc, src/feat/signal.cc).
 
-NumPy arrays get Kaldi's very samples, in float32; torch tensors the same computation by torch's FFT, on any device and
-with gradients.
+NumPy arrays give Kaldi's samples bit for bit, in float32. Torch tensors are computed with torch's FFT, on any device
+and with gradients.
 """
 
 from __future__ import annotations
@@ -29,16 +29,22 @@ __all__ = [
     "reverberate",
 ]
 
-# Reflections within this time around the impulse response's peak count as the speech itself (in seconds).
+# Reflections within this time in seconds around the peak of the impulse response count as direct speech.
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-MOST_SAMPLES = 2**31  # and no more are there in Kaldi
-LOUDEST_NOISE = -3000.0  # in dB; below it, the power is too large for a double
+SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers
+MIN_SNR = -3000.0  # in dB; below it, the power overflows a double
 
 
 @dataclass(frozen=True)
 class AdditiveSignal:
-    """A noise to add: its samples ``(samples,)``, the signal-to-noise ratio in dB, and where it starts, in seconds."""
+    """Noise to add to a signal.
+
+    Attributes:
+        samples: ``(samples,)``, at the sampling rate of the signal.
+        snr: signal-to-noise ratio in dB.
+        start_time: start of the noise in the signal, in seconds.
+    """
 
     samples: Any
     snr: float
@@ -46,10 +52,10 @@ class AdditiveSignal:
 
 
 def packed_product(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
+    """Return the product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
 
-    Kaldi multiplies that pair as if it were one complex number, which adds a tone at the Nyquist frequency to what it
-    convolves. Recipes were built on the result, so it is kept.
+    Kaldi multiplies that pair like one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
+    the result, so the same is done here.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
@@ -77,7 +83,7 @@ def _signal(re: Array, im: Array) -> Array:
 
 
 def convolve(signal: Array, taps: Array) -> Array:
-    """Convolution by the FFT in blocks, by overlap and add (Kaldi: FFTbasedBlockConvolveSignals).
+    """Convolve by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
     Args:
         signal: ``(..., samples)``, float32 (or float64 in torch).
@@ -89,7 +95,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    # Where the blocks lie shows in the result, by what is said at packed_product.
+    # The result depends on the position of the blocks: see packed_product.
     n = max(4, 1 << (4 * taps.shape[0] - 1).bit_length())
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
@@ -100,7 +106,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
     out = _signal(*packed_product(_spectrum(filled), _spectrum(cut)))
 
-    # A block's tail, shorter than a step, falls on the start of the next block.
+    # The tail of a block, shorter than a step, overlaps the start of the next block.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
     heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
     rest = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
@@ -110,10 +116,10 @@ def convolve(signal: Array, taps: Array) -> Array:
 
 
 def power(signal: Array) -> Array:
-    """Mean square ``(..., 1)`` of ``(..., samples)``."""
+    """Compute the mean square: ``(..., samples)`` -> ``(..., 1)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # As Kaldi's BLAS rounds it: that decides the last digit of the samples.
+        # Rounded as by Kaldi's BLAS, which decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([dot(row, row) for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
@@ -123,7 +129,7 @@ def power(signal: Array) -> Array:
 
 
 def early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """The direct sound and what is reflected within 50 ms of it (Kaldi: ComputeEarlyReverbEnergy)."""
+    """Return the direct sound and the reflections within 50 ms of it (Kaldi: ComputeEarlyReverbEnergy)."""
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
     end = int(np.float32(peak) + np.float32(EARLY_AFTER_PEAK) * rate)
@@ -131,40 +137,40 @@ def early_part(impulse_response: Array, sample_frequency: float) -> Array:
 
 
 def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_frequency: float) -> Array:
-    """Add a noise that lies this much below the signal's power; what would reach past the signal's end is left out.
+    """Add noise at a signal-to-noise ratio; noise past the end of the signal is cut off.
 
     Args:
         signal: ``(..., samples)``.
-        noise: what to add, how loud, and where.
-        signal_power: ``(..., 1)``: the power that the ratio refers to.
+        noise: the noise, its level and its start.
+        signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
         sample_frequency: in Hz.
 
     Raises:
-        AudioError: the noise is empty, starts before the signal, or has a ratio that cannot be meant.
+        AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
     """
     xp = namespace(signal)
     samples = astype(as_like(noise.samples, signal), signal.dtype)
     start = in_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
-        raise AudioError(f"a noise has the shape (samples,) with a sample at least, not {tuple(samples.shape)}")
+        raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
-        raise AudioError(f"a noise starts at {noise.start_time:g} s: expected a time from 0, not before the signal")
-    if not noise.snr > LOUDEST_NOISE:
-        raise AudioError(f"a noise at a ratio of {noise.snr:g} dB: expected a number above {LOUDEST_NOISE:g}")
+        raise AudioError(f"a noise starts at {noise.start_time:g} s: it must not start before the signal")
+    if not noise.snr > MIN_SNR:
+        raise AudioError(f"a noise has a ratio of {noise.snr:g} dB: it must be above {MIN_SNR:g}")
     offset = int(min(start, signal.shape[-1]))
     noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
     wanted = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
     scale = astype(xp.sqrt(wanted / float64(noise_power)), signal.dtype)
     # Gathered, not sliced: the noise may start past the signal's end, and end before it.
     index = arange(0, signal.shape[-1], signal) - offset
-    heard = (index >= 0) & (index < samples.shape[0])
-    placed = xp.where(heard, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
+    audible = (index >= 0) & (index < samples.shape[0])
+    placed = xp.where(audible, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
     mixed: Array = signal + placed
     return mixed
 
 
 def in_samples(seconds: float, sample_frequency: float) -> float:
-    """A time as a number of samples, in Kaldi's single precision; infinite where that has no such number."""
+    """Convert seconds to samples in Kaldi's single precision; infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 
@@ -178,21 +184,21 @@ def reverberate(
     *,
     rir_frequency: float | None = None,
 ) -> Array:
-    """Convolve with a room's impulse response, add noises, and scale (Kaldi: wav-reverberate).
+    """Convolve a signal with a room impulse response, add noises, and scale (Kaldi: wav-reverberate).
 
     Args:
-        signal: ``(..., samples)``: float32, NumPy or torch.
+        signal: ``(..., samples)``, float32, NumPy or torch.
         sample_frequency: in Hz.
-        impulse_response: ``(taps,)``, of the order of 1 (Kaldi: 16-bit samples over 32768); none leaves the room out.
-        additive: noises; their ratios refer to the power of the speech with its early reflections.
-        options: length and level of the output; Kaldi's defaults if none.
-        rir_frequency: the impulse response's own sampling rate if it has another (Kaldi does not resample it).
+        impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
+        additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
+        options: length and level of the output; Kaldi's defaults if None.
+        rir_frequency: sampling rate of the impulse response in Hz, if different (Kaldi does not resample it).
 
     Returns:
         ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
 
     Raises:
-        AudioError: no samples, an empty impulse response, a noise that cannot be added, or a duration of no samples.
+        AudioError: the signal or the impulse response is empty, a noise is invalid, or the duration is out of range.
 
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, options=ReverberationOptions(volume=2.0)).tolist()
     [2.0, -4.0, 6.0]
@@ -200,7 +206,7 @@ def reverberate(
     options = options or ReverberationOptions()
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
-        raise AudioError("there are no samples to reverberate")
+        raise AudioError("a signal or impulse response of no samples: at least one is needed")
     xp = namespace(signal)
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
@@ -226,13 +232,15 @@ def reverberate(
 
     if options.duration > 0:
         length = in_samples(options.duration, sample_frequency)
-        if not 1 <= length < MOST_SAMPLES:
-            raise AudioError(f"duration={options.duration:g} s is {length:g} samples: expected 1 to {MOST_SAMPLES - 1}")
+        if not 1 <= length < SAMPLES_LIMIT:
+            raise AudioError(
+                f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"
+            )
         wanted = int(length)
     else:
         wanted = samples if options.shift_output else samples + taps - 1
     if wanted <= samples:
         return signal[..., shift : shift + wanted]
-    # Kaldi fills what is beyond the input's length by repeating the signal, without the last reverberation too.
+    # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.
     repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-wanted // samples), axis=-1)
     return repeated[..., :wanted]

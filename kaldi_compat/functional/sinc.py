@@ -1,6 +1,6 @@
-"""Kaldi's resampling: a windowed sinc at the times it is wanted at, and audio filtered with it (src/feat/resample.cc).
+"""Resampling with a windowed sinc, on NumPy arrays and torch tensors (Kaldi: src/feat/resample.cc).
 
-Arrays may be NumPy's or torch's; nothing here imports torch, for the programs that do without.
+Does not import torch, so that programs can use it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, is_recorded, namespace, sliding_windows, with_zeros
+from kaldi_compat.array_api import Array, arange, as_like, astype, is_traced, namespace, sliding_windows, with_zeros
 
 __all__ = ["PeriodFilters", "num_resampled", "resampled", "windowed_sinc"]
 
 Floats = npt.NDArray[np.float32]
 
-_AT_ONCE = 8192  # samples computed at once: what they are the sums of stays in the cache
+_AT_ONCE = 8192  # samples computed at once, so that their taps stay in the cache
 
 
 def windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
-    """Low-pass filter of this cutoff (Hz) at these times (s): a sinc under a Hanning window, zero beyond its width.
+    """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
 
-    ``num_zeros`` is how many zeros the sinc has on each side of the window. Sinc, window and their product are each
-    rounded to float32, as in Kaldi.
+    Sinc, window and their product are each rounded to float32, as in Kaldi.
+
+    Args:
+        times: float32, in seconds, of any shape.
+        cutoff: in Hz.
+        num_zeros: zero crossings of the sinc on each side of the window.
+
+    Returns:
+        float32, of the shape of ``times``.
     """
     x = times.astype(np.float64)
     window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
@@ -36,17 +43,17 @@ def windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
 
 @dataclass(frozen=True)
 class PeriodFilters:
-    """The filters of one period of two sampling rates, after which both coincide again (Kaldi: LinearResample).
+    """Filters of one period of two sampling rates, after which their samples coincide again (Kaldi: LinearResample).
 
-    Output sample ``i`` of a period stands at time ``i / rate_out``; its taps are the input samples within the window.
+    Output sample ``i`` of a period is at time ``i / rate_out``; its taps are the input samples within the window.
 
     Attributes:
-        period: input samples in a period.
-        phases: output samples in a period, each with a filter of its own.
-        first: the input sample that the first filter begins at, counted from the period's start: not positive.
-        reach: input samples from there to the end of the last filter.
-        starts: ``(phases,)``: where each filter begins, counted from ``first``.
-        weights: ``(phases, taps)``: the filters; where one has fewer taps than the others, it ends with a zero.
+        period: number of input samples in a period.
+        phases: number of output samples in a period, each with its own filter.
+        first: first input sample of the first filter, relative to the start of the period: 0 or less.
+        reach: number of input samples from there to the end of the last filter.
+        starts: ``(phases,)``: first input sample of each filter, relative to ``first``.
+        weights: ``(phases, taps)``: the filters; shorter ones end with a zero.
     """
 
     period: int
@@ -57,9 +64,9 @@ class PeriodFilters:
     weights: Any
 
     @classmethod
-    @functools.lru_cache(maxsize=8)  # of some 12 taps for each sample of the higher rate, at most
+    @functools.lru_cache(maxsize=8)  # each has about 12 taps for each sample of the higher rate, at most
     def of(cls, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> PeriodFilters:
-        """The filters for rates and a cutoff in Hz, in NumPy: float32."""
+        """Return the filters for these rates and cutoff in Hz; NumPy, float32."""
         common = math.gcd(rate_in, rate_out)
         width = num_zeros / (2.0 * cutoff)
         centers = np.arange(rate_out // common) / rate_out
@@ -94,9 +101,9 @@ def resampled(samples: Array, filters: PeriodFilters, products: Any) -> Array:
     weights = astype(as_like(filters.weights, samples), products)
     # The last period starts within the audio: its filters reach no further past the end than this.
     padded = with_zeros(samples, -filters.first, max(0, filters.first + filters.reach))
-    # The number of blocks would be a constant of what is recorded.
-    step = periods if is_recorded(samples) else max(1, _AT_ONCE // filters.phases)
-    starts = [0] if is_recorded(samples) else range(0, max(periods, 1), step)
+    # A loop over blocks would make their number a constant of the traced model.
+    step = periods if is_traced(samples) else max(1, _AT_ONCE // filters.phases)
+    starts = [0] if is_traced(samples) else range(0, max(periods, 1), step)
     blocks = []
     for start in starts:
         part = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
@@ -106,7 +113,7 @@ def resampled(samples: Array, filters: PeriodFilters, products: Any) -> Array:
 
 
 def _taps(samples: Array, filters: PeriodFilters) -> Array:
-    """What each filter of each whole period is applied to: ``(..., samples)`` -> ``(..., periods, phases, taps)``."""
+    """Return the inputs of each filter in each whole period: ``(..., samples)`` -> ``(..., periods, phases, taps)``."""
     taps = filters.weights.shape[-1]
     if filters.phases == 1:
         return sliding_windows(samples, taps, filters.period)[..., None, :]
@@ -122,7 +129,7 @@ def _taps(samples: Array, filters: PeriodFilters) -> Array:
 
 
 def _weighted(taps: Array, weights: Array) -> Array:
-    """Sums in double: ``(..., phases, taps)`` and ``(phases, taps)`` -> ``(..., phases)``."""
+    """Return weighted sums, in double: ``(..., phases, taps)`` and ``(phases, taps)`` -> ``(..., phases)``."""
     summed: Array
     if isinstance(taps, np.ndarray):
         summed = np.einsum("...pt,pt->...p", taps, weights)
@@ -132,7 +139,7 @@ def _weighted(taps: Array, weights: Array) -> Array:
 
 
 def num_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """How many samples at ``rate_out`` begin within ``num_samples`` at ``rate_in``: an integer, or an array of them.
+    """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``.
 
     >>> num_resampled(16001, 16000, 8000)
     8001

@@ -1,4 +1,4 @@
-"""Frames side by side with their neighbours (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
+"""Concatenation of frames with their neighbours (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def splice_inside(features: Array, options: SpliceOptions | None = None) -> Arra
 
     Args:
         features: ``(..., left_context + frames + right_context, dim)``.
-        options: The context; Kaldi's defaults if none.
+        options: the context; Kaldi's defaults if None.
 
     Returns:
         ``(..., frames, dim * (left_context + 1 + right_context))``.
@@ -30,18 +30,18 @@ def splice_inside(features: Array, options: SpliceOptions | None = None) -> Arra
 
 
 def splice(features: Array, options: SpliceOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Put each frame's neighbours beside it, earliest first; the edge frames repeat (Kaldi: splice-feats).
+    """Concatenate each frame with its neighbours, earliest first; the edge frames repeat (Kaldi: splice-feats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: The context; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are zero in the result.
+        options: the context; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
         ``(..., frames, dim * (left_context + 1 + right_context))``.
 
     Raises:
-        FeatureError: The shape is not ``(..., frames, dim)``, the numbers are integers, or the lengths do not fit.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
     >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()

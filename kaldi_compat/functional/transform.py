@@ -1,7 +1,7 @@
 """Linear and affine transforms of features: LDA, MLLT, fMLLR (Kaldi: src/transform/transform-common.cc, featbin).
 
-A transform is a matrix ``(out, dim)``, or ``(out, dim + 1)`` whose last column is an offset. TF32 and automatic
-mixed precision leave the results alone.
+A transform is a matrix ``(out, dim)``, or ``(out, dim + 1)`` whose last column is an offset. TF32 and automatic mixed
+precision do not change the results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_ld
 
 
 def apply_transform(features: Array, transform: Any) -> Array:
-    """Transform each frame, by ``A x`` or ``A x + b`` as the transform's shape says (Kaldi: transform-feats).
+    """Transform each frame by ``A x`` or ``A x + b``, according to the shape of the transform (Kaldi: transform-feats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -28,7 +28,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
         ``(..., frames, out)``.
 
     Raises:
-        FeatureError: the transform does not fit the features' dimension.
+        FeatureError: the transform does not match the dimension of the features.
 
     >>> apply_transform(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0, 10.0]])).tolist()
     [[13.0]]
@@ -48,7 +48,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
 
 def log_determinant(transform: Array, dim: int) -> float:
-    """``log |det A|`` of a transform's linear part, or ``log det(A A^T) / 2`` where it makes the dimension smaller.
+    """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
     >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
     2.079442
@@ -59,27 +59,27 @@ def log_determinant(transform: Array, dim: int) -> float:
 
 
 def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Array:
-    """The transform that does first ``b``, then ``a`` (Kaldi: ComposeTransforms).
+    """Return the transform that applies ``b`` first, then ``a`` (Kaldi: ComposeTransforms).
 
     Args:
         a: ``(out, middle)``, or ``(out, middle + 1)`` with an offset.
         b: ``(middle, dim)``, or ``(middle, dim + 1)`` with an offset.
-        b_is_affine: whether ``b`` has an offset; its shape does not say. Matters only where ``a`` has one.
+        b_is_affine: True if ``b`` has an offset, which its shape does not show. Matters only if ``a`` has one.
 
     Returns:
-        ``(out, columns of b)``, or one column more where ``a`` alone has an offset.
+        ``(out, columns of b)``, or one more column if only ``a`` has an offset.
 
     Raises:
-        FeatureError: the shapes do not go together, or a matrix is empty.
+        FeatureError: the shapes do not match, or a matrix is empty.
 
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """
     rows = b.shape[0]
     if rows == 0 or a.shape[1] == 0:
-        raise FeatureError("an empty matrix is no transform")
+        raise FeatureError("a transform must not be an empty matrix")
     if a.shape[1] not in (rows, rows + 1):
-        raise FeatureError(f"a transform of {a.shape[1]} columns does not follow one of {rows} rows")
+        raise FeatureError(f"a transform with {a.shape[1]} columns cannot follow one with {rows} rows")
     xp = namespace(a)
     first = astype(b, a.dtype)
     if a.shape[1] == rows + 1:
@@ -91,7 +91,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
-    """A transform of more dimensions that leaves the further ones as they are (Kaldi: extend-transform-dim).
+    """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
 
     Args:
         transform: ``(d, d)`` or ``(d, d + 1)``.
@@ -101,14 +101,14 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
         ``(e, e)`` or ``(e, e + 1)``.
 
     Raises:
-        FeatureError: another shape, or a smaller new dimension.
+        FeatureError: the transform is not square or affine, or the new dimension is smaller.
 
     >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
     [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
     """
     dim, columns = transform.shape
     if new_dimension < dim:
-        raise FeatureError(f"the new dimension {new_dimension} is less than the old one, {dim}")
+        raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, that of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
     xp = namespace(transform)
@@ -121,17 +121,17 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
 
 
 def full_lda(lda_mllt: Array, lda: Array) -> Array:
-    """An LDA+MLLT matrix made square by the rows of the full LDA matrix that it dropped (Kaldi: get-full-lda-mat).
+    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it dropped (Kaldi: get-full-lda-mat).
 
     Args:
         lda_mllt: ``(kept, dim)``.
-        lda: ``(dim, dim)``, as est-lda writes it.
+        lda: ``(dim, dim)``, from est-lda.
 
     Returns:
         ``(dim, dim)``.
 
     Raises:
-        FeatureError: the shapes do not go together.
+        FeatureError: the shapes do not match.
 
     >>> full_lda(np.array([[7.0, 8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[7.0, 8.0], [3.0, 4.0]]
@@ -139,7 +139,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
     rows, columns = lda.shape
     if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
         raise FeatureError(
-            f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not go with"
+            f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not match"
             f" a full LDA matrix of {rows} x {columns}"
         )
     joined: Array = namespace(lda).concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)

@@ -1,4 +1,4 @@
-"""Voice activity by energy alone, as speaker recognition uses it (Kaldi: src/ivector/voice-activity-detection.cc)."""
+"""Voice activity detection by energy, as in speaker recognition (Kaldi: src/ivector/voice-activity-detection.cc)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["compute_vad", "energy_threshold", "select_voiced"]
 
 
 def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """The threshold ``(..., 1)`` for log energies ``(..., frames)`` that are zero past ``frames`` ``(..., 1)``."""
+    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
     xp = namespace(log_energy)
-    real = precision(log_energy)  # a threshold that is met exactly needs Kaldi's rounding
+    real = precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
     total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = float(real(options.vad_energy_mean_scale)) * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
@@ -23,21 +23,21 @@ def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> A
 
 
 def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Judge each frame voiced or not by the log energy of the frames around it (Kaldi: ComputeVadEnergy).
+    """Detect voiced frames by the log energy of the frames around them (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if enough of the frames around it lie above a threshold, which is a constant plus a share of the
-    utterance's mean log energy.
+    A frame is voiced if enough of the frames around it exceed a threshold: a constant plus a fraction of the mean log
+    energy of the utterance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
-        options: threshold and context; Kaldi's defaults if none.
-        lengths: ``(...,)``: frames of each utterance in a padded batch. Frames past a length are unvoiced.
+        options: threshold and context; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past a length are unvoiced.
 
     Returns:
-        ``(..., frames)`` of the features' type: 1 for voiced, 0 for not.
+        ``(..., frames)`` of the features' dtype: 1 for voiced, 0 for unvoiced.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the numbers are integers.
+        FeatureError: the shape is not ``(..., frames, dim)`` or the features are integers.
 
     >>> import numpy as np
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
@@ -60,14 +60,14 @@ def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: 
     votes = running[..., last] - running[..., first]
 
     voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
-    share = float(precision(features)(options.vad_proportion_threshold))
-    voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * share
+    proportion = float(precision(features)(options.vad_proportion_threshold))
+    voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_past(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
 
 
 def select_voiced(features: Array, voiced: Array) -> Array:
-    """The frames that a decision of :func:`compute_vad` calls voiced (Kaldi: select-voiced-frames).
+    """Select the voiced frames by the result of :func:`compute_vad` (Kaldi: select-voiced-frames).
 
     Args:
         features: ``(frames, dim)``, NumPy or torch.

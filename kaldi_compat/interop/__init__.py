@@ -1,1 +1,1 @@
-"""Names and behaviour of other libraries over kaldi_compat."""
+"""APIs of other libraries: torchaudio, kaldifeat and lhotse."""

@@ -1,4 +1,4 @@
-"""kaldifeat's names over ours: its nested options, its features and its online features.
+"""API of kaldifeat: its nested options, its features and its online features.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -8,14 +8,13 @@ Code written for kaldifeat runs after a change of one import::
     opts.mel_opts.num_bins = 80
     features = kaldifeat.Fbank(opts)(wave)
 
-Defaults are Kaldi's. An option that does not exist is refused when it is set.
+Defaults are Kaldi's. Setting an option that does not exist raises OptionError.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +23,15 @@ from kaldi_compat.data.batching import unpad
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.options import spectral as options
+from kaldi_compat.interop.kaldifeat_groups import FeatureOptions
+from kaldi_compat.interop.kaldifeat_options import (
+    FbankOptions,
+    FrameExtractionOptions,
+    MelBanksOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
 from kaldi_compat.streaming.features import FeatureStream
 
 __all__ = [
@@ -45,175 +52,58 @@ __all__ = [
     "SpectrogramOptions",
 ]
 
-# kaldifeat's names where they are not ours.
-_FRAME_NAMES = {
-    "sample_frequency": "samp_freq",
-    "frame_length": "frame_length_ms",
-    "frame_shift": "frame_shift_ms",
-    "preemphasis_coefficient": "preemph_coeff",
-}
-_MEL_NAMES = {"num_mel_bins": "num_bins"}
-# What these groups do not have: what our programs do before, a scale, and what is an option of the feature itself.
-_ABSENT = {"allow_downsample", "allow_upsample", "waveform_scale", "htk_compat"}
-
-
-class _Group:
-    """A group of options: attributes under kaldifeat's names, with our defaults."""
-
-    _ours: dict[str, str]  # kaldifeat's name to ours
-
-    def __init__(self, kind: type[Any], names: dict[str, str], **values: Any) -> None:
-        fields = [field for field in dataclasses.fields(kind) if field.name not in _ABSENT]
-        object.__setattr__(self, "_ours", {names.get(field.name, field.name): field.name for field in fields})
-        for field in fields:
-            setattr(self, names.get(field.name, field.name), field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._ours:
-            raise OptionError(f"{type(self).__name__} has no option {name}; it has {', '.join(self._ours)}")
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names."""
-        return {name: getattr(self, name) for name in self._ours}
-
-    def ours(self) -> dict[str, Any]:
-        """The options by our names."""
-        return {ours: getattr(self, name) for name, ours in self._ours.items()}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"
-
-
-class FrameExtractionOptions(_Group):
-    """How audio is cut into frames (ours: :class:`~kaldi_compat.options.spectral.FrameOptions`)."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.FrameOptions, _FRAME_NAMES, **values)
-
-
-class MelBanksOptions(_Group):
-    """The mel filter bank (ours: :class:`~kaldi_compat.options.spectral.MelOptions`); ``htk_compat`` is the feature's."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(options.MelOptions, _MEL_NAMES, **values)
-
-
-class _FeatureOptions:
-    """A feature's options: those of frames, those of mel bins if it has any, its own, and the device."""
-
-    kind: ClassVar[type[options.FrameOptions]]
-
-    def __init__(self, **values: Any) -> None:
-        self.frame_opts = FrameExtractionOptions()
-        self.mel_opts = MelBanksOptions()
-        self.device: torch.device | str = torch.device("cpu")
-        grouped = {*self.frame_opts.ours(), *self.mel_opts.ours(), *_ABSENT} - {"htk_compat"}
-        self._own = [f.name for f in dataclasses.fields(self.kind) if f.name not in grouped]
-        for field in dataclasses.fields(self.kind):
-            if field.name in self._own:
-                setattr(self, field.name, field.default)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__.get("_own")
-        if own is not None and name not in (*own, "frame_opts", "mel_opts", "device"):
-            raise OptionError(
-                f"{type(self).__name__} has no option {name}; it has frame_opts, mel_opts, {', '.join(own)}"
-            )
-        object.__setattr__(self, name, value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options by kaldifeat's names, those of frames and mel bins as dictionaries."""
-        own = {name: getattr(self, name) for name in self._own}
-        return {"frame_opts": self.frame_opts.as_dict(), "mel_opts": self.mel_opts.as_dict(), **own}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> _FeatureOptions:
-        """The options of which :meth:`as_dict` gave some or all."""
-        values = dict(data)
-        groups = {
-            "frame_opts": FrameExtractionOptions(**values.pop("frame_opts", {})),
-            "mel_opts": MelBanksOptions(**values.pop("mel_opts", {})),
-        }
-        return cls(**groups, **values)
-
-    def ours(self) -> options.FrameOptions:
-        """The same as our options.
-
-        Raises:
-            OptionError: what Kaldi refuses.
-        """
-        values = {**self.frame_opts.ours(), **self.mel_opts.ours(), **{name: getattr(self, name) for name in self._own}}
-        known = {field.name for field in dataclasses.fields(self.kind)}
-        return self.kind(**{name: value for name, value in values.items() if name in known})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.as_dict()})"
-
-
-class FbankOptions(_FeatureOptions):
-    """Options of :class:`Fbank`."""
-
-    kind = options.FbankOptions
-
-
-class MfccOptions(_FeatureOptions):
-    """Options of :class:`Mfcc`."""
-
-    kind = options.MfccOptions
-
-
-class PlpOptions(_FeatureOptions):
-    """Options of :class:`Plp`."""
-
-    kind = options.PlpOptions
-
-
-class SpectrogramOptions(_FeatureOptions):
-    """Options of :class:`Spectrogram`."""
-
-    kind = options.SpectrogramOptions
-
 
 class OfflineFeature(nn.Module):
-    """Base of the features: called with audio, or a list of it."""
+    """Base class of the features. Call it with audio, or with a list of audio."""
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         super().__init__()
         self.opts = opts
         self.computer = self.feature_type(opts.ours()).to(opts.device)
 
+    @overload
+    def forward(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+    @overload
+    def forward(
+        self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+    ) -> list[Tensor]: ...
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
     ) -> Tensor | list[Tensor]:
         """Compute features.
 
         Args:
-            waves: ``(T,)`` in Kaldi's scale, or a list of such.
+            waves: audio ``(T,)`` on Kaldi's scale, or a list.
             vtln_warp: VTLN factor.
-            chunk_size: frames computed at once, which bounds memory; all of them if None.
+            chunk_size: number of frames computed at once, to bound memory; all if None.
 
         Returns:
-            ``(frames, dim)``, or a list of such.
+            ``(frames, dim)``, or a list.
         """
         alone = isinstance(waves, Tensor)
         items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
         features = [self._of_one(wave, vtln_warp, chunk_size) for wave in items]
         return features[0] if alone else features
 
+    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+
+        @overload
+        def __call__(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
+        @overload
+        def __call__(
+            self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
+        ) -> list[Tensor]: ...
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
     def _of_one(self, wave: Tensor, vtln_warp: float, chunk_size: int | None) -> Tensor:
         if chunk_size is None:
             whole: Tensor = self.computer(wave, vtln_warp=vtln_warp)
             return whole
         stream = FeatureStream(self.computer)
-        pieces = torch.split(wave, chunk_size * self.computer.options.window_shift)
-        parts = [stream(piece, final=i == len(pieces) - 1, vtln_warp=vtln_warp) for i, piece in enumerate(pieces)]
+        chunks = torch.split(wave, chunk_size * self.computer.options.window_shift)
+        parts = [stream(chunk, final=i == len(chunks) - 1, vtln_warp=vtln_warp) for i, chunk in enumerate(chunks)]
         return torch.cat(parts)
 
 
@@ -249,14 +139,14 @@ class Spectrogram(OfflineFeature):
 
 
 class OnlineFeature:
-    """Base of the features of audio that arrives in pieces; the frames that are ready are kept.
+    """Base class of online features: audio arrives in chunks, and frames are kept until they are read.
 
-    At most ``frame_opts.max_feature_vectors`` of them, the latest, unless that is -1.
+    Only the latest ``frame_opts.max_feature_vectors`` frames are kept, unless that is -1.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, opts: _FeatureOptions) -> None:
+    def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
         self._feature = self.feature_type(opts.ours()).to(opts.device)
         self._stream = FeatureStream(self._feature)
@@ -276,31 +166,32 @@ class OnlineFeature:
 
     @property
     def num_frames_ready(self) -> int:
-        """How many frames are known so far."""
+        """Number of frames known so far."""
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Take the next piece of audio ``(T,)``.
+        """Add the next chunk of audio ``(T,)``.
 
         Raises:
-            AudioError: another sampling rate than ``frame_opts.samp_freq``, or the input was finished before.
+            AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
         """
         if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
-                f"a piece of {sampling_rate:g} Hz, but samp_freq={self._feature.options.sample_frequency:g}"
+                f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
+                f"{self._feature.options.sample_frequency:g}: resample it"
             )
         if self._finished:
-            raise AudioError("the input was finished: make a new feature for the next utterance")
+            raise AudioError("the input is finished: create a new feature for the next utterance")
         self._take(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
-        """There is no more audio: the last frames are known now."""
+        """End the audio: the last frames become available."""
         if not self._finished:
             self._take(torch.zeros(0), final=True)
         self._finished = True
 
-    def _take(self, piece: Tensor, *, final: bool) -> None:
-        frames = self._stream(piece.to(self.opts.device), final=final)
+    def _take(self, chunk: Tensor, *, final: bool) -> None:
+        frames = self._stream(chunk.to(self.opts.device), final=final)
         self._frames += unpad(frames.unsqueeze(1), torch.ones(len(frames), dtype=torch.int64))
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
@@ -309,26 +200,28 @@ class OnlineFeature:
             del self._frames[:over]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Whether this is the last frame of the utterance."""
+        """Return True if this is the last frame of the utterance."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:
-        """A frame ``(1, dim)`` by its number.
+        """Return a frame ``(1, dim)`` by its number.
 
         Raises:
-            OptionError: it is not ready yet, or was let go of.
+            OptionError: the frame is not ready yet, or was discarded.
         """
         if not self._discarded <= frame < self.num_frames_ready:
-            raise OptionError(f"frame {frame} is not there: {self._discarded} to {self.num_frames_ready - 1} are")
+            raise OptionError(
+                f"frame {frame} is not available: ask for {self._discarded} to {self.num_frames_ready - 1}"
+            )
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Frames by their numbers."""
+        """Return frames by their numbers."""
         return [self.get_frame(frame) for frame in frames]
 
 
 class OnlineFbank(OnlineFeature):
-    """Log-mel filter bank features of audio in pieces.
+    """Log-mel filter bank features of audio in chunks.
 
     >>> opts = FbankOptions()
     >>> opts.frame_opts.dither = 0.0
@@ -342,12 +235,12 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in pieces."""
+    """Mel-frequency cepstral coefficients of audio in chunks."""
 
     feature_type = mfcc.Mfcc
 
 
 class OnlinePlp(OnlineFeature):
-    """Perceptual linear prediction cepstra of audio in pieces."""
+    """Perceptual linear prediction cepstra of audio in chunks."""
 
     feature_type = plp.Plp

@@ -1,4 +1,4 @@
-"""Our features as lhotse ``FeatureExtractor``s (extra ``lhotse``).
+"""Feature extractors for lhotse (extra ``lhotse``).
 
 Importing this module registers them under the names ``kaldi-compat-fbank``, ``-mfcc``, ``-plp`` and ``-spectrogram``,
 so that lhotse's ``extract`` commands and configurations find them::
@@ -6,8 +6,8 @@ so that lhotse's ``extract`` commands and configurations find them::
     from kaldi_compat.interop.lhotse import FbankExtractor
     cuts = cuts.compute_and_store_features(FbankExtractor(), "data/fbank")
 
-lhotse's audio lies in -1 to 1 and is scaled to Kaldi's integers; its number of frames is that of ``snip_edges=False``.
-Those, no dithering, and 80 mel bins for fbank are the defaults here; every other option has Kaldi's.
+lhotse's audio lies in -1 to 1 and is scaled to 16-bit integers; lhotse expects the number of frames of
+``snip_edges=False``. These, no dithering, and 80 mel bins for fbank are the defaults; all others are Kaldi's.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ Samples = np.ndarray[Any, Any] | Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Config(FrameOptions):
-    """What differs from Kaldi's defaults for the sake of lhotse."""
+    """Framing options with defaults that suit lhotse."""
 
-    waveform_scale: float = option(SCALE_OF_INT16, "factor on the samples, which lhotse has in -1 to 1")
-    snip_edges: bool = option(False, "false gives the number of frames that lhotse expects of a duration")
+    waveform_scale: float = option(SCALE_OF_INT16, "factor on the samples, which lie in -1 to 1 in lhotse")
+    snip_edges: bool = option(False, "false gives the number of frames that lhotse expects for a duration")
     dither: float = option(0.0, "standard deviation of the noise added to each sample of a frame; 0 adds none")
-    device: str = option("cpu", "where the features are computed")
+    device: str = option("cpu", "device that computes the features")
 
     def to_dict(self) -> dict[str, Any]:
-        """The options by name, for lhotse's configuration files."""
+        """Return the options by name, for lhotse's configuration files."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The configuration that :meth:`to_dict` gave."""
+        """Return the configuration from a dictionary of :meth:`to_dict`."""
         return cls(**data)
 
 
@@ -91,10 +91,10 @@ class SpectrogramConfig(Config, SpectrogramOptions):
 
 
 class Extractor(FeatureExtractor):  # type: ignore[misc]
-    """Base of the extractors: a feature of ours behind lhotse's methods.
+    """Base class of the extractors: lhotse's methods over a feature of this package.
 
     Args:
-        config: the options; the defaults of its class if none.
+        config: the options; the defaults of its class if None.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -107,7 +107,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
     @property
     def device(self) -> str:
-        """Where the features are computed."""
+        """Device that computes the features."""
         device: str = self.config.device
         return device
 
@@ -122,7 +122,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return self.feature.dim
 
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
-        """The features ``(frames, dim)`` of one channel of audio ``(T,)`` or ``(1, T)``; NumPy for NumPy.
+        """Compute features ``(frames, dim)`` of one channel of audio, ``(T,)`` or ``(1, T)``; NumPy for NumPy.
 
         Raises:
             AudioError: the audio has another sampling rate, or several channels.
@@ -134,11 +134,11 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def extract_batch(
         self, samples: Samples | Sequence[Samples], sampling_rate: int, lengths: Samples | None = None
     ) -> Any:
-        """The features of many at once: padded audio ``(B, T)`` with lengths, or audio of any lengths.
+        """Compute features of a batch: padded audio ``(B, T)`` with lengths, or a list of audio of any lengths.
 
         Returns:
-            One array ``(B, frames, dim)`` where all are as long, else a list of ``(frames, dim)``; a single array for
-            a single one that is not in a list.
+            An array ``(B, frames, dim)`` if all have the same length, else a list of ``(frames, dim)``; a single array
+            for a single utterance that is not in a list.
 
         Raises:
             AudioError: as :meth:`extract`.
@@ -163,8 +163,8 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def _check_rate(self, sampling_rate: int) -> None:
         if sampling_rate != self.config.sample_frequency:
             raise AudioError(
-                f"audio of {sampling_rate} samples a second for an extractor of sample_frequency="
-                f"{self.config.sample_frequency:g}: resample the cuts, or make another extractor"
+                f"the audio has a sampling rate of {sampling_rate} Hz, but the extractor has sample_frequency="
+                f"{self.config.sample_frequency:g}: resample the cuts, or create another extractor"
             )
 
 
@@ -173,12 +173,12 @@ def _one_channel(samples: Samples) -> Tensor:
     if tensor.ndim == 2 and len(tensor) == 1:
         tensor = tensor[0]
     if tensor.ndim != 1:
-        raise AudioError(f"audio of one channel has the shape (T,) or (1, T), not {tuple(tensor.shape)}")
+        raise AudioError(f"audio must have one channel, with shape (T,) or (1, T), not {tuple(tensor.shape)}")
     return tensor
 
 
 class _LogEnergies:
-    """Mixing of features that are logs of energies, and can be added up as energies."""
+    """Mixing of features that are logs of energies, added as energies."""
 
     floor: ClassVar[float] = float(np.finfo(np.float32).eps)
 
@@ -186,19 +186,19 @@ class _LogEnergies:
     def mix(
         cls, features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """The features of a mixture, the second part's energy scaled."""
+        """Return the features of a mixture, with the energy of the second part scaled."""
         energy = np.exp(features_a) + energy_scaling_factor_b * np.exp(features_b)
         mixed: np.ndarray[Any, Any] = np.log(np.maximum(cls.floor, energy))
         return mixed
 
     @staticmethod
     def compute_energy(features: np.ndarray[Any, Any]) -> float:
-        """The sum of all energies."""
+        """Return the sum of all energies."""
         return float(np.sum(np.exp(features)))
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """The features of the audio at another level."""
+        """Return the features of the audio at another level."""
         scaled: np.ndarray[Any, Any] = features + np.log(energy_scaling_factor)
         return scaled
 

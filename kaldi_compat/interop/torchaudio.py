@@ -1,16 +1,16 @@
-"""The names, arguments, defaults and return shapes of ``torchaudio.compliance.kaldi``, over this package's features.
+"""API of ``torchaudio.compliance.kaldi``: its names, arguments, defaults and return shapes.
 
 Code written for torchaudio runs after a change of one import::
 
     import kaldi_compat.interop.torchaudio as kaldi
     features = kaldi.fbank(waveform, num_mel_bins=80, sample_frequency=16000)
 
-What is more: ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
-``(channels, T)``, which gives a list; int16 is taken as well as floats; :func:`plp` is there too. What differs: audio
-shorter than a frame gives zero frames (or, with ``snip_edges=False``, Kaldi's reflection) where torchaudio raises
-AssertionError; what Kaldi refuses is refused with :class:`~kaldi_compat.errors.OptionError`.
+In addition, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
+``(channels, T)``, which gives a list; int16 is accepted; and :func:`plp` exists. Audio shorter than a frame gives zero
+frames (or, with ``snip_edges=False``, Kaldi's reflection), where torchaudio raises AssertionError. Options that Kaldi
+refuses raise :class:`~kaldi_compat.errors.OptionError`.
 
-As in torchaudio the defaults are not all Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
+As in torchaudio, some defaults differ from Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ POVEY = "povey"
 
 @functools.lru_cache(maxsize=64)
 def _module(options: FrameOptions, device: torch.device) -> SpectralFeature:
-    """The feature for these options; making one costs more than using it on a short utterance."""
+    """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
     kinds: dict[type[FrameOptions], type[SpectralFeature]] = {
         FbankOptions: Fbank,
         MfccOptions: Mfcc,
@@ -84,15 +84,15 @@ def _compute(
             for one in waveform
         ]
     if waveform.ndim not in (2, 3):
-        raise AudioError(f"waveform has the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}")
+        raise AudioError(f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}")
     channel = max(channel, 0)
     if channel >= waveform.shape[-2]:
-        raise AudioError(f"there is no channel {channel}: the waveform has {waveform.shape[-2]}")
+        raise AudioError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.sample_frequency:
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
     module = _module(options, samples.device)
-    # A batch comes as one, so the mean of each utterance is that of its own frames.
+    # The utterances of a batch have the same length: no padding enters the mean.
     features: Tensor = module(samples, vtln_warp=vtln_warp)
     return features - features.mean(-2, keepdim=True) if subtract_mean else features
 
@@ -115,12 +115,12 @@ def spectrogram(
     subtract_mean: bool = False,
     window_type: str = POVEY,
 ) -> Any:
-    """Log power spectrum, as ``torchaudio.compliance.kaldi.spectrogram`` has it.
+    """Compute log power spectra like ``torchaudio.compliance.kaldi.spectrogram``.
 
     Args:
-        waveform: ``(channels, T)`` in Kaldi's scale; or ``(B, channels, T)``, or a list.
-        channel: which channel; -1 is the first.
-        min_duration: seconds; shorter audio gives an empty tensor of one axis.
+        waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
+        channel: the channel; -1 is the first.
+        min_duration: in seconds; shorter audio gives an empty tensor of one axis.
         subtract_mean: subtract each column's mean.
 
     The others are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
@@ -129,8 +129,8 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``; for a batch ``(B, frames, ...)``, for a list a list.
 
     Raises:
-        AudioError: there is no such channel, or the waveform has another shape.
-        OptionError: what Kaldi refuses.
+        AudioError: the channel does not exist, or the waveform has another shape.
+        OptionError: Kaldi refuses the options.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
@@ -180,10 +180,10 @@ def fbank(
     vtln_warp: float = 1.0,
     window_type: str = POVEY,
 ) -> Any:
-    """Log-mel filter bank features, as ``torchaudio.compliance.kaldi.fbank`` has them.
+    """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    Args, returns and raises as :func:`spectrogram`, with :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is
-    the VTLN factor.
+    Args, returns and raises as :func:`spectrogram`, with the fields of
+    :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is the VTLN factor.
 
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
@@ -249,7 +249,7 @@ def mfcc(
     vtln_warp: float = 1.0,
     window_type: str = POVEY,
 ) -> Any:
-    """Mel-frequency cepstral coefficients, as ``torchaudio.compliance.kaldi.mfcc`` has them.
+    """Compute mel-frequency cepstral coefficients like ``torchaudio.compliance.kaldi.mfcc``.
 
     Args, returns and raises as :func:`fbank`, with :class:`~kaldi_compat.options.spectral.MfccOptions`.
 
@@ -298,10 +298,10 @@ def plp(
     dither: float = 0.0,
     **options: Any,
 ) -> Any:
-    """Perceptual linear prediction cepstra, which torchaudio has not, called in the same way.
+    """Compute perceptual linear prediction cepstra, called like :func:`fbank`; torchaudio has no such function.
 
-    Args, returns and raises as :func:`fbank`; ``options`` are fields of :class:`~kaldi_compat.options.spectral.PlpOptions`, with
-    Kaldi's defaults.
+    Args, returns and raises as :func:`fbank`; ``options`` are the fields of
+    :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])
@@ -326,10 +326,10 @@ def get_mel_banks(
     vtln_high: float,
     vtln_warp_factor: float,
 ) -> tuple[Tensor, Tensor]:
-    """The mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centres in Hz ``(num_bins, 1)``.
+    """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centres in Hz ``(num_bins, 1)``.
 
     Raises:
-        OptionError: the frequencies do not go together.
+        OptionError: the frequencies are out of order or range.
 
     >>> [t.shape for t in get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)]
     [torch.Size([23, 256]), torch.Size([23, 1])]
@@ -349,27 +349,27 @@ def get_mel_banks(
 
 
 def _in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """One of the mel bank's NumPy functions on a tensor."""
+    """Apply a NumPy function of float32 to a tensor."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 
 def mel_scale(freq: Tensor) -> Tensor:
-    """Hz to mel, in Kaldi's float32."""
+    """Convert Hz to mel, in float32 as in Kaldi."""
     return _in_float32(mel.mel_scale, freq)
 
 
 def mel_scale_scalar(freq: float) -> float:
-    """Hz to mel, in Kaldi's float32."""
+    """Convert Hz to mel, in float32 as in Kaldi."""
     return float(mel.mel_scale(np.float32(freq)))
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
-    """Mel to Hz, in Kaldi's float32."""
+    """Convert mel to Hz, in float32 as in Kaldi."""
     return _in_float32(mel.inverse_mel_scale, mel_freq)
 
 
 def inverse_mel_scale_scalar(mel_freq: float) -> float:
-    """Mel to Hz, in Kaldi's float32."""
+    """Convert mel to Hz, in float32 as in Kaldi."""
     return float(mel.inverse_mel_scale(np.float32(mel_freq)))
 
 
@@ -381,10 +381,10 @@ def vtln_warp_freq(
     vtln_warp_factor: float,
     freq: Tensor,
 ) -> Tensor:
-    """Frequencies in Hz after the piecewise linear VTLN warp.
+    """Warp frequencies in Hz by the piecewise linear VTLN warp.
 
     Raises:
-        OptionError: the warp's inflection points leave the range from ``low_freq`` to ``high_freq``.
+        OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
     """
     points = (low_freq, high_freq, vtln_low_cutoff, vtln_high_cutoff, vtln_warp_factor)
     return _in_float32(mel.VtlnWarp(*(np.float32(value) for value in points)), freq)
@@ -398,6 +398,6 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Frequencies in mel after the VTLN warp; raises as :func:`vtln_warp_freq`."""
+    """Warp frequencies in mel by the VTLN warp; raises as :func:`vtln_warp_freq`."""
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

@@ -1,7 +1,7 @@
-"""The names of the ``kaldi_io`` module that torchaudio removed, over io_ark: keys with tensors.
+"""API of the ``kaldi_io`` module that torchaudio removed: keys with tensors.
 
-Each takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the bare name of an
-archive or script (which may be gzipped: ``feats.ark.gz``), its path, or one as an open file, and is an iterator of
+A function takes an rspecifier (``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the path of
+an archive or script file (which may be gzipped: ``feats.ark.gz``), or an open file. It returns an iterator of
 ``(key, tensor)``.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
@@ -42,61 +42,61 @@ Table = Literal["ark", "scp"]
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The float matrices of an archive: tensors of shape (rows, columns), float64 where stored so, else float32.
+    """Read the float matrices of an archive: tensors (rows, columns), float64 if stored as such, else float32.
 
     Args:
         file_or_fd: the archive.
-        pipes: whether commands may be run.
+        pipes: False refuses to run commands.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is no matrix.
+        io_ark.ArkError: it cannot be opened, or an entry is not a matrix.
     """
     return _tensors(_AsStored("matrix"), "ark", file_or_fd, pipes)
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The float matrices that a script file names; see :func:`read_mat_ark`."""
+    """Read the float matrices that a script file names; see :func:`read_mat_ark`."""
     return _tensors(_AsStored("matrix"), "scp", file_or_fd, pipes)
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The float vectors of an archive: tensors of shape (elements,), float64 where stored so, else float32.
+    """Read the float vectors of an archive: tensors (elements,), float64 if stored as such, else float32.
 
     Args:
         file_or_fd: the archive.
-        pipes: whether commands may be run.
+        pipes: False refuses to run commands.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is no vector.
+        io_ark.ArkError: it cannot be opened, or an entry is not a vector.
     """
     return _tensors(_AsStored("vector"), "ark", file_or_fd, pipes)
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The float vectors that a script file names; see :func:`read_vec_flt_ark`."""
+    """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
     return _tensors(_AsStored("vector"), "scp", file_or_fd, pipes)
 
 
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The integer vectors of an archive (alignments): int32 tensors of shape (elements,).
+    """Read the integer vectors of an archive (alignments): int32 tensors (elements,).
 
     Args:
         file_or_fd: the archive.
-        pipes: whether commands may be run.
+        pipes: False refuses to run commands.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is no vector of integers.
+        io_ark.ArkError: it cannot be opened, or an entry is not a vector of integers.
     """
     return _tensors(codec("int-vector"), "ark", file_or_fd, pipes)
 
 
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
-    """The integer vectors that a script file names; see :func:`read_vec_int_ark`."""
+    """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`."""
     return _tensors(codec("int-vector"), "scp", file_or_fd, pipes)
 
 
 class _AsStored(Codec[Any]):
-    """Arrays of one kind, in the precision that they are stored in; text and compressed ones in single precision."""
+    """Codec of arrays in the precision in which they are stored; text and compressed arrays in single precision."""
 
     def __init__(self, kind: str) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
@@ -140,7 +140,7 @@ def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool) -> It
     binary: Any = stream.buffer if isinstance(stream, io.TextIOWrapper) else stream
     source = StreamSource(binary, str(getattr(stream, "name", "<stream>")))
     if isinstance(binary, io.TextIOBase):
-        raise OpenError("is text with no bytes under it: open it in binary", file=source.name)
+        raise OpenError("is a text stream without a binary buffer: open it in binary mode", file=source.name)
     if table == "scp":
         loader = Loader(kind, pipes=pipes, in_order=True)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():

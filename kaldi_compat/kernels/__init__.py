@@ -1,8 +1,8 @@
-"""Fused kernels (Triton) for the spectral features on a GPU, in place of the chain of torch operations.
+"""The Triton engine: fused kernels for the spectral features on a GPU.
 
-Two kernels: samples to power spectra, and those to mel energies or their logs. What is left (the DCT, linear
-prediction, the energy's column) is done by the module's own code, in torch. The kernels compute what
-:func:`why_unsupported` admits; everything else is computed by torch's operations, with the same numbers up to rounding.
+One kernel computes power spectra of samples, another mel energies, or their logs, of power spectra. The remaining steps
+(DCT, linear prediction, energy column) run in torch. :func:`why_unsupported` says what the kernels cannot compute; the
+operations of torch compute that instead, with equal numbers up to rounding.
 
 ``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
 """
@@ -20,18 +20,20 @@ from torch import Tensor
 
 from kaldi_compat.functional.frames import frames_of, num_frames
 
+__all__ = ["DEVICE_TYPE", "MAX_ERROR", "MEAN_ERROR", "SHAPES", "SWITCH", "Feature", "features", "why_unsupported"]
+
 logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
-# FFT sizes as A registers of L lanes (see kernels/spectrum.py). Larger ones take minutes to compile.
+# FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
-# How far features by the kernels may lie from the plain ones, at most and on the average, of 1 + their size.
-MOST, USUAL = 0.05, 1e-4
+# Allowed difference between features by the kernels and by torch's operations, relative to 1 + |feature|.
+MAX_ERROR, MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
-    """What the kernels need of a module: see :class:`kaldi_compat.features.spectral.SpectralFeature`, which has it."""
+    """Part of :class:`kaldi_compat.features.spectral.SpectralFeature` that the kernels use."""
 
     options: Any
     size: int
@@ -57,7 +59,7 @@ class Feature(Protocol):
 def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> str:
     """Return why :func:`features` cannot compute this in the module's place; an empty string if it can.
 
-    The caller has made sure that nobody follows the operations (autograd, compilers).
+    The caller has checked that neither autograd nor a compiler follows the operations.
     """
     options: Any = module.options
     checks = (
@@ -85,7 +87,17 @@ def _frames_in(module: Feature, samples: Tensor) -> int:
 def features(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features with the kernels, as ``SpectralFeature.forward`` does."""
+    """Compute features with the kernels.
+
+    Args:
+        module: the feature.
+        samples: (T,) or (B, T), int16 or float32 on a GPU.
+        lengths: number of samples in each row (B,), or None.
+        vtln_warp: one VTLN factor.
+
+    Returns:
+        (frames, dim) or (B, frames, dim), float32; with ``lengths``, that and the number of frames of each row, (B,).
+    """
     from kaldi_compat.kernels.launch import features_of
 
     return features_of(module, samples, lengths, vtln_warp)
@@ -109,15 +121,15 @@ _faults: dict[object, str] = {}
 
 
 def _fault_of(module: Feature, samples: Tensor) -> str:
-    """Return what is wrong with the kernels for these options, tried when they are first used; "" if nothing is.
+    """Return the fault of the kernels for these options, or an empty string. Tested on first use.
 
-    Triton needs a C compiler and a GPU that it knows. A compiler or driver that is at fault is noticed too.
+    Triton needs a C compiler and a supported GPU. The test also finds faults of compilers and drivers.
     """
     kind = (samples.device, samples.dtype, type(module), module.options)
     if kind not in _faults:
-        # A graph is captured after a first run: what is not known by then cannot be looked at.
+        # The test cannot run while a CUDA graph is captured.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
-            return "a CUDA graph is captured before a first run"
+            return "a CUDA graph is captured before the first call: call the module once before"
         _faults[kind] = fault = _fault(module, samples.device, samples.dtype)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
@@ -126,7 +138,7 @@ def _fault_of(module: Feature, samples: Tensor) -> str:
 
 @torch.no_grad()
 def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
-    """What is wrong with the kernels there; nothing if it is empty."""
+    """Compare the kernels with torch's operations; return their fault, or an empty string."""
     options, count = module.options, module.size + 8 * module.shift
     noise = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")
     samples = noise.to(dtype).to(device)
@@ -141,6 +153,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
     except Exception as error:  # Triton's and its compilers' errors have no common base
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     assert isinstance(found, Tensor)
-    off = (found - expected).abs() / (1 + expected.abs())
-    most, usual = float(off.max()), float(off.mean())
-    return "" if most < MOST and usual < USUAL else f"they are off by {most:g} there, please report it"
+    difference = (found - expected).abs() / (1 + expected.abs())
+    largest = float(difference.max())
+    agrees = largest < MAX_ERROR and float(difference.mean()) < MEAN_ERROR
+    return "" if agrees else f"their features are off by {largest:g}: please report it"

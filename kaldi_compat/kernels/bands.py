@@ -1,10 +1,10 @@
-"""Power spectra to mel energies, or their logs, in one kernel.
+"""Kernel that computes mel energies, or their logs, of power spectra.
 
-The filters of neighbouring bands lie on a short range of FFT bins: so bands are computed in groups, each by a product
-of matrices over its own range. All arithmetic is float32; there is no TF32.
+The filters of neighbouring bands cover a short range of FFT bins. So bands are computed in groups, each by a matrix
+product over its own range. All arithmetic is float32, without TF32.
 """
 
-# What Triton compiles is a language of its own, which type checkers do not know.
+# Type checkers do not know the language that Triton compiles.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton.language as tl
 
 __all__ = ["BANDS", "bands_kernel"]
 
-BANDS = 16  # in a group
+BANDS = 16  # bands in a group
 
 
 @triton.jit(do_not_specialize=["first_frame", "end_frame"])
@@ -36,7 +36,7 @@ def bands_kernel(
     BINS: tl.constexpr,
     LOG: tl.constexpr,
 ):
-    """Weighted sums of the power of frames, whose first row is that of first_frame."""
+    """Set weighted sums of power spectra, whose first row is that of first_frame."""
     group = tl.program_id(1)
     place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
     inside = first_frame + place < end_frame

@@ -1,4 +1,4 @@
-"""Launches the kernels for a module's features."""
+"""Launch of the kernels for the features of a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 
-# Frames whose power is held at a time: 264 floats each, a quarter of a GiB at 512 points.
+__all__ = ["bands_options", "features_of", "power_options"]
+
+# Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
 LANES_IN_WARP = 32
@@ -24,7 +26,7 @@ LANES_IN_WARP = 32
 def features_of(
     module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Features of what :func:`kaldi_compat.kernels.are_supported`: as :meth:`SpectralFeature.forward` gives them."""
+    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`."""
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
@@ -61,7 +63,7 @@ def _power(
     end: int,
     log_energy: Tensor | None,
 ) -> Tensor:
-    """The power (or magnitude) spectra of some of the frames, in rows with room behind them; sets the log energies."""
+    """Compute power (or magnitude) spectra of frames ``first`` to ``end - 1``, in padded rows; set the log energies."""
     raw = module.needs_energy(raw=True)
     constants = power_options(module, lengths is not None, 0 if log_energy is None else 1 if raw else 2)
     power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
@@ -88,7 +90,7 @@ def _power(
 
 
 def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
-    """What the first kernel is compiled for: the module's options, the energy asked for (none, raw, windowed)."""
+    """Return the compile-time constants of the first kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
     return {
@@ -108,12 +110,12 @@ def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
         "MAGNITUDE": module.uses_magnitude,
-        "num_warps": 1,  # which needs no barriers
+        "num_warps": 1,  # no barriers needed
     }
 
 
 def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: int, end: int, logs: bool) -> None:
-    """Set the mel energies, or their logs, of these frames."""
+    """Set the mel energies, or their logs, of frames ``first`` to ``end - 1``."""
     constants = bands_options(2 * (power.shape[1] - PADDING), logs)
     bands_kernel[(-(-len(power) // constants["FRAMES"]), len(ranges))](
         power,
@@ -132,19 +134,19 @@ def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: 
 
 
 def bands_options(points: int, logs: bool) -> dict[str, Any]:
-    """What the second kernel is compiled for."""
+    """Return the compile-time constants of the second kernel."""
     tile = {"FRAMES": 64, "BANDS": BANDS, "BINS": 16}
     return {"ROW": _row(points), **tile, "LOG": logs, "num_warps": 4, "num_stages": 1}
 
 
 def _row(points: int) -> int:
-    """Floats from one frame's power to the next one's: each frame starts where memory is fetched from."""
+    """Return the row length of power spectra in floats: rows are aligned with memory transactions."""
     return points // 2 + PADDING
 
 
 @functools.lru_cache(maxsize=32)
 def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines between the FFT's two steps, (A / 2 + 1, 2, L), and each column's first bin, (A,)."""
+    """Return cosines and sines between the two steps of the FFT, (A / 2 + 1, 2, L), and first bins of columns, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
@@ -155,7 +157,7 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=256)
 def _ranges(options: Any, vtln_warp: float, device: torch.device) -> Tensor:
-    """The FFT bins, from and to, that the filters of each group of bands lie on: int32 (groups, 2)."""
+    """Return the range of FFT bins, start and end, of the filters of each group of bands: int32 (groups, 2)."""
     weights = mel_banks(options, vtln_warp).weights
     used = [np.flatnonzero(weights[:, at : at + BANDS].any(1)) for at in range(0, weights.shape[1], BANDS)]
     return torch.tensor([(each[0], each[-1] + 1) for each in used], dtype=torch.int32).to(device)

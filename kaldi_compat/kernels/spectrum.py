@@ -1,12 +1,11 @@
-"""Audio to power spectra in one kernel: each sample is read once, each frame's power is written once.
+"""Kernel that computes power spectra of audio: reads each sample once, writes each spectrum once.
 
-A frame of N points is handled by L = N / A lanes, lane q of which holds the A samples q, q + L, q + 2L, ... in its
-registers. The FFT is Cooley and Tukey's in two steps (1965): A-point transforms within the lanes, factors, one exchange
-between the lanes, L-point transforms within the lanes. As the samples are real, only half of the first step's bins are
-computed.
+L = N / A lanes process a frame of N points; lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
+two steps (Cooley & Tukey, 1965): A-point transforms within lanes, twiddle factors, one exchange between lanes, L-point
+transforms within lanes. The samples are real, so the first step computes only half of its bins.
 """
 
-# What Triton compiles is a language of its own, which type checkers do not know.
+# Type checkers do not know the language that Triton compiles.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ __all__ = [
 
 
 def bit_reversed(n: int) -> list[int]:
-    """The numbers below n, a power of two, in bit-reversed order."""
+    """Return the integers below n, a power of two, in bit-reversed order."""
     order = [0]
     while len(order) < n:
         order = [2 * j for j in order] + [2 * j + 1 for j in order]
     return order
 
 
-# exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most so many points.
-MOST_REGISTERS = 64
-COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
-SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MOST_REGISTERS) for j in range(MOST_REGISTERS)))
-BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MOST_REGISTERS)))
+# exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most 64 points.
+MAX_LANE_POINTS = 64
+COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
+SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
+BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MAX_LANE_POINTS)))
 
 
 @triton.jit
 def turned(re, im, J: tl.constexpr, N: tl.constexpr):
-    """Complex numbers times exp(-2 pi i J / N)."""
+    """Multiply complex numbers by exp(-2 pi i J / N)."""
     if J == 0:
         x = re
         y = im
@@ -66,7 +65,7 @@ def turned(re, im, J: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """One level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
+    """Compute one level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -82,7 +81,7 @@ def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
 
 @triton.jit
 def transformed(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
-    """The DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
+    """Compute the DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
     for i in tl.static_range(LEVELS):
         re, im = level(re, im, N, N >> (i + 1))
     return re, im
@@ -90,7 +89,7 @@ def transformed(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
 
 @triton.jit
 def odd_part(x, N: tl.constexpr):
-    """What the N/4-point DFT is taken of for bins 1, 5, 9, ... of N real numbers; the other odd ones mirror these."""
+    """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers; other odd bins mirror these."""
     re, im = turned(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
     xs = (re,)
     ys = (im,)
@@ -103,7 +102,7 @@ def odd_part(x, N: tl.constexpr):
 
 @triton.jit
 def even_part(x, N: tl.constexpr):
-    """What the N/2-point DFT is taken of for the even bins of N real numbers."""
+    """Return the input of the N/2-point DFT for the even bins of N real numbers."""
     xs = (x[0] + x[N // 2],)
     for q in tl.static_range(1, N // 2):
         xs += (x[q] + x[q + N // 2],)
@@ -112,7 +111,7 @@ def even_part(x, N: tl.constexpr):
 
 @triton.jit
 def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
-    """Half of the DFT of a tuple of N = 2^LEVELS real numbers: N/2 + 1 bins, in the order of :func:`half_of_bins`."""
+    """Compute N/2 + 1 bins of the DFT of N = 2^LEVELS real numbers, in the order of :func:`half_of_bins`."""
     re, im = odd_part(x, N)
     xs, ys = transformed(re, im, N // 4, LEVELS - 2)
     x = even_part(x, N)
@@ -132,7 +131,7 @@ def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
 def exchanged(
     x, FRAMES: tl.constexpr, A: tl.constexpr, LOG_A: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr
 ):
-    """A tuple of A tensors (FRAMES, LANES) as one of LANES tensors (FRAMES, A)."""
+    """Transpose a tuple of A tensors (FRAMES, LANES) to a tuple of LANES tensors (FRAMES, A)."""
     for i in tl.static_range(LOG_A):
         x = joined_halves(x, A >> (i + 1))
     x = (tl.permute(x[0].reshape((FRAMES, LANES, A)), (0, 2, 1)),)
@@ -154,7 +153,7 @@ def joined_halves(x, HALF: tl.constexpr):
 
 @triton.jit
 def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: tl.constexpr):
-    """N tensors (FRAMES, A, 2 HALF) as 2N of half the size; the i-th holds the columns i, i + 2N, i + 4N, ..."""
+    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size; the i-th holds columns i, i + 2N, i + 4N, ..."""
     even, odd = tl.split(x[0].reshape((FRAMES, A, HALF, 2)))
     evens = (even,)
     odds = (odd,)
@@ -167,8 +166,8 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """As :func:`kaldi_compat.functional.frames.reflected`."""
-    index = index % (2 * length)  # of the sign of the index
+    """Reflect indices, as :func:`kaldi_compat.functional.frames.reflected`."""
+    index = index % (2 * length)  # has the sign of the index
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
 
@@ -187,7 +186,7 @@ def frames_part(
     REFLECTED: tl.constexpr,
     SCALED: tl.constexpr,
 ):
-    """Samples J LANES + lane - BACK of frames, as float32; zero past the end, the first sample before the start."""
+    """Load samples J LANES + lane - BACK of frames, as float32: 0 past the end, the first sample before the start."""
     n = J * LANES + lane
     offset = J * LANES - BACK
     if J == 0 and BACK > 0:
@@ -205,7 +204,7 @@ def frames_part(
     return x
 
 
-# What differs from call to call is no reason to compile anew.
+# Arguments that differ from call to call must not cause recompilation.
 @triton.jit(
     do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
     do_not_specialize_on_alignment=["samples", "lengths", "log_energy"],
@@ -243,7 +242,7 @@ def power_kernel(
     ENERGY: tl.constexpr,
     MAGNITUDE: tl.constexpr,
 ):
-    """Power spectra (or magnitudes) of the frames from first_frame to end_frame, and their log energies."""
+    """Compute power (or magnitude) spectra and log energies of frames first_frame to end_frame - 1."""
     place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
     inside = first_frame + place < end_frame
     frame = tl.minimum(first_frame + place, end_frame - 1)
@@ -264,7 +263,7 @@ def power_kernel(
         x += (each,)
     mean = zero
     if REMOVE_DC:
-        # rounded as torch's quotient: a constant signal is to vanish
+        # rounded like torch's quotient, so that a constant signal vanishes
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
     y = ()
@@ -304,7 +303,7 @@ def power_kernel(
     im = exchanged(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
     re, im = transformed(re, im, LANES, LOG_LANES)
 
-    # Bin k = first + A i, or what mirrors it. Columns 0 and A / 2 hold both.
+    # Bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
     kept = inside[:, None] & (column < A // 2 + 1)
@@ -326,7 +325,7 @@ def power_kernel(
 
 
 def half_of_bins(n: int) -> list[int]:
-    """The bins that :func:`real_transformed` gives, or bins that mirror them.
+    """Return the bins that :func:`real_transformed` computes, or their mirror images.
 
     >>> half_of_bins(16)
     [1, 9, 5, 13, 2, 10, 4, 0, 8]

@@ -176,9 +176,13 @@ class OptionsDocumentation:
         self.text = text
 
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
+        options = getattr(owner, "Options", owner)
+        # The dataclass decorator asks for the docstring before it sets __match_args__; it need not wait for the list.
+        if self.text is None or "__match_args__" not in vars(options):
+            return self.text
         from kaldi_compat.options.describe import documentation
 
-        return None if self.text is None else documentation(self.text, getattr(owner, "Options", owner))
+        return documentation(self.text, options)
 
 
 class BaseOptions:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from io_ark.text import WHITE_SPACE, words
+from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
@@ -159,8 +159,8 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     name, equals, value = argument[2:].partition("=")
     if not name:
         raise UsageError(f"{argument}: an option without a name")
-    if words(name) != [name]:
-        parts = words(argument[2:].replace("=", " ", 1), 1)
+    if split_words(name) != [name]:
+        parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
     return name, value.strip(WHITE_SPACE) if equals else None
 
@@ -192,6 +192,16 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
         text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    yield from parse_config(text, str(path), flags)
+
+
+def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
+    """Yield the options set in the text of a configuration file, in order.
+
+    Raises:
+        OptionError: a line is not ``--name=value``, or names an unknown option, or has an invalid value; the message
+            starts with the file's ``name`` and the line.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
         if not content:
@@ -199,11 +209,11 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
         try:
             if not content.startswith("--"):
                 raise OptionError(f"expected --name=value, not {content!r}")
-            name, value = split_flag(content)
-            flag = find_flag(flags, name)
+            option, value = split_flag(content)
+            flag = find_flag(flags, option)
             yield flag, flag.parse(value)
         except OptionError as error:
-            raise type(error)(f"{path}, line {number}: {error}") from None
+            raise type(error)(f"{name}, line {number}: {error}") from None
 
 
 def load_options(options: type[OptionsType], path: str | Path, **changes: Scalar) -> OptionsType:

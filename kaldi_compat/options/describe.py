@@ -45,8 +45,6 @@ def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.P
 
 def documentation(text: str, options: type[Any]) -> str:
     """Return a class's docstring followed by the list of its options."""
-    if not dataclasses.is_dataclass(options):
-        return text
     return f"{inspect.cleandoc(text)}\n\nOptions:\n{option_lines(options)}\n"
 
 

@@ -16,13 +16,10 @@ from kaldi_compat.options.base import BaseOptions
 __all__ = ["TARGET", "constructors_source", "main"]
 
 MODULES = ("pitch", "postprocessing", "spectral")
-# Parameters that a module has besides its options.
-POSITIONAL = {"CmvnOptions": ("stats: Any = None",)}
-SPECTRAL = ("FbankOptions", "MfccOptions", "PlpOptions", "SpectrogramOptions")
-KEYWORD_ONLY = {
-    "CmvnOptions": ("skip_dims: Sequence[int] = ()",),
-    **dict.fromkeys(SPECTRAL, ('engine: Engine = "auto"',)),
-}
+# Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
+POSITIONAL = {"CmvnOptions": "stats: Any = None"}
+KEYWORD_ONLY = {"CmvnOptions": "skip_dims: Sequence[int] = ()", "FrameOptions": 'engine: Engine = "auto"'}
+NAMES = {"spectral": ["Engine"]}
 TARGET = Path(__file__).with_name("constructors.py")
 
 HEADER = '''\
@@ -40,8 +37,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from kaldi_compat.options.spectral import Engine
 
 '''
 
@@ -83,7 +78,8 @@ def _stem(kind: type[Any]) -> str:
 
 
 def _import(module: str, kinds: list[type[Any]]) -> str:
-    names = "".join(f"        {name},\n" for name in sorted(kind.__name__ for kind in kinds))
+    wanted = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds)]
+    names = "".join(f"        {name},\n" for name in sorted(wanted))
     return f"    from kaldi_compat.options.{module} import (\n{names}    )\n"
 
 
@@ -92,12 +88,16 @@ def _class(kind: type[Any]) -> str:
         f"{field.name}: {type(field.default).__name__} = {_literal(field.default)}"
         for field in dataclasses.fields(kind)
     ]
-    keywords = [*KEYWORD_ONLY.get(kind.__name__, ()), *options]
+    keywords = [*_of_class(KEYWORD_ONLY, kind), *options]
     return CLASS.format(
         name=_stem(kind),
-        before="".join(f"            {each},\n" for each in POSITIONAL.get(kind.__name__, ())),
+        before="".join(f"            {each},\n" for each in _of_class(POSITIONAL, kind)),
         parameters="\n".join(f"            {each}," for each in keywords),
     )
+
+
+def _of_class(parameters: dict[str, str], kind: type[Any]) -> list[str]:
+    return [parameters[base.__name__] for base in kind.__mro__ if base.__name__ in parameters]
 
 
 def _literal(value: Any) -> str:

@@ -13,6 +13,8 @@ from kaldi_compat.array_api import Array, as_like, astype, float64, matmul, name
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.nccf import nccf
 
+__all__ = ["local_costs", "mean_square", "path_features", "search_nccf"]
+
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 

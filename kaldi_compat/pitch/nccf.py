@@ -17,7 +17,7 @@ from kaldi_compat.array_api import (
     as_like,
     astype,
     float64,
-    is_recorded,
+    is_traced,
     matmul,
     namespace,
     sliding_windows,
@@ -95,7 +95,7 @@ def correlate(signal: Array, frames: int, constants: PitchConstants, lengths: An
     For ``frames`` and ``lengths``, see :func:`frame_windows`.
     """
     windows = frame_windows(signal, frames, constants, lengths)
-    if is_recorded(signal):  # the number of blocks would become a constant of the graph
+    if is_traced(signal):  # the number of blocks would become a constant of the graph
         return correlations(windows, constants)
     blocks = [correlations(windows[..., start : start + _BLOCK, :], constants) for start in range(0, frames, _BLOCK)]
     inner, norm = zip(*blocks, strict=True)

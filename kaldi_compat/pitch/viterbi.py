@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Lattice", "find_predecessors", "predecessors_by_bounds"]
+__all__ = ["Lattice", "States", "find_predecessors", "predecessors_by_bounds"]
 
 Floats = npt.NDArray[np.float32]
 States = npt.NDArray[np.int16]

@@ -36,11 +36,11 @@ class Options(BaseOptions):
     sphinx_in: bool = option(False, "read files in Sphinx format")
     binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     compress: bool = option(False, "write compressed matrices (tables only)")
-    compression_method: int = option(1, "how to compress (src/matrix/compressed-matrix.h)", ge=1, le=7)
+    compression_method: int = option(1, "how to compress, 1 to 7 (src/matrix/compressed-matrix.h)")
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
 
     @property
-    def kind_in(self) -> str:
+    def kind_in(self) -> io_ark.Kind:
         """Type of the input, by its name in ``io_ark``."""
         return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
 

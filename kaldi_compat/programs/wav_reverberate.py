@@ -48,14 +48,14 @@ def main(options: Options, source: str, target: str) -> int:
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)
-    room = read_wave(options.impulse_response) if options.impulse_response else None
-    if room is not None and not room.samples.any():
+    rir = read_wave(options.impulse_response) if options.impulse_response else None
+    if rir is not None and not rir.samples.any():
         logger.warning("The impulse response %s is silent; the output is silent, too.", options.impulse_response)
     noises = read_noises(options, wave.sample_frequency)
     if options.multi_channel_output:
-        if room is None:
+        if rir is None:
             raise OptionError("--multi-channel-output needs --impulse-response: the output has the same channels")
-        channels = range(len(room.samples))
+        channels = range(len(rir.samples))
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
                 raise AudioError(f"{name} has {len(noise.samples)} channels, the impulse response {len(channels)}")
@@ -68,12 +68,12 @@ def main(options: Options, source: str, target: str) -> int:
         reverberate(
             speech,
             wave.sample_frequency,
-            None if room is None else channel_of(room, in_room, options.impulse_response) / FULL_SCALE,
+            None if rir is None else channel_of(rir, in_rir, options.impulse_response) / FULL_SCALE,
             [AdditiveSignal(channel_of(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
             options,
-            rir_frequency=None if room is None else room.sample_frequency,
+            rir_frequency=None if rir is None else rir.sample_frequency,
         )
-        for in_room, in_noise in parts
+        for in_rir, in_noise in parts
     ]
     io_ark.write_object("wave", target, Wave(wave.sample_frequency, pcm16(np.stack(output))))
     return 0

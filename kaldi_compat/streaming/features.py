@@ -1,10 +1,10 @@
-"""Audio that arrives in pieces, for a batch of streams at once: the whole utterance's numbers, as they become known.
+"""Features of audio that arrives in chunks, for a batch of streams at once, equal to those of the whole utterance.
 
-A stream is called with the next piece for each of its slots, and with which of them end with it; it gives the frames
-that are decided by then. It holds what coming frames still look at and no more, so its memory is bounded however long
-the audio. A slot that has ended is empty again and takes the next utterance.
+Call a stream with the next chunk of each slot, and say which slots end with it. The stream returns the frames that no
+later audio can change. It keeps only the samples or frames that later frames need, so its memory is bounded for audio
+of any length. A slot that has ended is empty and takes the next utterance.
 
-How far along each slot is, is counted in NumPy: pieces may lie on a GPU without the GPU ever being waited for.
+The position of each slot is counted in NumPy, so chunks on a GPU never make the CPU wait for the GPU.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 
 __all__ = [
-    "Backlog",
     "ContextStream",
     "Counts",
     "DeltaStream",
     "FeatureStream",
     "Flags",
+    "History",
     "ShiftedDeltaStream",
     "SlidingCmvnStream",
     "SpliceStream",
@@ -43,56 +43,59 @@ __all__ = [
     "WindowStream",
 ]
 
-# Numbers of items or frames, one for each slot.
+# Numbers of items or frames, shape (slots,).
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Backlog:
-    """The part of each slot's past that is still needed, addressed by its number from the start of the utterance.
+class History:
+    """Buffer of the past items of each slot, addressed by their number from the start of the utterance.
+
+    An item is a sample or a frame.
 
     Attributes:
-        start: (slots,): the first item that is kept. It may lie ahead of ``end``: items on the way there are not kept.
-        end: (slots,): how many items came so far.
+        start: number of the first item that is kept, (slots,). May exceed ``end``: the items in between are discarded
+            on arrival.
+        end: number of items received so far, (slots,).
     """
 
     def __init__(self, slots: int) -> None:
         self.start: Counts = np.zeros(slots, np.int64)
         self.end: Counts = np.zeros(slots, np.int64)
-        self._items: Tensor | None = None  # (slots, width, ...): what was kept, and behind it the latest piece
+        self._items: Tensor | None = None  # (slots, width, ...): kept items, then the latest chunk
         self._width = 0  # of the kept part
-        self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest piece's first item
+        self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest chunk's first item
 
-    def append(self, piece: Tensor, lengths: Counts) -> None:
-        """Add the first ``lengths`` items of ``piece`` (slots, T, ...) to each slot."""
+    def append(self, chunk: Tensor, lengths: Counts) -> None:
+        """Append the first ``lengths`` items of ``chunk`` (slots, T, ...) to each slot."""
         self._width = 0 if self._items is None else self._items.shape[1]
-        self._items = piece if self._items is None else torch.cat((self._items, piece), 1)
+        self._items = chunk if self._items is None else torch.cat((self._items, chunk), 1)
         self._seam = self.end
         self.end = self.end + lengths
 
-    def beside_items(self, counts: Counts) -> Tensor:
-        """Counts (slots,) as a column (slots, 1) on the items' device."""
+    def as_column(self, counts: Counts) -> Tensor:
+        """Return counts (slots,) as a column (slots, 1) on the items' device."""
         assert self._items is not None
         return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
     def numbers(self, first: Counts, count: int) -> Tensor:
-        """``count`` numbers from ``first`` (slots,) on, on the items' device: (slots, count)."""
-        column = self.beside_items(first)
+        """Return ``count`` item numbers starting at ``first`` (slots,), on the items' device: (slots, count)."""
+        column = self.as_column(first)
         return column + torch.arange(count, device=column.device)
 
     def at(self, numbers: Tensor) -> Tensor:
-        """Items by number: (slots, n) to (slots, n, ...). Numbers that are not there give something of no meaning."""
+        """Return items by number: (slots, n) -> (slots, n, ...). The result for numbers not kept is undefined."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
-        start, seam = self.beside_items(self.start), self.beside_items(self._seam)
+        start, seam = self.as_column(self.start), self.as_column(self._seam)
         column = torch.where(numbers < seam, numbers - start, self._width + numbers - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)
 
     def run(self, first: Counts, count: int) -> Tensor:
-        """``count`` items from number ``first`` (slots,) on: (slots, count, ...). A view where all slots are as far."""
+        """Return ``count`` items from ``first`` (slots,) on: (slots, count, ...). A view if all slots are aligned."""
         assert self._items is not None
         kept = self._seam - self.start
         column = np.where(kept == self._width, first - self.start, -1)
@@ -103,7 +106,7 @@ class Backlog:
         return self.at(self.numbers(first, count))
 
     def keep_from(self, start: Counts, ended: Flags) -> None:
-        """Let go of all items before ``start``, and of all those of slots that have ended."""
+        """Discard the items before ``start``, and all items of slots that have ended."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))
         self._items = self.run(start, width).clone() if width else None
@@ -111,22 +114,30 @@ class Backlog:
 
 
 class Stream(abc.ABC):
-    """Something computed frame by frame for ``slots`` streams at once.
+    """Base class of streams: frames computed chunk by chunk, for ``slots`` streams at once.
 
-    Call it with a piece of each stream:
+    Call a stream with a chunk of each slot.
 
     Args:
-        piece: ``(slots, T)`` samples, or ``(slots, T, dim)`` frames; without the first axis where there is one slot.
-        lengths: ``(slots,)``: how much of the piece counts in each slot; all of it if None. Zero for a slot that waits.
-        final: Which slots end with this piece: one bool for all, or ``(slots,)``. Their last frames come out, and the
-            slot starts anew.
+        chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
+        lengths: number of valid items of the chunk in each slot, (slots,); all if None, 0 for a slot that waits.
+        final: True for slots that end with this chunk: one bool for all, or (slots,). They return their last frames
+            and start anew.
 
     Returns:
-        ``(slots, frames, dim)`` and how many frames count in each slot, ``(slots,)`` on the CPU; the others are zero.
-        For one slot without the batch axis the ``(frames, dim)`` alone.
+        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU; the frames after it
+        are zero. For a chunk without the slots' axis, the frames (frames, dim) alone.
+
+    Raises:
+        AudioError: the chunk is not a tensor of that shape, or a length does not fit it.
     """
 
     item_axes = 0  # axes of one item: none for a sample, one for a frame
+    # Of the latest chunk, for flush():
+    _is_batched = False
+    _item_shape: tuple[int, ...] = ()
+    _item_dtype = torch.float32
+    _item_device = torch.device("cpu")
 
     def __init__(self, slots: int = 1) -> None:
         self.slots = slots
@@ -134,28 +145,57 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def reset(self) -> None:
-        """Forget all that came, in every slot."""
+        """Discard everything received so far, in every slot."""
 
     @abc.abstractmethod
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """The frames that a piece (slots, T, ...) decides, and their counts (slots,)."""
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
+
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots: return the frames that the end of the audio decides, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
+
+        Returns:
+            As a call: (slots, frames, dim) and counts (slots,); the frames (frames, dim) alone for one slot whose last
+            chunk had no axis of slots, or which received none.
+        """
+        batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
+        empty = torch.zeros(
+            *batch_axes,
+            0,
+            *(self._item_shape or (0,) * self.item_axes),
+            dtype=self._item_dtype,
+            device=self._item_device,
+        )
+        return self(empty, final=True, **parameters)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self._description()}, {self.slots} slot{'s' * (self.slots != 1)}>"
+
+    def _description(self) -> str:
+        options = getattr(self, "options", None)
+        return "" if options is None else f" of {options!r}"
 
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
-        if not isinstance(piece, Tensor):
-            raise AudioError(f"a piece is a tensor, not {type(piece).__name__} (torch.as_tensor makes one)")
-        alone = piece.ndim == self.item_axes + 1 and self.slots == 1
-        batch = piece.unsqueeze(0) if alone else piece
+        if not isinstance(chunk, Tensor):
+            raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
+        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
-                f"a piece for {self.slots} slots has the shape ({self.slots}, T{', dim' * self.item_axes}), "
-                f"not {tuple(piece.shape)}"
+                f"a chunk for {self.slots} slots must have the shape ({self.slots}, T{', dim' * self.item_axes}), "
+                f"not {tuple(chunk.shape)}"
             )
+        self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
+        self._item_dtype, self._item_device = batch.dtype, batch.device
         frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
         return frames[0] if alone else (frames, torch.from_numpy(counts))
 
@@ -164,7 +204,7 @@ class Stream(abc.ABC):
             return np.full(self.slots, width)
         counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
         if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
-            raise AudioError(f"lengths must be {self.slots} numbers from 0 to {width}, not {counted.tolist()}")
+            raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
         return counted
 
     def _ended(self, final: bool | Tensor | Sequence[bool]) -> Flags:
@@ -174,64 +214,66 @@ class Stream(abc.ABC):
 
 
 class WindowStream(Stream):
-    """A stream of frames each of which looks at a window of items, and is decided once that is there."""
+    """Base class of streams whose frames each depend on a window of items, and are decided once it is complete."""
 
     def reset(self) -> None:
-        """Forget all that came, in every slot."""
-        self._past = Backlog(self.slots)
-        self._done: Counts = np.zeros(self.slots, np.int64)  # frames that came out so far
+        """Discard everything received so far, in every slot."""
+        self._history = History(self.slots)
+        self._done: Counts = np.zeros(self.slots, np.int64)  # frames returned so far
 
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        past = self._past
-        past.append(piece, lengths)
-        known = self._frames_decided_by(past.end)
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        history = self._history
+        history.append(chunk, lengths)
+        known = self._frames_decided_by(history.end)
         if ended.any():
-            known = np.where(ended, self._frames_in(past.end), known)
+            known = np.where(ended, self._frames_in(history.end), known)
         counts = np.maximum(known - self._done, 0)
         longest = int(counts.max(initial=0))
         frames = self._compute(self._done, longest)
         if (counts < longest).any():
             frames = zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
         self._done = self._done + counts
-        past.keep_from(self._oldest_needed(self._done, past.end), ended)
+        history.keep_from(self._oldest_needed(self._done, history.end), ended)
         self._done = np.where(ended, 0, self._done)
         return frames, counts
 
     @abc.abstractmethod
     def _frames_in(self, end: Counts) -> Counts:
-        """How many frames a stream has that ends after ``end`` items."""
+        """Return the number of frames of a stream that ends after ``end`` items."""
 
     @abc.abstractmethod
     def _frames_decided_by(self, end: Counts) -> Counts:
-        """How many frames are known after ``end`` items, whatever follows."""
+        """Return the number of frames that are known after ``end`` items, whatever follows."""
 
     @abc.abstractmethod
     def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        """The first item that the frames from ``done`` on may look at, given that ``end`` items came."""
+        """Return the first item that frame ``done`` or a later one may need, after ``end`` items."""
 
     @abc.abstractmethod
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """``count`` frames for each slot from frame ``first`` (slots,) on: (slots, count, dim)."""
+        """Return ``count`` frames of each slot, starting at frame ``first`` (slots,): (slots, count, dim)."""
 
 
 class FeatureStream(WindowStream):
-    """A spectral feature on audio in pieces: the frames that the feature gives for the whole utterance.
+    """Spectral feature of audio in chunks: the frames that the feature computes for the whole utterance.
 
-    With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach beyond the end of the
-    audio come with the final piece, reflected there (Kaldi: OnlineGenericBaseFeature, NumFrames without flush).
+    With ``snip_edges=False``, the first frame waits for its right half, and the frames that reach past the end of the
+    audio come with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
+
+    A call also takes ``vtln_warp`` (one factor, or one for each slot) and ``generator``, as the feature does. Dithering
+    draws noise for all slots up to the longest. Only a single slot with a :class:`~kaldi_compat.KaldiRandom` repeats
+    the noise of the whole utterance.
 
     Args:
         feature: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
-        slots: Number of streams.
+        slots: number of streams.
 
-    A call also takes ``vtln_warp`` (one, or one for each slot) and ``generator``, as the feature does.
-    Dithering draws noise for all slots up to the longest; only a single slot with a
-    :class:`~kaldi_compat.exact.rand.KaldiRandom` repeats the noise of the whole utterance.
-
+    >>> import torch
     >>> from kaldi_compat import Fbank
-    >>> stream = FeatureStream(Fbank(dither=0.0))
-    >>> stream(torch.zeros(500)).shape, stream(torch.zeros(300), final=True).shape
-    (torch.Size([1, 23]), torch.Size([2, 23]))
+    >>> from kaldi_compat.streaming.features import FeatureStream
+    >>> stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    >>> stream(torch.zeros(500)).shape, stream(torch.zeros(300)).shape, stream.flush().shape
+    (torch.Size([2, 23]), torch.Size([2, 23]), torch.Size([1, 23]))
     """
 
     def __init__(self, feature: SpectralFeature, slots: int = 1) -> None:
@@ -240,16 +282,17 @@ class FeatureStream(WindowStream):
         self._parameters: dict[str, Any] = {}  # of the call under way
         self._size, self._shift = feature.options.window_size, feature.options.window_shift
         self._first = 0 if feature.options.snip_edges else self._shift // 2 - self._size // 2
-        # The frames' own audio is laid out in full, reflected ends included, and cut where each frame starts.
+        # _compute lays out the audio of the frames, with its reflected ends: the feature must not reflect it again.
+        self._name = repr(feature).replace("\n", "")
         self._feature = feature
         if not feature.options.snip_edges:
             example = next(feature.buffers())
-            whole = type(feature)(dataclasses.replace(feature.options, snip_edges=True))
+            whole = type(feature)(dataclasses.replace(feature.options, snip_edges=True), engine=feature.engine)
             self._feature = whole.to(example.device, example.dtype)
 
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
@@ -257,7 +300,10 @@ class FeatureStream(WindowStream):
         generator: Generator = None,
     ) -> Any:
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
-        return super().__call__(piece, lengths, final=final)
+        return super().__call__(chunk, lengths, final=final)
+
+    def _description(self) -> str:
+        return f" of {self._name}"
 
     def _frames_in(self, end: Counts) -> Counts:
         return num_frames(end, self._size, self._shift, self.options.snip_edges)
@@ -268,28 +314,30 @@ class FeatureStream(WindowStream):
 
     def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
         start = self._first + done * self._shift
-        # The reflection at the end looks back by up to a frame.
+        # The reflection at the end needs up to a frame of past audio.
         return start if self.options.snip_edges else np.maximum(np.minimum(start, end - self._size), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
+        history = self._history
         samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
-        if self.options.snip_edges or bool(((start >= 0) & (start + samples <= past.end)).all()):
-            audio = past.run(start, samples)
+        if self.options.snip_edges or bool(((start >= 0) & (start + samples <= history.end)).all()):
+            audio = history.run(start, samples)
         else:
-            audio = past.at(reflected(past.numbers(start, samples), past.beside_items(np.maximum(past.end, 1))))
+            audio = history.at(
+                reflected(history.numbers(start, samples), history.as_column(np.maximum(history.end, 1)))
+            )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames
 
 
 class ContextStream(WindowStream):
-    """A function of frames and their neighbours, with the first and the last frame repeated beyond the edges.
+    """Function of frames and their neighbours, with the first and the last frame repeated past the edges.
 
     Args:
-        function: Takes ``(slots, left + frames + right, dim)`` and gives ``(slots, frames, any dim)``.
-        left, right: Frames before and after that it looks at.
-        slots: Number of streams.
+        function: maps (slots, left + frames + right, dim) to (slots, frames, any dim).
+        left, right: number of frames of context before and after each frame.
+        slots: number of streams.
     """
 
     item_axes = 1
@@ -308,14 +356,22 @@ class ContextStream(WindowStream):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self._past.numbers(first - self._left, self._left + count + self._right)
-        last = self._past.beside_items(np.maximum(self._past.end - 1, 0))
-        return self._function(self._past.at(torch.minimum(numbers.clamp(min=0), last)))
+        numbers = self._history.numbers(first - self._left, self._left + count + self._right)
+        last = self._history.as_column(np.maximum(self._history.end - 1, 0))
+        return self._function(self._history.at(torch.minimum(numbers.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream):
-    """:func:`~kaldi_compat.functional.deltas.add_deltas` on frames in pieces, ``delta_order * delta_window`` frames late.
+    """Deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_deltas` as a stream.
 
+    Its latency is ``delta_order * delta_window`` frames.
+
+    Args:
+        options: order and window; Kaldi's defaults if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat.streaming.features import DeltaStream
     >>> stream = DeltaStream()
     >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape
     (torch.Size([6, 39]), torch.Size([14, 39]))
@@ -328,7 +384,17 @@ class DeltaStream(ContextStream):
 
 
 class ShiftedDeltaStream(ContextStream):
-    """:func:`~kaldi_compat.functional.deltas.add_shifted_deltas` on frames in pieces."""
+    """Shifted deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` as a stream.
+
+    Args:
+        options: window, blocks and shift; Kaldi's defaults if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat.streaming.features import ShiftedDeltaStream
+    >>> ShiftedDeltaStream()(torch.zeros(30, 7), final=True).shape
+    torch.Size([30, 56])
+    """
 
     def __init__(self, options: ShiftedDeltaOptions | None = None, slots: int = 1) -> None:
         options = options or ShiftedDeltaOptions()
@@ -336,7 +402,19 @@ class ShiftedDeltaStream(ContextStream):
 
 
 class SpliceStream(ContextStream):
-    """:func:`~kaldi_compat.functional.splice.splice` on frames in pieces, ``right_context`` frames late."""
+    """Spliced frames in chunks: :func:`~kaldi_compat.functional.splice.splice` as a stream.
+
+    Its latency is ``right_context`` frames.
+
+    Args:
+        options: the context; Kaldi's defaults if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat.streaming.features import SpliceStream
+    >>> SpliceStream()(torch.zeros(30, 13)).shape
+    torch.Size([26, 117])
+    """
 
     def __init__(self, options: SpliceOptions | None = None, slots: int = 1) -> None:
         options = options or SpliceOptions()
@@ -346,11 +424,18 @@ class SpliceStream(ContextStream):
 
 
 class SlidingCmvnStream(WindowStream):
-    """:func:`~kaldi_compat.functional.cmvn.sliding_cmvn` on frames in pieces.
+    """Sliding-window CMVN of frames in chunks: :func:`~kaldi_compat.functional.cmvn.sliding_cmvn` as a stream.
 
-    With ``center=True`` a frame waits for the second half of its window. With ``center=False`` only the first frames
-    wait, until there are ``min_cmn_window`` of them.
+    With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first frames
+    wait, until ``min_cmn_window`` of them have arrived.
 
+    Args:
+        options: the window; Kaldi's defaults if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat.options.postprocessing import SlidingCmvnOptions
+    >>> from kaldi_compat.streaming.features import SlidingCmvnStream
     >>> stream = SlidingCmvnStream(SlidingCmvnOptions(min_cmn_window=10))
     >>> stream(torch.zeros(8, 13)).shape, stream(torch.zeros(8, 13)).shape
     (torch.Size([0, 13]), torch.Size([16, 13]))
@@ -379,20 +464,28 @@ class SlidingCmvnStream(WindowStream):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
-        end, kept = past.beside_items(np.maximum(past.end, 1)), past.beside_items(past.start)
-        times = torch.minimum(past.numbers(first, count), end - 1)
+        history = self._history
+        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
+        times = torch.minimum(history.numbers(first, count), end - 1)
         window_start, window_end = sliding_windows(times, end, self.options)
-        frames = past.at(past.numbers(past.start, int((past.end - past.start).max(initial=1))))
+        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
         now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
 
 
 class StreamChain:
-    """Streams one after the other, each fed with what the one before gives: called as the first of them.
+    """Chain of streams, each applied to the output of the one before. Called like the first of them.
 
+    Args:
+        streams: the streams, with the same number of slots.
+
+    Raises:
+        AudioError: there are no streams, or their numbers of slots differ.
+
+    >>> import torch
     >>> from kaldi_compat import Mfcc
+    >>> from kaldi_compat.streaming.features import DeltaStream, FeatureStream, StreamChain
     >>> chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), DeltaStream())
     >>> chain(torch.zeros(16000), final=True).shape
     torch.Size([98, 39])
@@ -400,26 +493,42 @@ class StreamChain:
 
     def __init__(self, *streams: Stream) -> None:
         if not streams or len({stream.slots for stream in streams}) != 1:
-            raise AudioError("a chain is made of one or more streams with the same number of slots")
+            raise AudioError("a StreamChain needs at least one stream, and the same number of slots in each")
         self.slots = streams[0].slots
         self.streams = streams
 
     def reset(self) -> None:
-        """Forget all that came, in every slot of every stream."""
+        """Discard everything received so far, in every slot of every stream."""
         for stream in self.streams:
             stream.reset()
 
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots of all streams: return the frames that the end of the audio decides, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call, for the first stream.
+
+        Returns:
+            As a call.
+        """
+        return self._through_others(self.streams[0].flush(**parameters), final=True)
+
+    def __repr__(self) -> str:
+        return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
+
     def __call__(
         self,
-        piece: Tensor,
+        chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
         **parameters: Any,
     ) -> Any:
-        first, *others = self.streams
-        result = first(piece, lengths, final=final, **parameters)
-        for stream in others:
+        result = self.streams[0](chunk, lengths, final=final, **parameters)
+        return self._through_others(result, final)
+
+    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+        for stream in self.streams[1:]:
             if isinstance(result, tuple):
                 result = stream(*result, final=final)
             else:

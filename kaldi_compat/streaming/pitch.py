@@ -1,7 +1,7 @@
-"""Pitch tracking and pitch features of audio in chunks.
+"""Pitch of audio that arrives in chunks.
 
-The search for the pitch has no fixed latency: a frame is decided once all possible paths agree on it, usually some
-frames later, and the last ones at the end. Only the data of undecided frames is kept.
+The Viterbi search has no window: a frame is decided once all surviving paths agree on it, usually a few frames later;
+the last frames are decided at the end. A stream keeps only what undecided frames need.
 """
 
 from __future__ import annotations
@@ -32,44 +32,47 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream):
-    """:class:`~kaldi_compat.features.pitch.Pitch` on audio in chunks; the result does not depend on the chunks.
+    """Pitch of audio in chunks: equal to :class:`~kaldi_compat.features.pitch.Pitch` for any split into chunks.
+
+    Always computes on the CPU.
 
     Args:
-        options: ``nccf_ballast_online`` must be true, to compute a frame's ballast from the audio up to its end. By
-            default it is computed from the whole utterance, which a stream does not know.
-        slots: Number of streams.
-        max_latency: Number of frames after which a frame is decided along the best path so far, even if paths still
-            differ, as they do throughout digital silence.
+        options: ``nccf_ballast_online`` must be true: the ballast of a frame then depends on the audio up to its end.
+            By default the tracker derives it from the whole utterance, which a stream does not know.
+        slots: number of streams.
+        max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
+            differ. They differ in digital silence, which matches every pitch equally well.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is false, or an option simulates online decoding.
+        OptionError: ``nccf_ballast_online`` is false, or an option asks to simulate online decoding.
 
-    Computes on the CPU for chunks on any device.
-
+    >>> import torch
+    >>> from kaldi_compat.options.pitch import PitchOptions
+    >>> from kaldi_compat.streaming.pitch import PitchStream
     >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
-    >>> frames = [stream(piece, final=i == 9) for i, piece in enumerate(tone.split(1600))]
+    >>> frames = [stream(chunk, final=i == 9) for i, chunk in enumerate(tone.split(1600))]
     >>> torch.cat(frames).shape, round(float(torch.cat(frames)[50, 1]))
     (torch.Size([98, 2]), 200)
     """
 
     def __init__(self, options: PitchOptions, slots: int = 1, *, max_latency: int = 3000) -> None:
         if not options.nccf_ballast_online:
-            raise OptionError("a stream does not know the energy of the whole utterance: give nccf_ballast_online=True")
+            raise OptionError("a stream does not know the energy of the whole utterance: pass nccf_ballast_online=True")
         if options.simulate_first_pass_online or options.frames_per_chunk:
             raise OptionError(
-                "simulate_first_pass_online and frames_per_chunk are for whole utterances, not for streams"
+                "a stream cannot simulate online decoding: unset simulate_first_pass_online and frames_per_chunk"
             )
         self.options = options
         self._max_latency = max_latency
         super().__init__(slots)
 
     def reset(self) -> None:
-        """Discard the audio received so far in every slot."""
+        """Discard everything received so far, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
-    def _advance(self, piece: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        audio = piece.detach().cpu()
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        audio = chunk.detach().cpu()
         samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
         rows = []
         for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
@@ -77,18 +80,20 @@ class PitchStream(Stream):
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features, counts = pad(rows)
-        return features.to(piece.device), counts.numpy()
+        return features.to(chunk.device), counts.numpy()
 
 
 class ProcessPitchStream(WindowStream):
-    """:class:`~kaldi_compat.features.pitch.ProcessPitch` on frames in chunks, delayed by the right context.
+    """Processed pitch of a track in chunks: :class:`~kaldi_compat.features.pitch.ProcessPitch` as a stream.
+
+    Its latency is ``normalization_right_context`` frames. The noise on the deltas comes from torch's global generator.
 
     Args:
-        options: None for Kaldi's defaults. With the option ``delay``, the first frame is repeated that many times.
-        slots: Number of streams.
+        options: Kaldi's defaults if None. ``delay`` repeats the first frame that many times.
+        slots: number of streams.
 
-    The noise on the deltas comes from torch's global generator.
-
+    >>> import torch
+    >>> from kaldi_compat.streaming.pitch import ProcessPitchStream
     >>> stream = ProcessPitchStream()
     >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
     >>> stream(track).shape, stream(track, final=True).shape
@@ -117,65 +122,66 @@ class ProcessPitchStream(WindowStream):
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        past = self._past
-        there = past.end - past.start
-        width = int(there.max()) if count else 0
-        track = past.at(past.numbers(past.start, width))
-        lengths = torch.from_numpy(np.minimum(there, width)).to(track.device)
+        history = self._history
+        kept = history.end - history.start
+        width = int(kept.max()) if count else 0
+        track = history.at(history.numbers(history.start, width))
+        lengths = torch.from_numpy(np.minimum(kept, width)).to(track.device)
         noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
         features = undelayed_features(track, noise, self.options, lengths)
-        wanted = past.numbers(first - self.options.delay, count).clamp(min=0)
-        wanted = torch.minimum(wanted, past.beside_items(np.maximum(past.end - 1, 0))) - past.beside_items(past.start)
+        wanted = history.numbers(first - self.options.delay, count).clamp(min=0)
+        last = history.as_column(np.maximum(history.end - 1, 0))
+        wanted = torch.minimum(wanted, last) - history.as_column(history.start)
         return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
 
 
 class Tracker:
-    """The pitch tracker of one stream."""
+    """Pitch tracker of one stream."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._options = options
         self._constants, self._tables = PitchConstants.of(options), PitchTables.of(options)
         self._max_latency = max_latency
-        # Frames laid on audio that starts where the first of them does.
-        self._laid = dataclasses.replace(self._constants, start=0)
+        # Constants for audio that starts where its first frame does.
+        self._aligned = dataclasses.replace(self._constants, start=0)
         self._resampler = Resampler(options)
-        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio from sample _start on
+        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio, starting at sample _start
         self._start = 0
         self._energy = (0.0, 0.0)  # sums over the audio up to the end of the last frame
         self._energy_end = 0
-        self._frames = 0  # that were searched
+        self._frames = 0  # number of frames searched
         self._costs = np.zeros(self._constants.states, np.float32)
-        # of the frames that are not decided:
+        # Of the undecided frames:
         self._correlation: Samples = np.zeros((0, self._tables.lags), np.float32)
         self._predecessors: list[States] = []
         self._best = 0
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Process a chunk of audio; return the frames that are decided now: ``(frames, 2)``.
+        """Add samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
-            AudioError: the audio holds an infinity or something that is not a number.
+            AudioError: a sample is infinite or NaN.
         """
         if not np.isfinite(samples).all():
-            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
+            raise AudioError("a sample is infinite or not a number, so the pitch is undefined: replace such samples")
         self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
-        there = self._start + len(self._signal)
-        frames = max(frames_available(there, self._constants, finished=finished), self._frames)
+        end = self._start + len(self._signal)
+        frames = max(frames_available(end, self._constants, finished=finished), self._frames)
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
         return self._decided(len(self._predecessors) if finished else self._agreed())
 
     def _search_frames(self, frames: int) -> None:
-        """Search the frames before number ``frames``."""
+        """Search up to frame ``frames``."""
         constants, shift = self._constants, self._constants.shift
         count = frames - self._frames
         begin = constants.start + self._frames * shift
-        if begin < 0:  # zeros precede the audio: lay out the first frames from the start
+        if begin < 0:  # zeros precede the audio: drop the frames already searched
             laid, step = exact.frame_signal(self._signal, frames, constants)
             laid = laid[self._frames * step :]
         else:
-            laid, step = exact.frame_signal(self._signal[begin - self._start :], count, self._laid)
+            laid, step = exact.frame_signal(self._signal[begin - self._start :], count, self._aligned)
         ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
         energy = np.array([self._mean_square(end) for end in ends.tolist()])
         ballast = exact.ballast_of(energy, self._options).astype(np.float32)
@@ -205,7 +211,10 @@ class Tracker:
         self._start = start
 
     def _agreed(self) -> int:
-        """Return the number of undecided frames all paths agree on: paths do not cross, so the outer two decide."""
+        """Return the number of undecided frames on which all paths agree.
+
+        Paths do not cross, so it suffices to follow the outermost two.
+        """
         lowest, highest = 0, self._constants.states - 1
         earliest = max(0, len(self._predecessors) - self._max_latency)
         for frame in range(len(self._predecessors) - 1, earliest, -1):
@@ -216,7 +225,7 @@ class Tracker:
         return earliest
 
     def _decided(self, count: int) -> Samples:
-        """Return the first undecided frames along the best path, and mark them as decided."""
+        """Decide the first ``count`` undecided frames along the best path, and return their features."""
         state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int16)
         for frame in range(len(path) - 1, -1, -1):
             path[frame] = state
@@ -234,14 +243,14 @@ class Resampler:
     def __init__(self, options: PitchOptions) -> None:
         self._constants = PitchConstants.of(options)
         self._filters = exact.lowpass_filters(options)
-        # whole periods that the filters reach back over
+        # number of whole periods before a sample that its filter reaches
         self._reach = -(self._filters.first[0] // self._filters.period)
-        self._kept: Samples = np.zeros(0, np.float32)  # audio from period _from on
+        self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
         self._from = 0
         self._received = self._returned = 0  # samples in, samples out
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Process a chunk of audio; return the resampled audio that is complete now."""
+        """Add samples (T,), and return the resampled audio that they decide."""
         self._kept = np.concatenate((self._kept, samples.astype(np.float32)))
         self._received += len(samples)
         parts = [self._resampled_until(samples_out(self._received, self._constants, finished=False), 0)]

@@ -1,4 +1,4 @@
-"""The examples of the documentation: in docstrings, on pages, and the tables of other libraries' defaults."""
+"""Examples in docstrings and on pages run, and the documented defaults of other libraries are true."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ import pytest
 import io_ark
 import kaldi_compat
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *(path for path in [ROOT / "CONTRIBUTING.md"] if path.exists()),
+    *sorted(DOCS.glob("*.md")),
+]
 OPTIONAL = {
     "kaldi_compat.interop.lhotse": "lhotse",
     **dict.fromkeys((f"kaldi_compat.kernels.{name}" for name in ("bands", "launch", "spectrum")), "triton"),
@@ -23,12 +29,12 @@ OPTIONAL = {
 
 
 def modules() -> list[str]:
-    """Every module of both packages."""
+    """Return the names of all modules of both packages."""
     return [
         name
         for package in (io_ark, kaldi_compat)
         for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not name.endswith("__main__")
+        if not name.endswith(("__main__", "._native"))  # the C libraries are no extension modules
     ]
 
 
@@ -41,23 +47,42 @@ def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def python_blocks(text: str) -> str:
+    """Return the lines within ```python fences of a page, the other lines left blank to keep line numbers."""
+    lines, language = [], None
+    for line in text.splitlines():
+        if line.startswith("```"):
+            language, line = (line[3:].strip() if language is None else None), ""
+        lines.append(line if language == "python" else "")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text()
-    test = doctest.DocTestParser().get_doctest(re.sub(r"^```.*$", "", text, flags=re.M), {}, page.stem, str(page), 0)
+    test = doctest.DocTestParser().get_doctest(python_blocks(page.read_text()), {}, page.stem, str(page), 0)
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_are_fenced_with_their_language(page: Path) -> None:
+    text = page.read_text()
+    assert text.count(">>> ") == python_blocks(text).count(">>> "), "an example outside of a ```python fence"
+    opening = re.findall(r"^```(.*)$", text, flags=re.M)[::2]
+    assert set(opening) <= {"python", "sh"}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S):
+        assert block.startswith(">>> "), "an example that does not run"
+
+
 def documented_defaults() -> dict[str, dict[str, str]]:
-    """Library -> option -> default, as the page on wrong numbers has them."""
+    """Return library -> option -> default from docs/wrong_numbers.md."""
     lines = [line for line in (DOCS / "wrong_numbers.md").read_text().splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {library: {row[0]: row[i] for row in rows} for i, library in enumerate(header) if i}
 
 
 def actual_defaults(library: str) -> dict[str, Any]:
-    """Option -> default, by our names."""
+    """Return option -> default, by our names."""
     if library == "torchaudio":
         torchaudio = pytest.importorskip("torchaudio.compliance.kaldi", exc_type=(ImportError, OSError))  # type: ignore[arg-type]
         return {name: parameter.default for name, parameter in inspect.signature(torchaudio.fbank).parameters.items()}
@@ -72,7 +97,7 @@ def actual_defaults(library: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("library", list(documented_defaults()))
-def test_the_page_knows_the_defaults_of_each_library(library: str) -> None:
+def test_documented_defaults_are_those_of_each_library(library: str) -> None:
     actual = actual_defaults(library)
     for name, shown in documented_defaults()[library].items():
         value = actual[name]

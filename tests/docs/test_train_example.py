@@ -1,4 +1,4 @@
-"""The worked example of the documentation runs and learns."""
+"""The training example of the documentation runs and learns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "docs" / "train_example.py"
 
 
-def test_the_example_learns_to_tell_vowels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_learns_to_distinguish_vowels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     specification = importlib.util.spec_from_file_location("train_example", EXAMPLE)
     assert specification is not None and specification.loader is not None
     example = importlib.util.module_from_spec(specification)

@@ -45,7 +45,7 @@ class Case:
         return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
 
     def length(self, samples: int) -> int:
-        """How long the input of so many samples is along its time axis."""
+        """Return the length of the time axis of an input of this many samples."""
         return samples // 160 if self.of_features else samples
 
 

@@ -1,4 +1,4 @@
-"""Data directories for the tests of the bulk dump, and what the programs make of them."""
+"""Data directories for the tests of the bulk dump."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RATE = 16000
 
 
 def audio(samples: int, seed: int, channels: int = 1) -> np.ndarray:
-    """A tone in noise, int16 of shape (channels, samples)."""
+    """Make a tone in noise, int16 of shape (channels, samples)."""
     random = np.random.default_rng(seed)
     time = np.arange(samples) / RATE
     tones = [3000 * np.sin(2 * np.pi * (120 + 17 * seed % 300 + 40 * c) * time) for c in range(channels)]
@@ -24,7 +24,7 @@ def audio(samples: int, seed: int, channels: int = 1) -> np.ndarray:
 
 
 def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> None:
-    """A WAV file, by Python's own writer."""
+    """Write a WAV file by Python's own writer."""
     with wave.open(str(path), "wb") as file:
         file.setnchannels(len(samples))
         file.setsampwidth(2)
@@ -33,7 +33,7 @@ def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> None:
 
 
 def make_data(root: Path, utterances: int = 12, *, samples: Sequence[int] = (6000, 9000, 16000, 30000)) -> Path:
-    """``<root>/data/train``, three utterances a speaker, with ``<root>/conf`` beside; no dithering."""
+    """Make ``<root>/data/train``, with three utterances per speaker, and ``<root>/conf`` without dithering."""
     data = root / "data" / "train"
     (data / "wav").mkdir(parents=True)
     (root / "conf").mkdir()
@@ -53,20 +53,20 @@ def make_data(root: Path, utterances: int = 12, *, samples: Sequence[int] = (600
 
 
 def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> int:
-    """``kaldi-compat dump`` in this process, with the configuration files beside the data directory."""
+    """Run ``kaldi-compat dump`` in this process, with the configuration files of :func:`make_data`."""
     conf = data.parent.parent / "conf"
     confs = [f"--conf={conf / feature.split('_')[0]}.conf", f"--pitch-conf={conf / 'pitch.conf'}"]
     return command.main(["dump", feature, str(data), *confs, f"--nj={nj}", *arguments])
 
 
 def matrices(script: Path) -> dict[str, np.ndarray]:
-    """The features that a script file names."""
+    """Read the features that a script file names."""
     with io_ark.SequentialReader("matrix", f"scp:{script}") as reader:
         return {key: np.array(value) for key, value in reader}
 
 
 def archive_bytes(data: Path) -> dict[str, bytes]:
-    """The archives and script files of a dump, by name."""
+    """Read the archives and script files of a dump, by name."""
     return {path.name: path.read_bytes() for path in sorted((data / "data").glob("raw_*"))}
 
 

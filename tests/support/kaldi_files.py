@@ -1,4 +1,4 @@
-"""What a file that a Kaldi program wrote holds, and how far apart two such files are.
+"""Contents of files written by Kaldi's programs, and distances between them.
 
 A reader of its own, so that the comparison with Kaldi's outputs does not lean on the code under test.
 """
@@ -46,7 +46,7 @@ def objects(name: str, data: bytes) -> list[Object]:
 
 
 def difference(ours: list[Object], kaldis: list[Object]) -> Difference:
-    """How far the numbers are apart; infinite where keys, kinds, shapes or finiteness differ."""
+    """Return the largest difference; infinite if keys, kinds, shapes or finiteness differ."""
     infinite = Difference(np.inf, np.inf)
     if [each.label for each in ours] != [each.label for each in kaldis]:
         return infinite

@@ -1,4 +1,4 @@
-"""Compiles the fused kernels for a GPU that need not be there, and prints what they take of it.
+"""Compile the fused kernels for a GPU, which need not exist, and print their registers, memory and spills.
 
     python tests/support/kernel_resources.py [compute capability, such as 90]
 

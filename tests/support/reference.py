@@ -1,4 +1,4 @@
-"""What the tests of the spectral features share: Kaldi's stored commands, their audio and what Kaldi wrote."""
+"""Stored Kaldi commands, their audio and their outputs, for the tests of the spectral features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tests of the four spectral features compute a stored case with the library."""
+"""Computation of stored Kaldi cases with the library, for the tests of the spectral features."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ def compute(
 
 
 def check(
-    feature: type[SpectralFeature], case: dict[str, Any], most: float, usual: float, dtype: torch.dtype | None = None
+    feature: type[SpectralFeature],
+    case: dict[str, Any],
+    max_error: float,
+    p999_error: float,
+    dtype: torch.dtype | None = None,
 ) -> None:
-    """Compare the torch engine with what Kaldi wrote: the largest error and the 99.9th percentile of each utterance.
+    """Compare the torch engine with Kaldi: largest error and 99.9th percentile of each utterance.
 
-    Of a chirp, Kaldi's own rounding decides the lowest bands: three times its distance from float64 is allowed.
-
-    Where Kaldi failed because of the options, so do we.
+    Rounding decides the lowest bands of a chirp: three times the distance of Kaldi from float64 is allowed.
+    Options that
+    Kaldi refused must be refused.
     """
     if case["exit"] != 0:
         with pytest.raises(OptionError):
@@ -57,8 +61,8 @@ def check(
     truth = ours if dtype == torch.float64 else compute(feature, case, "torch", torch.float64)
     for key, value in kaldis.items():
         error, kaldis_error = errors(ours[key], value), errors(truth[key], value)
-        assert error.max() <= max(most, 3 * kaldis_error.max()), key
-        assert np.quantile(error, 0.999) <= max(usual, 3 * np.quantile(kaldis_error, 0.999)), key
+        assert error.max() <= max(max_error, 3 * kaldis_error.max()), key
+        assert np.quantile(error, 0.999) <= max(p999_error, 3 * np.quantile(kaldis_error, 0.999)), key
 
 
 def check_bits(feature: type[SpectralFeature], case: dict[str, Any]) -> None:

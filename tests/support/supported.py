@@ -1,6 +1,6 @@
-"""The table of what is supported: written by the tests that verify it, into docs/supported.md.
+"""Table of supported properties in docs/supported.md, written by the tests that verify them.
 
-A test marked ``supported(property)`` whose parameter ``case`` is a feature stands for one cell. ``pytest
+A test marked ``supported(property)`` whose parameter ``case`` is a feature verifies one cell. ``pytest
 --write-supported`` runs the tests and writes the cells: passed, expected to fail (with the reason), or skipped.
 """
 
@@ -17,11 +17,11 @@ YES, NO, UNTRIED = "yes", "no", "—"
 START, END = "<!-- written by pytest --write-supported -->\n", "<!-- end -->\n"
 
 Cell = tuple[str, str]  # property, feature
-Outcomes = dict[Cell, tuple[str, str]]  # what is written in the cell, and why if it is not yes
+Outcomes = dict[Cell, tuple[str, str]]  # entry, and the reason if it is not yes
 
 
 def cell_of(item: pytest.Item) -> Cell | None:
-    """The cell that a test stands for, if it stands for one."""
+    """Return the cell that a test verifies, or None."""
     marker = item.get_closest_marker("supported")
     if marker is None or not isinstance(item, pytest.Function):
         return None
@@ -29,7 +29,7 @@ def cell_of(item: pytest.Item) -> Cell | None:
 
 
 def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
-    """What a finished test has to say in its cell."""
+    """Return the entry of a finished test for its cell, and the reason if it is not yes."""
     if hasattr(report, "wasxfail"):
         return NO, report.wasxfail.removeprefix("reason: ")
     if report.skipped:
@@ -39,7 +39,7 @@ def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
 
 
 def table(outcomes: Outcomes) -> str:
-    """The table in Markdown, with a numbered note for each reason."""
+    """Return the table in Markdown, with a numbered note for each reason."""
     properties = list(dict.fromkeys(name for name, _ in outcomes))
     features = list(dict.fromkeys(name for _, name in outcomes))
     notes: list[str] = []
@@ -59,14 +59,14 @@ def table(outcomes: Outcomes) -> str:
 
 
 def write(outcomes: Outcomes) -> None:
-    """Put the table into the document in place of the one there."""
+    """Replace the table in the document."""
     text = DOCUMENT.read_text()
     before, after = text[: text.index(START) + len(START)], text[text.index(END) :]
     DOCUMENT.write_text(before + table(outcomes) + after)
 
 
 def cells_in_document() -> set[tuple[str, str, str]]:
-    """Property, feature and entry (without its note) of each cell of the committed table that is not empty."""
+    """Return property, feature and entry (without note) of the non-empty cells of the committed table."""
     text = DOCUMENT.read_text()
     lines = [line for line in text[text.index(START) : text.index(END)].splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -79,5 +79,5 @@ def cells_in_document() -> set[tuple[str, str, str]]:
 
 
 def cells_of(items: Iterable[pytest.Item]) -> set[Cell]:
-    """All cells that these tests stand for."""
+    """Return the cells that these tests verify."""
     return {cell for item in items if (cell := cell_of(item)) is not None}

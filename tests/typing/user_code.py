@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 import kaldi_compat
+import kaldi_compat.interop.kaldifeat as kaldifeat
+import kaldi_compat.interop.torchaudio as torchaudio
 from kaldi_compat import (
     Cmvn,
     CmvnOptions,
@@ -25,6 +29,7 @@ from kaldi_compat import (
     Splice,
     load_options,
 )
+from kaldi_compat.features.numpy import Fbank as ArrayFbank
 
 # Options by name, with their types.
 fbank = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", snip_edges=False)
@@ -92,6 +97,23 @@ fbank([samples[0]], lengths)  # error
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
+
+# Other libraries' interfaces.
+theirs = kaldifeat.FbankOptions(use_energy=True)
+theirs.frame_opts.samp_freq = 8000.0
+theirs.mel_opts.num_bins = 80
+theirs.mel_opts.num_mel_bins = 80  # error
+theirs.frame_opts.samp_freq = "8k"  # error
+kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
+theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
+torchaudio.fbank(samples, num_mel_bins=80)
+torchaudio.fbank(samples, n_mels=80)  # error
+
+array_fbank = ArrayFbank(num_mel_bins=80)
+ArrayFbank(num_mell_bins=80)  # error
+arrays: list[npt.NDArray[np.float32]] = array_fbank([np.zeros(16000)])
+array_rows, array_counts = array_fbank(np.zeros((2, 16000)), [16000, 8000])
+bad_array: list[npt.NDArray[np.float32]] = array_fbank(np.zeros(16000))  # error
 
 
 class MyFbank(Fbank):

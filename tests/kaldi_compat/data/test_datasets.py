@@ -1,4 +1,4 @@
-"""Data sets: every utterance once, whole, with what belongs to it, in any number of workers however they start."""
+"""Data sets give every utterance once, complete, for any number of workers and any start method."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def assert_right_batches(batches: list[Batch], keys: list[str]) -> None:
         assert (batch.inputs[past] == 0).all() and (batch.alignments[past] == ALIGNMENT_PADDING).all()
 
 
-def test_items_hold_all_that_belongs_to_the_utterance(corpus: Path) -> None:
+def test_items_have_speaker_label_and_alignment(corpus: Path) -> None:
     data = dataset(corpus)
     assert data.keys == [key for i, key in enumerate(KEYS) if i != 7]
     for i in range(len(data)):
@@ -107,7 +107,7 @@ def test_lengths_by_file_or_by_reading(corpus: Path, tmp_path: Path) -> None:
     assert data.lengths(tmp_path / "utt2num_frames") == read
     command = f"cat {tmp_path}/utt2num_frames |"
     assert data.lengths(command) == read
-    with pytest.raises(io_ark.ArkError, match="pipes are switched off"):
+    with pytest.raises(io_ark.ArkError, match="pipes are disabled"):
         FeatureDataset(corpus / "feats.scp", pipes=False).lengths(command)
 
 
@@ -167,7 +167,7 @@ def test_archive_dataset_in_workers_gives_each_utterance_once_and_shuffles_anew(
 
 @pytest.mark.parametrize("tables", [1, 2, 7])
 @pytest.mark.parametrize("kind", ["ark", "scp"])
-def test_archive_dataset_is_dealt_out_over_ranks_and_workers(
+def test_archive_dataset_is_distributed_over_ranks_and_workers(
     corpus: Path, tmp_path: Path, kind: str, tables: int
 ) -> None:
     rspecifiers = []
@@ -196,15 +196,15 @@ def test_waves_and_segments(corpus: Path) -> None:
     assert torch.equal(cut[1].input, whole[KEYS[21]])
 
 
-def test_audio_that_cannot_be_meant_is_refused(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(AudioError, match="16000 samples a second, not 8000"):
+def test_audio_of_a_wrong_rate_or_channel_is_refused(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(AudioError, match="16000 Hz, not 8000"):
         WaveDataset(corpus / "wav.scp", sample_frequency=8000)[0]
     (tmp_path / "segments").write_text(f"seg {KEYS[0]} 7.0 8.0\n")
-    with pytest.raises(io_ark.ArkError, match=r"seg: .* lies outside"):
+    with pytest.raises(io_ark.ArkError, match=r"seg: .* is outside"):
         WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
     io_ark.write_object("wave", f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)))
     (tmp_path / "wav.scp").write_text(f"stereo {tmp_path}/stereo.wav\n")
-    with pytest.raises(AudioError, match="2 channels: choose one"):
+    with pytest.raises(AudioError, match="2 channels: pass channel=0 to 1"):
         WaveDataset(tmp_path / "wav.scp")[0]
     with pytest.raises(AudioError, match="no channel 2"):
         WaveDataset(tmp_path / "wav.scp", channel=2)[0]
@@ -304,7 +304,7 @@ def test_padding_and_back(lengths: list[int]) -> None:
     assert all(torch.equal(a, b) for a, b in zip(unpad(batch, counts), items, strict=True))
 
 
-def test_labels_are_stacked_by_what_they_are() -> None:
+def test_labels_are_stacked_by_type() -> None:
     frame = torch.zeros(1, 1)
     numbers = collate([Utterance("a", frame, label=3), Utterance("b", frame, label=4)])
     assert numbers.labels.tolist() == [3, 4]

@@ -1,4 +1,4 @@
-"""Batches of a dump: packing, computing many utterances as one row, compressing where they are, halving."""
+"""Batches of a dump: packing, computing many utterances as one row, compressing on the device, halving."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from io_ark.codecs.compressed import compress
 from kaldi_compat.dump.batching import InOrder, batches, windows
 from kaldi_compat.dump.compress_gpu import FEWEST_ROWS, compress_speech
 from kaldi_compat.dump.compress_gpu import matrices as compressed_matrices
-from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.encode import Encoded, Encoder
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, pack
@@ -38,7 +38,7 @@ def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0
 
 
 @given(lengths=st.lists(st.integers(0, 4000), max_size=40), seconds=st.floats(0.05, 1.0))
-def test_batches_hold_each_utterance_once_and_no_more_than_they_may(lengths: list[int], seconds: float) -> None:
+def test_batches_hold_each_utterance_once_and_are_bounded(lengths: list[int], seconds: float) -> None:
     window = [Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, n), np.int16))) for i, n in enumerate(lengths)]
     made = list(batches(window, seconds))
     assert sorted(each.index for batch in made for each in batch) == list(range(len(lengths)))
@@ -95,7 +95,7 @@ def job_of(root: Path, conf: str, **options: object) -> Job:
     ids=["plain", "dithered", "reflected", "mean"],
 )
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_batch_at_once_gives_what_the_programs_give(tmp_path: Path, device: str, conf: str, compress: bool) -> None:
+def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, compress: bool) -> None:
     job = job_of(tmp_path, conf, compress=compress)
     plan = make_plan(job)
     batch = [utterance(i, n) for i, n in enumerate((16000, 300, 401, 1500, 25000, 1, 9000))]
@@ -136,7 +136,7 @@ def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     kind=st.sampled_from(["normal", "rounded", "constant", "constant column", "tiny", "narrow"]),
     seed=st.integers(0, 2**31),
 )
-def test_compressed_on_the_device_are_the_bytes_of_the_codec(
+def test_compression_on_the_device_gives_the_bytes_of_the_codec(
     device: str, lengths: list[int], dim: int, scale: float, kind: str, seed: int
 ) -> None:
     values = np.random.default_rng(seed).normal(0, 10**scale, (len(lengths), max(lengths), dim))
@@ -165,34 +165,35 @@ def stored(matrix: object) -> bytes:
     return sink.getvalue()
 
 
-def test_features_that_cannot_be_compressed_are_a_failure() -> None:
+def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), with_stats=False)
     features = np.full((20, 3), np.nan, np.float32)
     result = encode(Computed(4, "u", features, 1.0))
-    assert isinstance(result, Failure) and (result.index, result.key) == (4, "u") and "NaN" in result.reason
+    assert isinstance(result, Encoded) and result.left_uncompressed
+    assert result.data.startswith(b"\0BFM ") and np.isnan(np.frombuffer(result.data[15:], np.float32)).all()
 
 
 class Memory:
-    """A device on which only so many utterances fit."""
+    """A device with memory for a limited number of utterances."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.tried: list[int] = []
 
     def start(self, batch: Sequence[Utterance]) -> Pending:
         self.tried.append(len(batch))
-        if len(batch) > self.room:
-            raise torch.OutOfMemoryError("no room")
+        if len(batch) > self.capacity:
+            raise torch.OutOfMemoryError("no capacity")
         return ready([computed(each, np.zeros((1, 1), np.float32)) for each in batch])
 
 
-@given(count=st.integers(1, 30), room=st.integers(1, 30))
-def test_a_batch_that_does_not_fit_is_halved(count: int, room: int) -> None:
-    memory = Memory(room)
+@given(count=st.integers(1, 30), capacity=st.integers(1, 30))
+def test_a_batch_that_does_not_fit_is_halved(count: int, capacity: int) -> None:
+    memory = Memory(capacity)
     batch = [Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, 1), np.int16))) for i in range(count)]
     parts = halving(memory.start, batch)
     assert [each.index for part in parts for each in part()] == list(range(count))
-    assert all(tried > room for tried in memory.tried if tried not in map(len, (part() for part in parts)))
+    assert all(tried > capacity for tried in memory.tried if tried not in map(len, (part() for part in parts)))
 
 
 def test_an_utterance_that_does_not_fit_alone_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +214,7 @@ def test_an_utterance_that_does_not_fit_alone_fails_alone(tmp_path: Path, monkey
     assert isinstance(results[0], Computed) and isinstance(results[1], Computed)
 
 
-def test_noise_of_frames_can_be_reached_from_anywhere() -> None:
+def test_noise_of_frames_does_not_depend_on_the_start() -> None:
     whole = frame_seeds(utterance_state(3, "utt"), 0, 100)
     noise = UtteranceNoise(3, "utt")
     np.testing.assert_array_equal(np.concatenate([noise.frame_seeds(40), noise.frame_seeds(60)]), whole)
@@ -229,7 +230,7 @@ def test_seeds_are_evenly_spread() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_dumps_what_a_cpu_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpu_dump_equals_cpu_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_data(tmp_path)
     assert dump(data, "--no-compress") == 0
     expected = matrices(data / "feats.scp")

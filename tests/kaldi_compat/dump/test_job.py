@@ -1,4 +1,4 @@
-"""The bulk dump as a whole: what it leaves in a data directory, held against the programs, file by file."""
+"""The bulk dump as a whole: its results are compared with those of the programs, file by file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def by_programs(data: Path, wav_rspecifier: str, out: Path, conf: str = "fbank.conf") -> None:
-    """What Kaldi's make_fbank.sh runs: compute-fbank-feats, then copy-feats --compress."""
+    """Run the programs of Kaldi's make_fbank.sh: compute-fbank-feats, then copy-feats --compress."""
     config = data.parent.parent / "conf" / conf
     durations = f"--write-utt2dur=ark,t:{out}.utt2dur"
     assert compute_fbank_feats.main([f"--config={config}", durations, wav_rspecifier, f"ark:{out}.plain"]) == 0
@@ -52,7 +52,7 @@ def test_leaves_what_the_recipe_script_leaves(data: Path, tmp_path: Path) -> Non
     assert not list(data.glob("**/*unfinished*"))
 
 
-def test_a_peer_reads_the_archives(data: Path) -> None:
+def test_kaldiio_reads_the_archives(data: Path) -> None:
     assert dump(data) == 0
     ours = matrices(data / "feats.scp")
     theirs = kaldiio.load_scp(str(data / "feats.scp"))
@@ -69,7 +69,7 @@ def test_workers_and_archives_do_not_change_the_features(data: Path, tmp_path: P
     assert len(archive_bytes(data)) == 2 * 3
 
 
-def test_noise_depends_on_the_key_and_the_seed_alone(data: Path, tmp_path: Path) -> None:
+def test_noise_depends_only_on_key_and_seed(data: Path, tmp_path: Path) -> None:
     (tmp_path / "conf" / "fbank.conf").write_text("--dither=1\n")
 
     def features(*arguments: str) -> dict[str, bytes]:
@@ -86,7 +86,7 @@ def test_noise_depends_on_the_key_and_the_seed_alone(data: Path, tmp_path: Path)
     assert features() == {key: first[key] for key in list(first)[3:5]}
 
 
-def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_path: Path) -> None:
+def test_bad_utterances_are_recorded_and_stop_nothing(data: Path, tmp_path: Path) -> None:
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     keys = [line.split()[0] for line in lines]
     corrupt, missing, stereo, slow, piped = (data / "wav" / f"{name}.wav" for name in "abcde")
@@ -105,7 +105,7 @@ def test_bad_utterances_are_recorded_and_the_others_are_done(data: Path, tmp_pat
     reasons = dict(line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines())
     assert list(reasons) == [keys[0], keys[1], keys[3], keys[4]]
     assert str(corrupt) in reasons[keys[0]] and str(missing) in reasons[keys[1]]
-    assert "8000 Hz" in reasons[keys[3]]
+    assert "8000 .vs 16000" in reasons[keys[3]]
     assert not set(ours) & set(reasons) and set(ours) | set(reasons) == set(keys)
 
 
@@ -185,7 +185,7 @@ SPEAKERS = {
 
 
 @pytest.mark.parametrize("order", SPEAKERS)
-def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Path, order: str) -> None:
+def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path: Path, order: str) -> None:
     keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
     utt2spk = [f"{key} {SPEAKERS[order](i)}\n" for i, key in enumerate(keys)]
     (data / "utt2spk").write_text("".join(utt2spk))
@@ -221,10 +221,10 @@ def test_cmvn_of_the_same_pass_is_that_of_a_second_one(data: Path, tmp_path: Pat
         ("two words", "utt2spk: spk0-utt000 should have one speaker, not 'two words'"),
     ],
 )
-def test_statistics_by_speaker_need_everyones_speaker(
+def test_statistics_by_speaker_need_the_speaker_of_each_utterance(
     data: Path, lines: slice | str | None, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """steps/compute_cmvn_stats.sh ends where there is no spk2utt, utils/validate_data_dir.sh where the lists differ."""
+    """steps/compute_cmvn_stats.sh fails without spk2utt, utils/validate_data_dir.sh if the lists differ."""
     utt2spk = data / "utt2spk"
     whole = utt2spk.read_text().splitlines(keepends=True)
     if lines is None:
@@ -269,7 +269,7 @@ def test_statistics_that_cannot_be_written_leave_the_old_ones(
     assert not list(data.glob("**/*unfinished*"))
 
 
-def test_cmvn_by_speaker_may_be_asked_for_when_going_on(data: Path, tmp_path: Path) -> None:
+def test_cmvn_by_speaker_can_be_requested_when_resuming(data: Path, tmp_path: Path) -> None:
     assert dump(data, f"--report={tmp_path}/page.html") == 0
     assert dump(data, "--cmvn=speaker", "--resume") == 0
     speakers = {line.split()[1] for line in (data / "utt2spk").read_text().splitlines()}
@@ -302,7 +302,7 @@ def test_no_pipes(data: Path) -> None:
     assert "pipe" in (data / "log" / "dump_fbank_train.failures").read_text()
 
 
-def test_old_features_are_put_aside_and_old_archives_not_trusted(data: Path) -> None:
+def test_old_features_are_backed_up_and_old_archives_not_trusted(data: Path) -> None:
     (data / "feats.scp").write_text("old\n")
     assert dump(data) == 0
     assert (data / ".backup" / "feats.scp").read_text() == "old\n"
@@ -312,15 +312,11 @@ def test_old_features_are_put_aside_and_old_archives_not_trusted(data: Path) -> 
     assert archive_bytes(data) == before
 
 
-def test_resume_refuses_what_would_not_fit(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(data, "--resume") == 255
-    assert "start without --resume" in capsys.readouterr().err
+def test_resume_refuses_changed_options(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data) == 0
     (tmp_path / "conf" / "fbank.conf").write_text("--num-mel-bins=40\n")
     assert dump(data, "--resume", "--seed=3") == 255
-    assert "seed, fbank.conf changed" in " ".join(capsys.readouterr().err.split()).replace(
-        "fbank.conf, seed", "seed, fbank.conf"
-    )
+    assert "dither, num-mel-bins, seed changed since the plan" in capsys.readouterr().err
 
 
 def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
@@ -343,7 +339,9 @@ def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[st
     assert len(matrices(data / "feats.scp")) == 8
 
 
-def test_parts_of_a_plan_are_done_apart(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_of_a_plan_run_one_after_the_other(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert dump(data, nj=3, feature="mfcc") == 0
     whole = archive_bytes(data)
     for path in (data / "data").iterdir():
@@ -359,7 +357,7 @@ def test_parts_of_a_plan_are_done_apart(data: Path, tmp_path: Path, capsys: pyte
     assert len(matrices(data / "feats.scp")) == 12
 
 
-def test_how_to_start_over_is_said_as_it_was_begun(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_advice_to_start_over_names_the_switches_given(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*arguments: str) -> str:
         assert dump(data, *arguments) == 255
         return capsys.readouterr().err.strip().rpartition(": ")[2]
@@ -412,7 +410,7 @@ def test_an_interrupt_while_modules_are_imported_is_quiet() -> None:
 
 
 def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
-    """No file may grow beyond a limit, which is what a full disk looks like to the writer; then the limit is lifted."""
+    """A limit on the size of files looks like a full disk to the writer; it is lifted later."""
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     write_wav(data / "wav" / "big.wav", audio(900000, 9))
     (data / "wav.scp").write_text("".join(lines[:11]) + f"{lines[11].split()[0]} {data}/wav/big.wav\n")
@@ -435,12 +433,12 @@ def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
     assert len(matrices(data / "feats.scp")) == 12
 
 
-def test_two_dumps_at_once_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_dump_at_the_same_time_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "log").mkdir()
     held = lock_alone(data / "log" / "dump_fbank_train.lock")
     try:
         assert dump(data) == 255
-        assert "under way" in capsys.readouterr().err
+        assert "is running" in capsys.readouterr().err
     finally:
         os.close(held)
     assert dump(data) == 0
@@ -452,7 +450,7 @@ def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.Capture
     other_part = lock_with_others(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
     try:
         assert dump(data, "--resume") == 255  # a dump of the whole would be one too many
-        assert "under way" in capsys.readouterr().err
+        assert "is running" in capsys.readouterr().err
         assert dump(data, "--shard=2/2") == 0
     finally:
         os.close(other_part)
@@ -460,7 +458,7 @@ def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.Capture
 
 
 def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:
-    """Expected disks: what utils/create_data_link.pl chose."""
+    """Expected disks: those that utils/create_data_link.pl chose."""
     archives = tmp_path / "data"
     for number in range(1, 5):
         (archives / "storage" / str(number)).mkdir(parents=True)
@@ -474,7 +472,7 @@ def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:
 STORAGE = {1: 4, 2: 3, 3: 2, 4: 1, 10: 3, 37: 4}
 
 
-def test_archives_go_where_links_lead(data: Path) -> None:
+def test_archives_are_written_through_links(data: Path) -> None:
     (data / "data" / "storage" / "1").mkdir(parents=True)
     assert dump(data) == 0
     archive = data / "data" / "raw_fbank_train.1.ark"
@@ -483,7 +481,7 @@ def test_archives_go_where_links_lead(data: Path) -> None:
     assert len(matrices(data / "feats.scp")) == 12
 
 
-def test_the_report_is_one_page_with_everything_in_it(data: Path, tmp_path: Path) -> None:
+def test_report_is_one_self_contained_page(data: Path, tmp_path: Path) -> None:
     sorted((data / "wav").iterdir())[0].unlink()
     assert dump(data, f"--report={tmp_path}/page.html", nj=2) == 1
     page = (tmp_path / "page.html").read_text()
@@ -497,7 +495,7 @@ def test_the_report_is_one_page_with_everything_in_it(data: Path, tmp_path: Path
     "arguments",
     [["--shard=0/3"], ["--cmvn=utterance"], ["--speeds=0.9"], ["--device=tpu"], ["--nj=0"], ["--compression-method=9"]],
 )
-def test_options_that_cannot_be_meant(data: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_refused(data: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data, *arguments) == 255
     message = capsys.readouterr().err
     assert message.startswith("kaldi-compat: ") and len(message.splitlines()) == 1
@@ -525,7 +523,7 @@ def test_speed_perturbation(data: Path, tmp_path: Path) -> None:
     assert all(same[key].tobytes() == value.tobytes() for key, value in plain.items())
 
 
-def test_speed_perturbation_does_not_write_over_features(data: Path, tmp_path: Path) -> None:
+def test_speed_perturbation_does_not_overwrite_features(data: Path, tmp_path: Path) -> None:
     target = tmp_path / "data" / "train_sp"
     target.mkdir()
     (target / "feats.scp").write_text("mine\n")
@@ -534,7 +532,7 @@ def test_speed_perturbation_does_not_write_over_features(data: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("line", ["--output-format=htk", "--write-utt2dur=ark,t:durations", "--device=cuda"])
-def test_what_a_dump_would_not_heed_in_a_conf_is_refused(
+def test_conf_options_that_a_dump_does_not_use_are_refused(
     data: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conf = data.parent.parent / "conf" / "fbank.conf"
@@ -547,7 +545,9 @@ def test_what_a_dump_would_not_heed_in_a_conf_is_refused(
 
 
 @pytest.mark.parametrize("nj", [1, 2])
-def test_a_conf_that_cannot_be_meant_touches_nothing(data: Path, capsys: pytest.CaptureFixture[str], nj: int) -> None:
+def test_invalid_conf_is_refused_before_any_file_is_touched(
+    data: Path, capsys: pytest.CaptureFixture[str], nj: int
+) -> None:
     (data / "feats.scp").write_text("old\n")
     (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bin=80\n")
     assert dump(data, nj=nj) == 255
@@ -555,7 +555,9 @@ def test_a_conf_that_cannot_be_meant_touches_nothing(data: Path, capsys: pytest.
     assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
 
 
-def test_options_that_only_the_feature_can_refuse(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_refused_by_the_feature_are_reported_in_one_line(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bins=80\n--high-freq=9000\n")
     assert dump(data, nj=2) == 255
     said = capsys.readouterr().err
@@ -581,7 +583,7 @@ def test_a_quiet_archive_has_no_log(data: Path) -> None:
     assert not list((data / "log").glob("*.log"))
 
 
-def test_the_log_says_why_there_were_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_has_the_reasons_of_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in sorted((data / "wav").iterdir())[:2]:
         path.unlink()
     assert dump(data, "--max-failures=1") == 255
@@ -591,7 +593,7 @@ def test_the_log_says_why_there_were_too_many_failures(data: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("arguments", [["--compress", "false"], ["--compress=false"], ["--no-compress"]])
-def test_booleans_as_kaldis_scripts_take_them(data: Path, arguments: list[str]) -> None:
+def test_booleans_are_accepted_as_in_kaldis_scripts(data: Path, arguments: list[str]) -> None:
     assert dump(data, *arguments, "--write-utt2dur", "true", "--resume=false", "--write-utt2num-frames=false") == 0
     assert (data / "data" / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
     assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
@@ -605,7 +607,7 @@ def test_booleans_as_kaldis_scripts_take_them(data: Path, arguments: list[str]) 
         ("utt2spk", "", "utt2spk"),
     ],
 )
-def test_bad_warps_touch_nothing(
+def test_bad_warps_are_refused_before_any_file_is_touched(
     data: Path, name: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (data / "feats.scp").write_text("old\n")
@@ -621,7 +623,7 @@ def test_bad_warps_touch_nothing(
 
 
 @pytest.mark.parametrize("name", ["log", "data"])
-def test_a_file_where_a_directory_is_wanted(data: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_in_place_of_a_directory_is_named(data: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     (data / name).write_text("")
     assert dump(data) == 255
     said = capsys.readouterr().err
@@ -629,16 +631,14 @@ def test_a_file_where_a_directory_is_wanted(data: Path, name: str, capsys: pytes
 
 
 @pytest.mark.parametrize("report", ["none/page.html", "."])
-def test_a_report_that_cannot_be_written_is_refused_first(
-    data: Path, report: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unwritable_report_is_refused_at_the_start(data: Path, report: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data, f"--report={data / report}") == 255
     said = capsys.readouterr().err
     assert "cannot be written" in said and len(said.splitlines()) == 1
     assert not (data / "log").exists()
 
 
-def test_what_cannot_be_written_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_output_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "feats.scp").mkdir()
     assert dump(data) == 255
     assert f"cannot write {data / 'feats.scp'}: Is a directory" in capsys.readouterr().err
@@ -649,7 +649,7 @@ def test_what_cannot_be_written_is_named(data: Path, capsys: pytest.CaptureFixtu
     [(RuntimeError("boom"), "internal error, please report it with the .log files: RuntimeError: boom"),
      (MemoryError(), "out of memory")],
 )  # fmt: skip
-def test_mistakes_of_ours_are_told_in_a_line(
+def test_internal_errors_are_one_line(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
 ) -> None:
     def broken(*_: object) -> None:
@@ -662,8 +662,8 @@ def test_mistakes_of_ours_are_told_in_a_line(
     assert not list((data / "data").iterdir())
 
 
-def test_closed_streams_harm_nothing(data: Path, tmp_path: Path) -> None:
-    """A file that is opened where standard error was closed would get what commands print there."""
+def test_closed_standard_streams_do_not_change_the_archives(data: Path, tmp_path: Path) -> None:
+    """A file opened with the descriptor of a closed standard error would receive the messages of commands."""
     text = (data / "wav.scp").read_text()
     (data / "wav.scp").write_text(re.sub(r" (\S+)$", r" echo noise >&2; cat \1 |", text, flags=re.M))
     code = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main())"

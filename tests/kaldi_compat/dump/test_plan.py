@@ -1,9 +1,11 @@
-"""The plan of a dump: how utterances are divided, and what notices that it does not fit any more."""
+"""The plan of a dump: the division of utterances, and detection of changes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.plan import check_plan, lines_of, make_plan, read_plan, write_plan
+from kaldi_compat.dump.plan import lines_of, make_plan, read_plan, updated, write_plan
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import make_data
 
@@ -53,24 +55,24 @@ def test_parts_cover_the_plan_once(data: Path, parts: int) -> None:
     assert sorted(numbers) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_plan_survives_the_disk(data: Path, tmp_path: Path) -> None:
+def test_plan_reads_back_as_written(data: Path, tmp_path: Path) -> None:
     job = job_of(data, nj=3, seed=5)
     plan = make_plan(job)
     write_plan(plan, tmp_path / "plan")
     assert read_plan(tmp_path / "plan") == plan
-    check_plan(plan, job, tmp_path / "plan")
+    assert updated(plan, job, tmp_path / "plan", []) is plan
     assert plan.seed == 5
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(cut=st.floats(0, 1), noise=st.binary(max_size=20))
-def test_a_damaged_plan_is_no_plan(data: Path, tmp_path: Path, cut: float, noise: bytes) -> None:
+def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: bytes) -> None:
     path = tmp_path / "plan"
     write_plan(make_plan(job_of(data, nj=3)), path)
     whole = path.read_bytes()
     damaged = whole[: int(cut * (len(whole) - 2))] + noise
     path.write_bytes(damaged)
-    with pytest.raises(PlanError, match=r"no (complete )?plan"):
+    with pytest.raises(PlanError, match="not a plan of this version"):
         read_plan(path)
 
 
@@ -83,44 +85,56 @@ def test_a_damaged_plan_is_no_plan(data: Path, tmp_path: Path, cut: float, noise
         ({"device": "cuda"}, "batching"),
     ],
 )
-def test_decisive_options_may_not_change(data: Path, change: dict[str, object], named: str) -> None:
+def test_changed_decisive_options_are_refused(data: Path, change: dict[str, object], named: str) -> None:
     plan = make_plan(job_of(data))
-    with pytest.raises(PlanError, match=f"{named} changed"):
-        check_plan(plan, job_of(data, **change), Path("plan"))
+    with pytest.raises(PlanError, match=f"{named} changed since .* all 4 archives"):
+        updated(plan, job_of(data, **change), Path("plan"), [])
 
 
-def test_other_options_may_change(data: Path) -> None:
+def test_other_options_may_change_when_resuming(data: Path) -> None:
     changed = job_of(data, nj=9, resume=True, max_failures=4, readers=7)
-    assert check_plan(make_plan(job_of(data)), changed, Path("plan")) is None
+    plan = make_plan(job_of(data))
+    assert updated(plan, changed, Path("plan"), [1, 2]) is plan
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "utt2warp"])
-def test_inputs_may_not_change(tmp_path: Path, name: str) -> None:
+def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
     data = make_data(tmp_path, 3, samples=(800,))
     plan = make_plan(job_of(data))
     with open(data / name, "a") as file:
         file.write("more 1.0\n")
     with pytest.raises(PlanError, match=name):
-        check_plan(plan, job_of(data), Path("plan"))
+        updated(plan, job_of(data), Path("plan"), [])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "is empty"),
-        ("a x.wav\nb y.wav\na z.wav\n", "line 3: a is there a second time"),
+        ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
         ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
         ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
     ],
 )
-def test_lists_that_cannot_be_meant(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_lists_are_refused(tmp_path: Path, text: str, message: str) -> None:
     data = make_data(tmp_path, 1, samples=(800,))
     (data / "wav.scp").write_text(text)
     with pytest.raises(DumpError, match=message):
         make_plan(job_of(data))
 
 
-def test_an_unsorted_list_is_done_in_its_order(tmp_path: Path) -> None:
+def test_blank_lines_at_the_end_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Kaldi's programs process everything before them, warn, and succeed."""
+    data = make_data(tmp_path, 3, samples=(800,))
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(text + "\n  \n")
+    plan = make_plan(job_of(data, nj=2))
+    assert plan.count == 3
+    assert [line for shard in plan.shards for line in lines_of(plan, shard, data)] == text.splitlines()
+    assert "line 4: skipped blank lines at the end" in caplog.text
+
+
+def test_unsorted_list_keeps_its_order(tmp_path: Path) -> None:
     data = make_data(tmp_path, 3, samples=(800,))
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     (data / "wav.scp").write_text("".join(reversed(lines)))
@@ -145,13 +159,14 @@ def test_speeds_need_a_directory() -> None:
     assert DumpOptions(speeds="0.9, 1.0", speed_dir="x").speed_factors == ("0.9", "1.0")
 
 
-def test_every_option_is_in_the_plan_or_harmless() -> None:
-    """An option that is new has to be thought of: does it decide bytes?"""
+def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
+    """A new option must be listed: does it decide bytes?"""
     harmless = {
         "conf", "pitch_conf", "pitch_postprocess_conf",  # whose contents are in the plan
         "write_utt2num_frames", "write_utt2dur", "nj", "shard_utterances", "readers", "max_device_memory", "resume",
-        "max_failures", "cmvn", "speed_dir", "report", "engine", "address", "shard",
-        "device", "batch_seconds", "window_utterances", # see batching
+        "max_failures", "cmvn", "speed_dir", "report", "runner", "address", "shard",
+        "device", "batch_seconds", "window_utterances",  # see batching
+        "max_duration", "command_timeout", "verify", "retry_failed",  # which decide about failures alone
     }  # fmt: skip
     from kaldi_compat.dump.plan import DECISIVE
 
@@ -166,7 +181,7 @@ def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
     assert frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
 
 
-def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
     with pytest.raises(ValueError, match="stop"), whole_file(path) as file:
@@ -179,17 +194,21 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
 
-def test_only_what_is_unfinished_of_a_file_is_removed(tmp_path: Path) -> None:
+def test_only_abandoned_temporary_files_of_a_file_are_removed(tmp_path: Path) -> None:
     kept = [tmp_path / name for name in ("a[1].ark", "a[1].ark.2", "a1.ark.unfinished-00")]
-    left = temporary_name(tmp_path / "a[1].ark")
+    mine = temporary_name(tmp_path / "a[1].ark")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
+    kept.append(mine)
     for path in (*kept, left):
         path.write_text("")
     remove_unfinished(tmp_path / "a[1].ark")
     assert sorted(tmp_path.iterdir()) == sorted(kept)
 
 
-def test_plan_lines_are_json(data: Path, tmp_path: Path) -> None:
+def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:
     write_plan(make_plan(job_of(data, nj=2)), tmp_path / "plan")
-    header, *shards = map(json.loads, (tmp_path / "plan").read_text().splitlines())
+    header, *shards, _ = map(json.loads, (tmp_path / "plan").read_text().splitlines())
     assert header["listing"] == "wav.scp" and header["archives"] == 2 and header["options"]["seed"] == 0
     assert [shard["count"] for shard in shards] == [5, 5]

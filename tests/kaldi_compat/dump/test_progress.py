@@ -1,4 +1,4 @@
-"""What a dump shows while it runs, and the counts behind it."""
+"""The progress of a dump, and the counts behind it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kaldi_compat.dump.write import Manifest
 
 
 class Terminal(io.StringIO):
-    """What looks like a terminal."""
+    """A stream that looks like a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_counts_of_archives_add_up_and_are_taken_back() -> None:
+def test_counts_of_archives_add_up_and_can_be_withdrawn() -> None:
     before = Manifest(1, utterances=[("a", 10, 1800.0), ("b", 10, 1800.0)], failures=[("c", "broken")])
     monitor = Monitor(10, done={before.shard: before.counts}, stream=io.StringIO())
     monitor.progress(2, 3, 7200.0, 1)
@@ -37,7 +37,7 @@ def test_more_failures_than_allowed_stop_the_job() -> None:
         monitor.progress(2, 1, 1.0, 1)
 
 
-def test_lines_where_there_is_no_terminal() -> None:
+def test_lines_without_a_terminal() -> None:
     stream = io.StringIO()
     monitor = Monitor(4, stream=stream)
     monitor.progress(1, 4, 7200.0, 1)

@@ -1,4 +1,4 @@
-"""A dump on a Ray cluster of several nodes, one of which dies in mid-job."""
+"""A dump on a Ray cluster of several nodes, one of which dies during the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
-def test_a_node_that_dies_takes_nothing_along(tmp_path: Path, cluster: Any) -> None:
+def test_death_of_a_node_loses_nothing(tmp_path: Path, cluster: Any) -> None:
     data = slow_data(tmp_path, 0.15, utterances=32)
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     dead = threading.Event()
@@ -47,7 +47,7 @@ def test_a_node_that_dies_takes_nothing_along(tmp_path: Path, cluster: Any) -> N
     assert (data / "feats.scp").read_bytes() == script
 
 
-def test_no_cluster_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_cluster_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = slow_data(tmp_path, 0, utterances=2)
     assert dump(data, "--engine=ray", "--address=127.0.0.1:1") == 255
     assert "no Ray cluster at --address=127.0.0.1:1" in capsys.readouterr().err

@@ -86,13 +86,13 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     plan = make_plan(job)
     found = list(read.tasks_of(job, plan, plan.shards[0], opened(job, "wav.scp")))
     assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
-    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, pipes=True, native_speed=False)]
+    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, DumpOptions())]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
     np.testing.assert_array_equal(cut[1].wave.samples, whole[:, 16000:32000])
     assert [each.index for each in cut] == [0, 1, 2, 3]
 
 
-def test_what_is_no_audio_is_said_to_be_none(tmp_path: Path) -> None:
+def test_file_without_audio_is_named(tmp_path: Path) -> None:
     pytest.importorskip("soundfile")
     path = tmp_path / "notes.txt"
     path.write_text("not audio")
@@ -100,7 +100,7 @@ def test_what_is_no_audio_is_said_to_be_none(tmp_path: Path) -> None:
         read_audio(str(path))
 
 
-def test_a_length_that_cannot_be_true_takes_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_impossible_length_allocates_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(5000, 3)[0]
     soundfile.write(tmp_path / "a.flac", samples, RATE, subtype="PCM_16")
@@ -116,16 +116,16 @@ def test_a_length_that_cannot_be_true_takes_no_memory(tmp_path: Path, caplog: py
         assert "only" in caplog.text
 
 
-def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     soundfile = pytest.importorskip("soundfile")
-    monkeypatch.setattr(read, "PIECE", 1000)
+    monkeypatch.setattr(read, "CHUNK", 1000)
     for length in (999, 1000, 1001, 3000):
         samples = audio(length, 3, channels=2)
         soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
         np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
 
 
-def test_without_soundfile_its_name_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_soundfile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
     path = tmp_path / "a.flac"
     path.write_bytes(b"fLaC")
@@ -284,9 +284,9 @@ def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line", "says"),
     [
-        ("segments", "utt9 rec1 0.5 1_0", "'1_0' is no time in seconds"),
+        ("segments", "utt9 rec1 0.5 1_0", "'1_0' is not a time in seconds"),
         ("segments", "utt9 rec1 0.5", "expected 4 words or more in a line, not 'utt9 rec1 0.5'"),
-        ("utt2dur", "utt9 long", "'long' is no time in seconds"),
+        ("utt2dur", "utt9 long", "'long' is not a time in seconds"),
         ("wav.scp", "rec9", "expected 2 words or more in a line, not 'rec9'"),
         ("utt2spk", "utt9", "expected 2 words or more in a line, not 'utt9'"),
     ],

@@ -1,4 +1,4 @@
-"""The order of transfers and computing on a GPU, on one that is made up: nothing is copied before someone waits for it.
+"""The order of transfers and computations, on a fake GPU that copies nothing before something waits for it.
 
 A stream here is a list of copies not yet done. They are done when another stream, or the host, waits for the stream; so
 whoever does not wait finds rubbish. Memory that a stream uses without being its own must have been recorded for it, or
@@ -22,7 +22,7 @@ from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Utterance
 from kaldi_compat.dump.spectral import Computed
 from kaldi_compat.dump.spectral_gpu import PackedComputer
-from kaldi_compat.dump.transfers import Lane
+from kaldi_compat.dump.transfers import Transfers
 from tests.support.dump_data import audio, make_data
 
 GPU = torch.device("cuda:0")
@@ -30,7 +30,7 @@ RUBBISH = 77
 
 
 class Stream:
-    """Copies in the order in which they are to be done."""
+    """A queue of copies."""
 
     def __init__(self, device: object = None) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -62,7 +62,7 @@ class Event:
 
 
 class FakeGpu:
-    """Takes the place of what torch.cuda and tensors do where a GPU is."""
+    """Replaces the parts of torch.cuda and of tensors that need a GPU."""
 
     def __init__(self) -> None:
         self.main = self.current = Stream()
@@ -87,7 +87,7 @@ class FakeGpu:
         self.recorded.append((tensor, stream))
 
     def may_use(self, tensor: torch.Tensor, stream: Stream) -> bool:
-        """Whether a stream may use a tensor's memory, by the tensor itself or another one on the same storage."""
+        """Return True if a stream may use a tensor's memory, by this or another tensor on the same storage."""
 
         def shares(other: torch.Tensor) -> bool:
             return other.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
@@ -149,18 +149,18 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     return fake
 
 
-def test_what_is_sent_is_there_for_what_is_computed_next(gpu: FakeGpu) -> None:
-    lane = Lane(GPU)
+def test_sent_tensor_is_ready_for_the_next_computation(gpu: FakeGpu) -> None:
+    transfers = Transfers(GPU)
     for tensor in (torch.arange(5), torch.zeros(3, pin_memory=True)):
-        there = lane.send(tensor)
+        there = transfers.send(tensor)
         assert torch.equal(there, tensor)
         assert gpu.may_use(there, gpu.main)
 
 
-def test_what_is_fetched_is_what_was_computed(gpu: FakeGpu) -> None:
-    lane = Lane(GPU)
-    sent = lane.send(torch.arange(5.0))
-    arrival = lane.fetch([sent * 2, sent[1:]])
+def test_fetched_tensors_are_the_computed_ones(gpu: FakeGpu) -> None:
+    transfers = Transfers(GPU)
+    sent = transfers.send(torch.arange(5.0))
+    arrival = transfers.fetch([sent * 2, sent[1:]])
     assert [each.tolist() for each in arrival.tensors] == [[RUBBISH] * 5, [RUBBISH] * 4], "copied without being asked"
     doubled, rest = arrival.wait()
     assert doubled.tolist() == [0, 2, 4, 6, 8] and rest.tolist() == [1, 2, 3, 4]
@@ -168,7 +168,7 @@ def test_what_is_fetched_is_what_was_computed(gpu: FakeGpu) -> None:
 
 @pytest.mark.parametrize("conf", ["--dither=0\n", "--dither=1\n--snip-edges=false\n"], ids=["plain", "dithered"])
 @pytest.mark.parametrize("compress", [False, True])
-def test_batches_under_way_at_once_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf: str, compress: bool) -> None:
+def test_concurrent_batches_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf: str, compress: bool) -> None:
     data = make_data(tmp_path, 1)
     (tmp_path / "conf" / "fbank.conf").write_text(conf)
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), compress=compress))
@@ -176,7 +176,7 @@ def test_batches_under_way_at_once_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf
     batch = [Utterance(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
     computer = PackedComputer(job, make_plan(job), "cpu")
     expected = {each.index: each for part in (batch[:3], batch[3:]) for each in computer.submit(part)()}
-    computer.lane = Lane(GPU)
+    computer.transfers = Transfers(GPU)
     pending = [computer.submit(batch[:3]), computer.submit(batch[3:])]
     results = {each.index: each for part in reversed(pending) for each in part()}
     assert results.keys() == expected.keys()

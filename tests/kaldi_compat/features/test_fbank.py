@@ -29,13 +29,13 @@ def test_exact_engine_gives_kaldis_bits(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_torch_engine_is_as_near_as_rounding_allows(case: dict[str, Any]) -> None:
-    check(Fbank, case, most=5e-4, usual=3e-4)
+def test_torch_engine_agrees_up_to_rounding(case: dict[str, Any]) -> None:
+    check(Fbank, case, max_error=5e-4, p999_error=3e-4)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["id"] in ("001", "010", "027")], ids=name_of)
-def test_double_precision_is_near_too(case: dict[str, Any]) -> None:
-    check(Fbank, case, most=1e-4, usual=1e-4, dtype=torch.float64)
+def test_double_precision_agrees_up_to_rounding(case: dict[str, Any]) -> None:
+    check(Fbank, case, max_error=1e-4, p999_error=1e-4, dtype=torch.float64)
 
 
 def test_ill_conditioned_frames_are_the_same_in_a_batch() -> None:
@@ -179,7 +179,7 @@ def test_waveform_scale_is_a_factor_on_the_samples() -> None:
         ([torch.ones(1, 400)], None),
     ],
 )
-def test_samples_that_are_no_audio(samples: Any, lengths: Any) -> None:
+def test_invalid_samples_are_refused(samples: Any, lengths: Any) -> None:
     with pytest.raises(AudioError):
         Fbank(dither=0.0)(samples, lengths)
 

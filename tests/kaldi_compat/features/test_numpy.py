@@ -129,7 +129,7 @@ def test_invalid_input_is_refused(call: Any, message: str) -> None:
 
 
 def test_engine_for_tensors_is_refused() -> None:
-    with pytest.raises(OptionError, match="use kaldi_compat.Fbank"):
+    with pytest.raises(OptionError, match=r"use kaldi_compat\.Fbank"):
         Fbank(engine="torch")
 
 

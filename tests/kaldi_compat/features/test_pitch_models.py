@@ -1,4 +1,4 @@
-"""The pitch tracker inside models, on speech: compiled, exported, traced or mapped, it finds the states NumPy finds."""
+"""The pitch tracker in compiled, exported, traced and mapped models finds the same states as NumPy."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_vmap_finds_the_states_that_numpy_finds() -> None:
         np.testing.assert_allclose(track[:, 0], expected[:, 0], atol=2e-6)
 
 
-def test_the_search_is_an_operation_as_torch_wants_it() -> None:
+def test_search_passes_opcheck() -> None:
     local = torch.rand(5, 2, 9, generator=torch.Generator().manual_seed(1))
     steps = 0.1 * (torch.arange(9.0)[:, None] - torch.arange(9.0)) ** 2
     last = torch.arange(5)[:, None] == torch.tensor([4, 2])
@@ -117,7 +117,7 @@ class NoNumberRead(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("lengths", [None, torch.tensor([5000, 0])], ids=["no lengths", "lengths"])
-def test_no_number_is_read_on_the_way(lengths: Tensor | None) -> None:
+def test_no_value_is_read_on_the_host(lengths: Tensor | None) -> None:
     batch = speech("speech16k")[:10000].reshape(2, -1).clone()
     expected = Pitch()(batch) if lengths is None else Pitch()(batch, lengths)[0]
     with NoNumberRead():
@@ -135,7 +135,7 @@ def test_a_batch_has_as_many_frames_as_its_audio_wherever_it_is_computed() -> No
     torch.testing.assert_close(here, in_torch.detach(), rtol=0, atol=2e-6)
 
 
-def test_the_first_pass_is_for_no_model() -> None:
+def test_first_pass_is_refused_in_models() -> None:
     module = Pitch(simulate_first_pass_online=True, frames_per_chunk=10)
     with pytest.raises(KaldiCompatError, match="simulate_first_pass_online"):
         torch.jit.trace(module, speech("speech16k"))

@@ -1,4 +1,4 @@
-"""What a PyTorch module is expected to be and to do, verified on every feature."""
+"""Expected properties of PyTorch modules, verified on every feature."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_lengths_that_do_not_fit_are_refused(case: Case, follow: bool) -> None:
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_what_is_no_tensor_is_refused(case: Case) -> None:
+def test_input_other_than_a_tensor_is_refused(case: Case) -> None:
     x = case.input(LENGTH, 2).numpy()
     for data in (x, [x[0]], x.tolist(), None, 5, "audio"):
         with pytest.raises((AudioError, FeatureError), match=r"a tensor, or a list of tensors .*torch\.from_numpy"):
@@ -144,7 +144,7 @@ def test_what_is_no_tensor_is_refused(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_a_batch_of_none(case: Case) -> None:
+def test_empty_batch(case: Case) -> None:
     module, x = case.make(), case.input(LENGTH, 2)
     expected = module(x).shape[1:]
     assert module(x[:0]).shape == (0, *expected)
@@ -268,8 +268,8 @@ def test_cuda_graph(case: Case) -> None:
     assert_close(features, module(x))
 
 
-@cases("audio or frames in pieces, the same numbers")
-def test_in_pieces(case: Case) -> None:
+@cases("audio or frames in chunks, the same numbers")
+def test_streaming_equals_whole(case: Case) -> None:
     module: Any = case.make()
     if case.name == "Cmvn":
         pytest.xfail("an utterance's own mean is known at its end only; use SlidingCmvn, or Cmvn with given statistics")
@@ -285,8 +285,8 @@ def test_in_pieces(case: Case) -> None:
     }
     stream = FeatureStream(module) if case in SPECTRAL else streams[case.name]()
     x = case.input(LENGTH)
-    pieces = x.split(max(1, len(x) // 7))
-    parts = [stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)]
+    chunks = x.split(max(1, len(x) // 7))
+    parts = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
     assert_close(torch.cat(parts), module(x))
 
 
@@ -360,9 +360,7 @@ def test_features_are_the_same_alone_and_in_any_batch(
     frames=st.lists(st.integers(0, 60), min_size=1, max_size=4), padding=st.integers(0, 9), case=st.sampled_from(POST)
 )
 @settings(max_examples=30, deadline=None)
-def test_what_follows_the_features_is_the_same_alone_and_in_any_batch(
-    frames: list[int], padding: int, case: Case
-) -> None:
+def test_post_processing_is_the_same_alone_and_in_any_batch(frames: list[int], padding: int, case: Case) -> None:
     module = case.make()
     batch = torch.full((len(frames), max(frames) + padding, 3), float("nan"))
     alone = [torch.randn(n, 3, generator=torch.Generator().manual_seed(n)) for n in frames]
@@ -374,7 +372,7 @@ def test_what_follows_the_features_is_the_same_alone_and_in_any_batch(
         assert not row[len(x) :].any()
 
 
-def test_the_table_of_what_is_supported_is_what_these_tests_verify(request: pytest.FixtureRequest) -> None:
+def test_table_of_supported_properties_is_current(request: pytest.FixtureRequest) -> None:
     """Each cell of the committed table has its test, and each test its cell."""
     folder = request.config.rootpath / "tests"
     collected = {item.path.name for item in request.session.items}

@@ -1,4 +1,4 @@
-"""Mean and variance normalization: Kaldi's numbers, and what must hold of any statistics and any window."""
+"""Mean and variance normalization: Kaldi's numbers, and properties of any statistics and window."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def test_sliding_normalization_is_kaldis(case: str, options: SlidingCmvnOptions)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
-def test_a_weight_counts_as_so_many_frames(weights: list[int]) -> None:
+def test_weight_equals_repeated_frames(weights: list[int]) -> None:
     features = RANDOM.normal(size=(len(weights), 3))
     weighted = cmvn_stats(features, weights=np.array(weights, float))
     np.testing.assert_allclose(weighted, cmvn_stats(np.repeat(features, weights, axis=0)), atol=1e-12)
 
 
-def test_a_frame_of_weight_zero_is_not_looked_at() -> None:
+def test_frame_of_weight_zero_is_ignored() -> None:
     features = np.array([[1.0, 2.0], [np.nan, np.inf]])
     assert cmvn_stats(features, weights=[1.0, 0.0]).tolist() == [[1.0, 2.0, 1.0], [1.0, 4.0, 0.0]]
 

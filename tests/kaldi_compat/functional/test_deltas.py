@@ -44,7 +44,9 @@ SHIFTED_OPTIONS = st.builds(
         ("006", ShiftedDeltaOptions(num_blocks=3, block_shift=2, delta_window=2), 13),
     ],
 )
-def test_kaldis_very_numbers(case: str, options: DeltaOptions | ShiftedDeltaOptions, columns: int, kind: str) -> None:
+def test_numbers_are_kaldis_bit_for_bit(
+    case: str, options: DeltaOptions | ShiftedDeltaOptions, columns: int, kind: str
+) -> None:
     for key, kaldis in kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")):
         features = INPUTS[key][:, :columns]
         x = features if kind == "numpy" else torch.tensor(features)
@@ -114,7 +116,7 @@ def test_no_frames() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"delta_order": -1}, {"delta_window": 0}, {"delta_window": 1000}])
-def test_options_that_cannot_be_meant(wrong: dict[str, int]) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         DeltaOptions(**wrong)
 
@@ -122,7 +124,7 @@ def test_options_that_cannot_be_meant(wrong: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "wrong", [np.zeros(3, np.float32), np.zeros((3, 2), np.int16), torch.zeros(3, 2).int(), [[1.0]]]
 )
-def test_what_is_no_matrix_of_real_numbers_is_refused(wrong: object) -> None:
+def test_input_other_than_a_real_matrix_is_refused(wrong: object) -> None:
     with pytest.raises(FeatureError):
         add_deltas(wrong)  # type: ignore[type-var]
 

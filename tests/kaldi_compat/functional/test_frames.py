@@ -1,4 +1,4 @@
-"""Framing: how many frames there are, and what lies beyond the audio's ends."""
+"""Framing: the number of frames, and reflection past the ends of the audio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mel filter bank: its shape, its warp, and the options that make none."""
+"""The mel filter bank: its shape, its warp, and invalid options."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_warp_divides_the_middle_and_keeps_the_ends(factor: float) -> None:
         ({"frame_length": 25.0625, "round_to_power_of_two": False}, "must be even"),
     ],
 )
-def test_options_that_make_no_filter_bank(changes: dict[str, float], message: str) -> None:
+def test_options_without_a_valid_filter_bank_are_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Fbank(**changes)
 

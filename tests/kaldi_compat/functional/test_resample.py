@@ -106,7 +106,7 @@ def test_a_batch_is_its_rows() -> None:
 @pytest.mark.parametrize(
     ("rate_in", "rate_out", "cutoff", "zeros"), [(0, 1, 1, 1), (8000, 4000, 3000, 6), (8, 8, 2, 0)]
 )
-def test_filters_that_cannot_be(rate_in: int, rate_out: int, cutoff: float, zeros: int) -> None:
+def test_invalid_filters_are_refused(rate_in: int, rate_out: int, cutoff: float, zeros: int) -> None:
     with pytest.raises(OptionError, match="cannot resample"):
         linear_resample(torch.zeros(10), rate_in, rate_out, cutoff, zeros)
 

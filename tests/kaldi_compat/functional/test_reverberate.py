@@ -1,4 +1,4 @@
-"""Reverberation: Kaldi's very samples, and what a convolution and a signal-to-noise ratio mean."""
+"""Reverberation: Kaldi's samples bit for bit, convolution and signal-to-noise ratio."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_convolution_up_to_kaldis_tone_at_the_nyquist(samples: int, taps: int)
     np.testing.assert_allclose(ours, wanted, atol=1e-3 * np.abs(wanted).max() + 1e-4)
 
 
-def test_kaldis_tone_is_there() -> None:
+def test_kaldis_tone_is_present() -> None:
     # One block: the error is a constant and an alternating part, by the algebra of the two mixed-up bins.
     signal, room = RANDOM.normal(size=50), RANDOM.normal(size=30)
     error = convolve(torch.tensor(signal), torch.tensor(room)).numpy() - np.convolve(signal, room)
@@ -168,7 +168,7 @@ def test_early_part_lies_around_the_peak() -> None:
     assert len(early_part(room[:1001], RATE)) == 17
 
 
-def test_what_cannot_be_done() -> None:
+def test_invalid_arguments_are_refused() -> None:
     speech = np.ones(100, np.float32)
     with pytest.raises(AudioError, match="no samples"):
         reverberate(speech[:0], RATE)
@@ -180,7 +180,7 @@ def test_what_cannot_be_done() -> None:
     for snr in (-1e5, -np.inf, np.nan):
         with pytest.raises(AudioError, match="ratio of"):
             reverberate(speech, RATE, None, [AdditiveSignal(speech, snr)])
-    with pytest.raises(AudioError, match="noise has the shape"):
+    with pytest.raises(AudioError, match="noise must have the shape"):
         reverberate(speech, RATE, None, [AdditiveSignal(speech[:0], 0.0)])
     for duration in (0.5 / RATE, 1e30, np.inf):
         with pytest.raises(AudioError, match=r"duration=.* samples: expected 1 to"):

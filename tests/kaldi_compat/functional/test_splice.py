@@ -20,7 +20,7 @@ INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
 @pytest.mark.parametrize(
     ("case", "options"), [("025", SpliceOptions()), ("026", SpliceOptions(left_context=0, right_context=2))]
 )
-def test_kaldis_very_numbers(case: str, options: SpliceOptions) -> None:
+def test_numbers_are_kaldis_bit_for_bit(case: str, options: SpliceOptions) -> None:
     for key, kaldis in kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")):
         np.testing.assert_array_equal(splice(INPUTS[key], options), kaldis)
         np.testing.assert_array_equal(splice(torch.tensor(INPUTS[key]), options).numpy(), kaldis)

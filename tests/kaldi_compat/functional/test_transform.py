@@ -87,11 +87,11 @@ def test_reduced_precision_modes_change_nothing() -> None:
         torch.testing.assert_close(apply_transform(features, transform), plain, rtol=0, atol=0)
 
 
-def test_shapes_that_do_not_go_together() -> None:
+def test_shapes_that_do_not_match_are_refused() -> None:
     features, five = np.zeros((3, 4)), np.zeros((2, 7))
     with pytest.raises(FeatureError, match="2 x 7 does not fit features of dimension 4"):
         apply_transform(features, five)
-    with pytest.raises(FeatureError, match="7 columns does not follow one of 3 rows"):
+    with pytest.raises(FeatureError, match="7 columns cannot follow one with 3 rows"):
         compose_transforms(five, np.zeros((3, 3)))
     with pytest.raises(FeatureError, match="empty"):
         compose_transforms(np.zeros((2, 0)), np.zeros((0, 3)))
@@ -99,5 +99,5 @@ def test_shapes_that_do_not_go_together() -> None:
         extend_transform(np.eye(2), 1)
     with pytest.raises(FeatureError, match="neither linear nor affine"):
         extend_transform(five, 9)
-    with pytest.raises(FeatureError, match="does not go with"):
+    with pytest.raises(FeatureError, match="does not match"):
         full_lda(five, np.eye(4))

@@ -1,4 +1,4 @@
-"""Voice activity: Kaldi's decisions, and the vote as it is described."""
+"""Voice activity: Kaldi's decisions, and the vote of neighbouring frames."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def test_selected_frames() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"vad_proportion_threshold": 1.0}, {"vad_frames_context": -1}, {"vad_energy_mean_scale": -0.1}]
 )
-def test_options_that_cannot_be_meant(wrong: dict[str, float]) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         VadOptions(**wrong)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
-"""kaldifeat's names over ours, held against kaldi-native-fbank, which has the same options and online interface."""
+"""The kaldifeat API equals kaldi-native-fbank, which has the same options and online interface."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import kaldi_compat.interop.kaldifeat as kaldifeat
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.interop.kaldifeat_groups import TARGET, options_source
 
 OPTION_SETS: list[dict[str, Any]] = [
     {},
@@ -44,8 +46,8 @@ def test_online_features_are_kaldi_native_fbanks(kind: str, values: dict[str, An
         options = configured(getattr(library, f"{kind}Options")(), values)
         online = getattr(library, f"Online{kind}")(options)
         ready = []
-        for piece in audio(9000).split(1234):
-            online.accept_waveform(options.frame_opts.samp_freq, piece.tolist())
+        for chunk in audio(9000).split(1234):
+            online.accept_waveform(options.frame_opts.samp_freq, chunk.tolist())
             ready.append(online.num_frames_ready)
         assert not online.is_last_frame(ready[-1] - 1)
         online.input_finished()
@@ -75,28 +77,42 @@ def test_options_go_to_dictionaries_and_back() -> None:
     again = kaldifeat.FbankOptions.from_dict(options.as_dict())
     assert again.as_dict() == options.as_dict()
     assert again.ours() == options.ours()
-    assert "num_bins=80" in repr(options.mel_opts) and "'num_bins': 80" in repr(options)
+    assert "mel_opts=MelBanksOptions(num_bins=80, " in repr(options)
+    with pytest.raises(OptionError, match=r"^FbankOptions has no option num_bin: "):
+        kaldifeat.FbankOptions.from_dict({"num_bin": 80})
 
 
 def test_a_misspelt_option_is_refused() -> None:
     options = kaldifeat.FbankOptions()
-    with pytest.raises(OptionError, match="no option sample_frequency"):
-        options.frame_opts.sample_frequency = 8000.0
+    with pytest.raises(OptionError, match=r"^FrameExtractionOptions has no option sample_frequency: .* samp_freq\?$"):
+        options.frame_opts.sample_frequency = 8000.0  # type: ignore[attr-defined]
+    with pytest.raises(OptionError, match=r"^MelBanksOptions has no option n_mels: did you mean num_bins\?$"):
+        kaldifeat.MelBanksOptions(n_mels=80)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match="no option num_bins"):
-        options.num_bins = 80
+        options.num_bins = 80  # type: ignore[attr-defined]
 
 
-def test_old_frames_are_let_go_of_if_asked() -> None:
+def test_signature_lists_options_with_kaldifeats_names_and_our_defaults() -> None:
+    parameters = inspect.signature(kaldifeat.FrameExtractionOptions).parameters
+    assert (parameters["samp_freq"].default, parameters["window_type"].default) == (16000.0, "povey")
+    assert "frame_length_ms: length of a frame, in milliseconds" in str(kaldifeat.FrameExtractionOptions.__doc__)
+
+
+def test_generated_options_are_current() -> None:
+    assert TARGET.read_text() == options_source(), "run: python -m kaldi_compat.interop.kaldifeat_groups"
+
+
+def test_old_frames_are_discarded_if_requested() -> None:
     options = configured(kaldifeat.FbankOptions(), {"frame_opts.max_feature_vectors": 10})
     online = kaldifeat.OnlineFbank(options)
     online.accept_waveform(16000, audio(16000))
     assert online.num_frames_ready == 98 and online.dim == 23 and online.frame_shift_in_seconds == 0.01
     assert [frame.shape for frame in online.get_frames([88, 97])] == [(1, 23), (1, 23)]
-    with pytest.raises(OptionError, match="frame 87 is not there: 88 to 97 are"):
+    with pytest.raises(OptionError, match="frame 87 is not available: ask for 88 to 97"):
         online.get_frame(87)
 
 
-def test_pieces_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_chunks_are_refused() -> None:
     online = kaldifeat.OnlineFbank(kaldifeat.FbankOptions())
     with pytest.raises(AudioError, match="8000 Hz"):
         online.accept_waveform(8000, audio(100))

@@ -1,4 +1,4 @@
-"""torchaudio's function names over ours: the same arguments, shapes and, as far as floats go, numbers."""
+"""The torchaudio API has the same arguments, shapes and, up to rounding, numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def random_options(name: str, rng: random.Random) -> dict[str, Any]:
 
 
 def kaldis_own(name: str, samples: torch.Tensor, options: dict[str, Any]) -> torch.Tensor | None:
-    """What Kaldi's C++ code gives, as kaldi-native-fbank packs it; None for options that it does not have."""
+    """Return features by Kaldi's C++ code in kaldi-native-fbank; None for options that it lacks."""
     if name == "spectrogram" or options["vtln_warp"] != 1.0 or options["subtract_mean"]:
         return None
     knf = pytest.importorskip("kaldi_native_fbank")
@@ -97,7 +97,7 @@ def test_arguments_and_defaults_are_torchaudios(torchaudio_kaldi: Any, name: str
     assert [(p.name, p.default) for p in ours.values()] == [(p.name, p.default) for p in theirs.values()]
 
 
-def test_every_public_name_is_there(torchaudio_kaldi: Any) -> None:
+def test_every_public_name_exists(torchaudio_kaldi: Any) -> None:
     assert all(callable(getattr(compliance, name)) for name in torchaudio_kaldi.__all__)
 
 
@@ -153,7 +153,7 @@ def test_shapes_of_short_audio(torchaudio_kaldi: Any) -> None:
     assert theirs.shape == ours.shape == (0,)
 
 
-def test_plp_is_called_alike() -> None:
+def test_plp_has_the_same_arguments() -> None:
     samples = torch.randn(1, 4000) * 1000
     assert torch.equal(compliance.plp(samples, num_ceps=9), Plp(PlpOptions(num_ceps=9, dither=0.0))(samples[0]))
 
@@ -180,7 +180,7 @@ def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
 
 
 def test_wrong_waveforms_are_refused() -> None:
-    with pytest.raises(AudioError, match="no channel 2"):
+    with pytest.raises(AudioError, match="channel=2 does not exist"):
         compliance.fbank(torch.zeros(2, 1600), channel=2)
     with pytest.raises(AudioError, match=r"shape \(channels, T\)"):
         compliance.fbank(torch.zeros(1600))

@@ -1,4 +1,4 @@
-"""The fused kernels give what the plain operations give: on a GPU, or in Triton's interpreter where there is none."""
+"""The fused kernels agree with torch's operations, on a GPU or in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def test_kernels_are_as_exact_as_the_plain_operations(
         )
     )
     assert found.shape == plain.shape and found.dtype == torch.float32 and found.device.type == DEVICE.type
-    error, usual = ((level(each, module) - level(exact, module)).abs() for each in (found, plain))
+    error, plain_error = ((level(each, module) - level(exact, module)).abs() for each in (found, plain))
     if more.get("use_log_fbank", True):
-        assert error.max() <= 4 * usual.max() + 1e-4
-        assert error.mean() <= 2 * usual.mean() + 2e-6
+        assert error.max() <= 4 * plain_error.max() + 1e-4
+        assert error.mean() <= 2 * plain_error.mean() + 2e-6
     else:
         torch.testing.assert_close(found.double(), exact, rtol=2e-5, atol=1e-7 * float(exact.abs().max()))
 
@@ -181,7 +181,7 @@ def test_audio_on_the_wrong_scale_gets_a_warning(monkeypatch: pytest.MonkeyPatch
         Fbank(dither=0.0).to(DEVICE)(torch.rand(1000, device=DEVICE))
 
 
-def test_what_is_refused_is_refused() -> None:
+def test_unsupported_arguments_are_refused() -> None:
     module = Fbank(dither=0.0).to(DEVICE)
     with pytest.raises(OptionError):
         module(audio(1000, 1), vtln_warp=0.01)
@@ -221,7 +221,7 @@ def test_compilers_and_vmap_see_plain_operations() -> None:
         assert "rfft" in str(graph)
 
 
-def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_disables_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
     assert engine_for(module, x, None, 1.0) == "triton"
     monkeypatch.setenv(kernels.SWITCH, "0")
@@ -229,7 +229,7 @@ def test_the_switch_switches_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_kernels_are_looked_at_before_they_are_used(
+def test_kernels_are_tested_before_use(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kernels, "_fault_of", LOOK)
@@ -239,7 +239,7 @@ def test_kernels_are_looked_at_before_they_are_used(
 
 
 @pytest.mark.parametrize("fault", ["absent", "wrong", "nan"])
-def test_kernels_that_do_not_work_are_told_once_and_not_used(
+def test_faulty_kernels_are_reported_once_and_not_used(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from kaldi_compat.kernels import launch
@@ -260,7 +260,7 @@ def test_kernels_that_do_not_work_are_told_once_and_not_used(
     assert len(caplog.records) == 1 and "without fused kernels" in caplog.text
 
 
-def test_a_module_that_computes_something_else_does() -> None:
+def test_subclass_with_own_features_is_not_computed_by_kernels() -> None:
     class Louder(Fbank):
         def features_of_energies(self, energies: torch.Tensor, log_energy: torch.Tensor | None) -> torch.Tensor:
             return super().features_of_energies(energies, log_energy) + 1

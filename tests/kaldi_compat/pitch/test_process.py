@@ -1,4 +1,4 @@
-"""What is made of a pitch track, against what Kaldi wrote and against plain loops."""
+"""Features of a pitch track, against what Kaldi wrote and against plain loops."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def test_what_is_no_track(features: np.ndarray[Any, Any]) -> None:
         process_pitch(features)
 
 
-def test_options_that_cannot_be_meant() -> None:
-    with pytest.raises(OptionError, match="at least one"):
+def test_invalid_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="no pitch feature is chosen"):
         ProcessPitchOptions(add_pov_feature=False, add_normalized_log_pitch=False, add_delta_pitch=False)
     with pytest.raises(OptionError, match="delta_window"):
         ProcessPitchOptions(delta_window=0)

@@ -314,7 +314,7 @@ def test_a_module_has_options_and_no_state() -> None:
         {"delta_pitch": 1e-5},
     ],
 )
-def test_options_that_cannot_be_meant(changes: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(changes))):
         PitchOptions(**changes)
 

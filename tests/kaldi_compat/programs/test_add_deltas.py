@@ -26,7 +26,7 @@ def test_empty_matrices_are_skipped_and_too_many_columns_refused(main: Any, caps
     assert main(["--truncate=2", save("two.ark", matrices(5, dim=2)), "ark:cut.ark"]) == 0
     message = "u0: Cannot truncate features as dimension 3 is smaller than --truncate=4"
     check_refused(main, "--truncate=4", source, "ark:out.ark", message=message)
-    check_refused(main, "--truncate=-1", source, "ark:out.ark", message="truncate=-1")
+    check_refused(main, "--truncate=-1", source, "ark:out.ark", message="--truncate must be at least 0, not -1")
 
 
 def test_truncated_deltas_are_those_of_the_first_columns() -> None:

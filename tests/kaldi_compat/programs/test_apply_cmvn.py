@@ -25,7 +25,7 @@ def test_options_and_statistics_that_do_not_match_are_refused() -> None:
     source = save("in.ark", values)
     io_ark.write_object("double-matrix", "all.mat", cmvn_stats(values["u0"]))
     for arguments, says in (
-        (["--norm-vars", "--norm-means=false", "all.mat"], "norm_vars"),
+        (["--norm-vars", "--norm-means=false", "all.mat"], "--norm-vars=true needs --norm-means=true"),
         (["--utt2spk=ark:x", "all.mat"], "--utt2spk option not compatible with rxfilename"),
         (["--skip-dims=1,2", "all.mat"], "--skip-dims: expected a colon-separated list of integers"),
         (["--skip-dims=3", "all.mat"], "u0: dimensions to skip must lie in 0 to 2: 3"),

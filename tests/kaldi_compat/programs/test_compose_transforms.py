@@ -35,7 +35,7 @@ def test_tables_are_composed_by_key_and_by_speaker(capsys: Stderr) -> None:
         ([single, single, "ark:out.ark"], "ark:out.ark: the output must be a table if"),
         ([*tables, "out.mat"], "out.mat: the output must be a table if"),
         ([f"--utt2spk={utt2spk}", single, *tables[1:], "ark:o"], "--utt2spk needs two tables"),
-        ([single, mat("three.mat", np.eye(3)), "out.mat"], "2 columns does not follow one of 3 rows"),
+        ([single, mat("three.mat", np.eye(3)), "out.mat"], "2 columns cannot follow one with 3 rows"),
     ):
         check_refused(compose_transforms.main, *wrong, message=message)
     assert compose_transforms.main([single, mat("empty.mat", np.zeros((0, 0))), "out.mat"]) == 1

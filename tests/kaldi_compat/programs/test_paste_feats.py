@@ -21,7 +21,7 @@ Run = Callable[..., int]
 def test_lengths_beyond_the_tolerance_are_skipped() -> None:
     short, long = matrices(5)["u0"], matrices(7)["u0"]
     assert paste_feats.pasted([short, long], 2).shape == (5, 6)
-    with pytest.raises(Skip, match="Length mismatch 7 vs. 5 exceeds tolerance 1"):
+    with pytest.raises(Skip, match=r"Length mismatch 7 vs\. 5 exceeds tolerance 1"):
         paste_feats.pasted([short, long], 1)
     with pytest.raises(Skip):
         paste_feats.pasted([short, long[:0]], 10)

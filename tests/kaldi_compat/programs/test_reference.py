@@ -30,6 +30,11 @@ TOLERANCE = {
     "cli": (5e-4, 3e-2),
     "wavformat": (5e-4, 3e-2),
 }
+# Log lines of Kaldi for commands that succeed, such as "LOG (copy-feats) Copied 4 feature matrices.", without version
+# and place in the code. Lines of Kaldi's readers about files that they cannot open or read are not among them: ours
+# name file, offset and key.
+KALDI_LOGS: dict[str, list[str]] = json.loads((Path(__file__).parents[2] / "support" / "kaldi_logs.json").read_text())
+PLACE = re.compile(r"\(([\w-]+)\[[^\]]*\]:\S+\)")
 BYTE_FOR_BYTE = {"archive", "specifier", "wavformat"}
 COMPUTES_FEATURES = re.compile(r"compute-\w+-feats")
 SHELL_SYNTAX = re.compile(r"[|;&<>$`]")
@@ -41,7 +46,7 @@ PROGRAMS = {
 
 
 class Outcome:
-    """How a command ended: exit status, standard output and standard error."""
+    """Result of a command: exit status, standard output and standard error."""
 
     def __init__(self, status: int, stdout: bytes, stderr: str) -> None:
         self.status, self.stdout, self.stderr = status, stdout, stderr
@@ -78,7 +83,7 @@ def run_in_shell(command: str, stdin: bytes) -> Outcome:
 
 
 def needs_shell(command: str) -> bool:
-    """Whether the command line holds more than a program and its arguments, or a specifier that runs one."""
+    """Return True if a command line needs a shell, or has a specifier that runs a command."""
     words = shlex.split(command)
     return bool(SHELL_SYNTAX.search(re.sub(r"'[^']*'", "", command))) or any("|" in word for word in words)
 
@@ -109,10 +114,20 @@ def test_command_leaves_what_kaldis_left(
     assert (outcome.status == 0) == (case["exit"] == 0), outcome.stderr
     if case["warnings"] or case["errors"]:
         assert outcome.stderr.strip(), "Kaldi warns here"
+    check_log(case, outcome, str(tmp_path))
     if "options" in case:
         check_options(case["options"], outcome)
     else:
         check_files(case, tmp_path, outcome)
+
+
+def check_log(case: dict[str, Any], outcome: Outcome, out: str) -> None:
+    """Each of Kaldi's log lines is the start of one of ours."""
+    ours = [PLACE.sub(r"(\1)", line).replace(out, "{out}") for line in outcome.stderr.splitlines()]
+    for line in KALDI_LOGS.get(f"{case['group']}-{case['id']}", []):
+        found = next((each for each in ours if each.startswith(line)), None)
+        assert found is not None, f"Kaldi logs: {line}"
+        ours.remove(found)
 
 
 def check_options(options: list[list[str]], outcome: Outcome) -> None:

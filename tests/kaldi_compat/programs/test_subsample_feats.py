@@ -25,7 +25,9 @@ def test_every_nth_frame_is_kept_or_each_repeated(frames: int, n: int, offset: i
     assert subsample_feats.subsampled(matrix, -n)[:, 0].tolist() == [i for i in range(frames) for _ in range(n)]
 
 
-@pytest.mark.parametrize("option", ["--n=0", "--offset=-1"])
-def test_invalid_options_are_refused(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "message"), [("--n=0", "--n=0"), ("--offset=-1", "--offset must be at least 0, not -1")]
+)
+def test_invalid_options_are_refused(option: str, message: str) -> None:
     source = save("a.ark", matrices(4))
-    check_refused(subsample_feats.main, option, source, "ark:b.ark", message=option)
+    check_refused(subsample_feats.main, option, source, "ark:b.ark", message=message)

@@ -42,7 +42,7 @@ def test_listed_keys_with_wide_spaces_are_found() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--n=0"], "--n=0"),
+        (["--n=0"], "--n must be at least 1, not 0"),
         (["--n=2", "--include=l"], "--n cannot be combined"),
         (["--include=l", "--exclude=l"], "--include and --exclude cannot both be given"),
     ],

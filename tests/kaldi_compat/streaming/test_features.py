@@ -1,4 +1,4 @@
-"""Features of audio in pieces equal those of the whole: any cut, any number of slots, any framing."""
+"""Features of audio in chunks equal those of the whole utterance, for any split, number of slots and framing."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def noise(length: int, seed: int = 0) -> torch.Tensor:
 
 
 def cut(length: int, sizes: list[int]) -> list[int]:
-    """Piece lengths that add up to ``length``, taken from ``sizes`` over and over; at least one piece."""
-    pieces, left, i = [], length, 0
+    """Return chunk lengths that add up to ``length``, cycling through ``sizes``; at least one chunk."""
+    chunks, left, i = [], length, 0
     while left > 0:
         size = min(sizes[i % len(sizes)], left)
-        pieces.append(size)
+        chunks.append(size)
         left, i = left - size, i + 1
-    return pieces or [0]
+    return chunks or [0]
 
 
 def stream_all(stream: Stream | StreamChain, items: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    pieces = cut(len(items), sizes)
+    chunks = cut(len(items), sizes)
     outputs = [
-        stream(piece, final=i == len(pieces) - 1)
-        for i, piece in enumerate(torch.split(items, pieces) if len(items) else [items])
+        stream(chunk, final=i == len(chunks) - 1)
+        for i, chunk in enumerate(torch.split(items, chunks) if len(items) else [items])
     ]
     return torch.cat(outputs)
 
@@ -80,7 +80,7 @@ def framings(draw: st.DrawFn) -> dict[str, object]:
 def test_any_cut_and_framing_gives_the_whole_utterances_frames(
     length: int, sizes: list[int], framing: dict[str, object]
 ) -> None:
-    if sum(sizes) * 400 < length * len(sizes):  # at most some 400 calls: smaller pieces have a test of their own
+    if sum(sizes) * 400 < length * len(sizes):  # at most some 400 calls: smaller chunks have a test of their own
         sizes = [max(1, length // 400), *sizes]
     options = Spectrogram.Options(**framing)  # type: ignore[arg-type]
     if options.padded_window_size % 2:
@@ -106,7 +106,7 @@ def test_one_sample_at_a_time(kind: type[Fbank], snip_edges: bool) -> None:
 )
 @settings(max_examples=25, deadline=None)
 def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_edges: bool, seed: int) -> None:
-    """Slots get pieces of different sizes, some none; each ends where its audio does, and then takes another."""
+    """Slots get chunks of different sizes, some none; each ends where its audio does, and then takes another."""
     feature = Mfcc(snip_edges=snip_edges, dither=0.0)
     stream = FeatureStream(feature, slots=len(lengths))
     rng = np.random.default_rng(seed)
@@ -120,10 +120,10 @@ def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_
             if (left > 0).any() and not sizes.any():
                 sizes = np.minimum(left, step)
             ended = ~over & (position + sizes == lengths)
-            piece = torch.full((len(lengths), int(sizes.max(initial=0)) + 3), float("nan"))  # what lies past a length
+            chunk = torch.full((len(lengths), int(sizes.max(initial=0)) + 3), float("nan"))  # what lies past a length
             for i, size in enumerate(sizes):
-                piece[i, :size] = audio[i][position[i] : position[i] + size]
-            frames, counts = stream(piece, sizes.tolist(), final=ended.tolist())
+                chunk[i, :size] = audio[i][position[i] : position[i] + size]
+            frames, counts = stream(chunk, sizes.tolist(), final=ended.tolist())
             for i, count in enumerate(counts.tolist()):
                 if not over[i]:
                     outputs[i].append(frames[i, :count])
@@ -182,17 +182,17 @@ def test_a_chain_of_streams_on_a_batch() -> None:
     audio = [noise(16000, 1), noise(9000, 2)]
     outputs: list[list[torch.Tensor]] = [[], []]
     for start in range(0, 16000, 1600):
-        pieces = [samples[start : start + 1600] for samples in audio]
-        batch = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+        chunks = [samples[start : start + 1600] for samples in audio]
+        batch = torch.nn.utils.rnn.pad_sequence(chunks, batch_first=True)
         final = [start <= len(samples) - 1 < start + 1600 for samples in audio]
-        frames, counts = chain(batch, [len(piece) for piece in pieces], final=final)
+        frames, counts = chain(batch, [len(chunk) for chunk in chunks], final=final)
         for parts, part, count in zip(outputs, frames, counts.tolist(), strict=True):
             parts.append(part[:count])
     for parts, samples in zip(outputs, audio, strict=True):
         assert_same(torch.cat(parts), add_deltas(sliding_cmvn(feature(samples), cmvn)))
 
 
-def test_vtln_factors_go_with_each_piece() -> None:
+def test_vtln_factors_apply_to_their_chunk() -> None:
     feature = Fbank(dither=0.0)
     samples = noise(8000)
     stream = FeatureStream(feature, slots=2)
@@ -218,27 +218,79 @@ def test_integer_and_double_samples() -> None:
     torch.testing.assert_close(streamed, feature(samples.double()), rtol=1e-10, atol=1e-9)
 
 
-def test_memory_is_bounded_by_the_window_and_the_piece() -> None:
+def test_memory_is_bounded_by_window_and_chunk() -> None:
     stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
     for _ in range(200):
         stream(noise(800))
-        assert stream._past._items is not None and stream._past._items.shape[1] <= 2 * 400 + 800
+        assert stream._history._items is not None and stream._history._items.shape[1] <= 2 * 400 + 800
 
 
-@pytest.mark.parametrize("piece", [np.zeros(500, np.float32), [0.0, 0.0], None])
-def test_a_piece_is_a_tensor(piece: object) -> None:
-    with pytest.raises(AudioError, match="a piece is a tensor"):
-        FeatureStream(Fbank(dither=0.0))(piece)  # type: ignore[arg-type]
+@pytest.mark.parametrize("chunk", [np.zeros(500, np.float32), [0.0, 0.0], None])
+def test_chunk_must_be_a_tensor(chunk: object) -> None:
+    with pytest.raises(AudioError, match="a chunk must be a tensor"):
+        FeatureStream(Fbank(dither=0.0))(chunk)  # type: ignore[arg-type]
 
 
 def test_wrong_shapes_are_refused() -> None:
     stream = FeatureStream(Fbank(dither=0.0), slots=2)
-    with pytest.raises(AudioError, match=r"2 slots has the shape \(2, T\)"):
+    with pytest.raises(AudioError, match=r"2 slots must have the shape \(2, T\)"):
         stream(torch.zeros(3, 100))
-    with pytest.raises(AudioError, match="lengths must be 2 numbers from 0 to 100"):
+    with pytest.raises(AudioError, match="lengths must be 2 integers from 0 to 100"):
         stream(torch.zeros(2, 100), [50, 101])
     with pytest.raises(AudioError, match="same number of slots"):
         StreamChain(stream, DeltaStream())
+
+
+@pytest.mark.parametrize(
+    ("stream", "items"),
+    [
+        (FeatureStream(Mfcc(dither=0.0, snip_edges=False)), noise(4000)),
+        (FeatureStream(Fbank(dither=0.0, snip_edges=False)), noise(4000).double()),
+        (DeltaStream(), noise(600).reshape(30, 20)),
+        (SlidingCmvnStream(SlidingCmvnOptions(center=True)), noise(600).reshape(30, 20)),
+        (StreamChain(FeatureStream(Mfcc(dither=0.0, snip_edges=False)), DeltaStream()), noise(4000)),
+    ],
+    ids=["mfcc", "float64", "deltas", "cmvn", "chain"],
+)
+def test_flush_returns_the_last_frames_and_resets(stream: Stream | StreamChain, items: torch.Tensor) -> None:
+    final = stream(items, final=True)
+    for _ in range(2):  # the second round shows that the stream was reset
+        before = stream(items)
+        assert len(before) < len(final)
+        assert_same(torch.cat((before, stream.flush())), final)
+
+
+def test_flush_of_many_slots_keeps_their_axis() -> None:
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=2), DeltaStream(slots=2))
+    chain(torch.stack((noise(4000), noise(4000, 1))), [4000, 1000])
+    frames, counts = chain.flush()
+    assert frames.shape == (2, 4, 69)
+    assert counts.tolist() == [4, 4]
+
+
+def test_flush_passes_parameters_on() -> None:
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    stream(noise(1000))
+    default = stream.flush()
+    stream(noise(1000))
+    assert not torch.equal(stream.flush(vtln_warp=1.1), default)
+
+
+def test_flush_of_an_empty_stream_returns_no_frames() -> None:
+    assert FeatureStream(Fbank(dither=0.0)).flush().shape == (0, 23)
+    assert FeatureStream(Fbank(dither=0.0), slots=2).flush()[0].shape == (2, 0, 23)
+    assert len(StreamChain(FeatureStream(Fbank(dither=0.0)), DeltaStream()).flush()) == 0
+
+
+def test_repr_names_the_feature_and_the_slots() -> None:
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=3), DeltaStream(slots=3))
+    assert repr(chain) == "<StreamChain <FeatureStream of Fbank(dither=0.0), 3 slots> -> <DeltaStream, 3 slots>>"
+    assert repr(SlidingCmvnStream()).endswith(", 1 slot>")
+
+
+def test_stream_uses_the_engine_of_its_feature() -> None:
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch"))
+    assert stream._feature.engine == "torch"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
@@ -247,7 +299,7 @@ def test_streams_on_a_gpu() -> None:
     samples = noise(9000)
     whole = add_deltas(sliding_cmvn(feature(samples)))
     chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvnStream(slots=3), DeltaStream(slots=3))
-    pieces = samples.cuda().expand(3, -1).split(1000, 1)
-    parts = [chain(piece, final=i == len(pieces) - 1)[0] for i, piece in enumerate(pieces)]
+    chunks = samples.cuda().expand(3, -1).split(1000, 1)
+    parts = [chain(chunk, final=i == len(chunks) - 1)[0] for i, chunk in enumerate(chunks)]
     for row in torch.cat(parts, 1):
         assert_same(row.cpu(), whole)

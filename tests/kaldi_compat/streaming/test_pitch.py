@@ -1,4 +1,4 @@
-"""Pitch of audio in pieces equals that of the whole."""
+"""Pitch of audio in chunks equals that of the whole utterance."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def speech(length: int, seed: int = 0) -> torch.Tensor:
 
 
 def stream_all(stream: Stream | StreamChain, samples: torch.Tensor, size: int) -> torch.Tensor:
-    pieces = samples.split(size)
-    return torch.cat([stream(piece, final=i == len(pieces) - 1) for i, piece in enumerate(pieces)])
+    chunks = samples.split(size)
+    return torch.cat([stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)])
 
 
 @given(
@@ -93,16 +93,16 @@ def test_a_chain_from_audio_to_processed_pitch() -> None:
     torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
 
 
-def test_frames_come_before_the_end_and_little_is_held() -> None:
+def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
     stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     samples = speech(10 * 16000)
-    given_before_the_end = sum(len(stream(piece)) for piece in samples.split(1600))
+    given_before_the_end = sum(len(stream(chunk)) for chunk in samples.split(1600))
     assert given_before_the_end > 900
     [tracker] = stream._trackers
     assert len(tracker._predecessors) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
 
 
-def test_what_is_held_is_bounded_in_silence_too() -> None:
+def test_memory_is_bounded_in_silence() -> None:
     stream = PitchStream(PitchOptions(nccf_ballast_online=True), max_latency=50)
     frames = torch.cat([stream(torch.zeros(1600)) for _ in range(30)])
     assert len(frames) > 200 and torch.isfinite(frames).all()
@@ -116,10 +116,10 @@ def test_slots_end_each_on_its_own_and_start_anew() -> None:
     for _ in range(2):
         parts: list[list[torch.Tensor]] = [[], []]
         for start in range(0, 8000, 1000):
-            pieces = [samples[start : start + 1000] for samples in audio]
-            batch = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+            chunks = [samples[start : start + 1000] for samples in audio]
+            batch = torch.nn.utils.rnn.pad_sequence(chunks, batch_first=True)
             ended = [start < len(samples) <= start + 1000 for samples in audio]
-            features, counts = stream(batch, [len(piece) for piece in pieces], final=ended)
+            features, counts = stream(batch, [len(chunk) for chunk in chunks], final=ended)
             for slot, count in enumerate(counts.tolist()):
                 parts[slot].append(features[slot, :count])
         for part, samples in zip(parts, audio, strict=True):
@@ -127,11 +127,11 @@ def test_slots_end_each_on_its_own_and_start_anew() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"nccf_ballast_online": True, "frames_per_chunk": 10}])
-def test_options_that_no_stream_can_follow_are_refused(changes: dict[str, Any]) -> None:
+def test_options_for_whole_utterances_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="stream"):
         PitchStream(PitchOptions(**changes))
 
 
-def test_audio_that_is_no_number_is_refused() -> None:
+def test_infinite_and_nan_samples_are_refused() -> None:
     with pytest.raises(AudioError, match="not a number"):
         PitchStream(PitchOptions(nccf_ballast_online=True))(torch.tensor([float("nan")] * 100))

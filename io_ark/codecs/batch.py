@@ -1,0 +1,117 @@
+"""Encode many small entries of a table at once.
+
+A batch accepts only values of common types that need no conversion. All others are left to the codec, which converts
+them or raises an error. A batch copies values, so later changes by the caller have no effect.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs.text_format import format_row
+from io_ark.native.pack import packer
+
+__all__ = ["Batch", "floats", "integers", "lines", "objects"]
+
+_NATIVE = packer()
+_INT32_MAX = 2**31 - 1
+_FLOAT32_MAX = 3.4028234663852886e38
+# Maximum number of bytes of an object in a batch.
+_LARGEST = 1 << 12
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Functions that write entries of a kind together.
+
+    Attributes:
+        take: copies a value into the form that is kept; returns None if the codec has to write it.
+        encode: returns the bytes of entries from their keys and kept values.
+    """
+
+    take: Callable[[Any], Any]
+    encode: Callable[[Sequence[str], Sequence[Any]], bytes]
+
+
+def _take_integer(value: Any) -> int | None:
+    return value if type(value) is int and -_INT32_MAX <= value <= _INT32_MAX else None
+
+
+def _take_double(value: Any) -> float | None:
+    return value if type(value) is float else None
+
+
+def _take_float(value: Any) -> float | None:
+    return value if type(value) is float and -_FLOAT32_MAX <= value <= _FLOAT32_MAX else None
+
+
+def _joined(keys: Sequence[str]) -> bytes:
+    return ("\n".join(keys) + "\n").encode("ascii")
+
+
+def integers(binary: bool) -> Batch:
+    """Return the batch of single int32 values."""
+
+    def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
+        if _NATIVE is not None:
+            numbers = np.array(array("i", values))
+            packed = _NATIVE.pack_entries(_joined(keys), numbers) if binary else None
+            text = None if binary else _NATIVE.print_entries(_joined(keys), numbers)
+            if (data := packed or text) is not None:
+                return data
+        if not binary:
+            return "".join([f"{key} {value} \n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
+        pack = struct.Struct("<bi").pack
+        return b"".join([b"%b \0B%b" % (key.encode(), pack(4, v)) for key, v in zip(keys, values, strict=True)])
+
+    return Batch(_take_integer, encode)
+
+
+def floats(binary: bool, double: bool) -> Batch:
+    """Return the batch of single floats, or doubles."""
+
+    def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
+        numbers = np.array(values) if double else np.array(values, np.float32)
+        if _NATIVE is not None:
+            if binary:
+                return _NATIVE.pack_entries(_joined(keys), numbers)
+            if (text := _NATIVE.print_entries(_joined(keys), numbers.astype(np.float64))) is not None:
+                return text
+        entries = zip(keys, numbers.tolist(), strict=True)
+        if not binary:
+            return "".join([f"{key} {format_row([value])}\n" for key, value in entries]).encode("ascii")
+        pack = struct.Struct("<bd" if double else "<bf").pack
+        return b"".join([b"%b \0B%b" % (key.encode(), pack(numbers.itemsize, value)) for key, value in entries])
+
+    return Batch(_take_double if double else _take_float, encode)
+
+
+def lines(take: Callable[[Any], str | None]) -> Batch:
+    """Return the batch of objects that are one line of ASCII text each, which ``take`` returns."""
+
+    def encode(keys: Sequence[str], values: Sequence[str]) -> bytes:
+        return "".join([f"{key} {value}\n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
+
+    return Batch(take, encode)
+
+
+def objects(take: Callable[[Any], bytes | None]) -> Batch:
+    """Return the batch of objects whose bytes ``take`` returns."""
+
+    def take_small(value: Any) -> bytes | None:
+        taken = take(value)
+        return taken if taken is not None and len(taken) <= _LARGEST else None
+
+    def encode(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
+        parts = [b" "] * (3 * len(keys))
+        parts[0::3] = "\n".join(keys).encode("ascii").split(b"\n")
+        parts[2::3] = values
+        return b"".join(parts)
+
+    return Batch(take_small, encode)

@@ -1,0 +1,41 @@
+/* Declarations shared by the C files of io_ark.
+ *
+ * Every function gets its buffers with their sizes, keeps no state, allocates nothing that outlives the call and never
+ * reads or writes outside of the buffers. A function that meets anything unusual stops there and says how far it came:
+ * the Python code can do everything that these functions do, continues from there and knows what to say about errors.
+ *
+ * Numbers in files are little endian, and so is every machine that this is built for.
+ */
+#ifndef IO_ARK_NATIVE_H
+#define IO_ARK_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "simd.h"
+
+/* Read a number such as -12.5e3 at *at, which white space, ';', ']' or `end` has to follow. Returns 1 and moves *at
+ * behind the number; or 0 if something else is there, or if it takes more than a few operations to round it correctly.
+ * The float is rounded once, from the text. */
+int ark_read_float(const uint8_t **at, const uint8_t *end, float *value);
+int ark_read_double(const uint8_t **at, const uint8_t *end, double *value);
+
+/* Read an integer of at most 9 digits, maybe after a minus sign; returns as above. */
+int ark_read_int(const uint8_t **at, const uint8_t *end, int32_t *value);
+
+/* C's isspace in the "C" locale. */
+static inline int ark_is_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+/* The same without the end of a line. */
+static inline int ark_is_blank(uint8_t byte) { return ark_is_space(byte) && byte != '\n'; }
+
+/* An integer at any address. */
+static inline int32_t ark_load_int32(const uint8_t *from)
+{
+    int32_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* Compressed matrices: from the stored integers to float32, and back.
+ *
+ * The arithmetic is that of Kaldi's src/matrix/compressed-matrix.cc, step by step in float32 with the same widenings to
+ * float64. Formats: "CM" has one byte an element, column by column, between four percentiles of each column; "CM2" has
+ * two bytes and "CM3" one byte an element, row by row, on one linear scale.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "simd.h"
+
+/* Columns that are transposed together: one row of them is a cache line of floats. */
+enum { TILE = 16 };
+/* From this many rows on, a table of 256 values for each column takes less time than computing each element. */
+enum { ROWS_FOR_TABLE = 100 };
+/* Kaldi's constant for 1/65535. */
+static const float PER_STEP = 1.52590218966964e-05f;
+/* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
+static const double ROUNDING = 0.499;
+
+/* The values of integers of one byte, and of two bytes at any address. */
+EXPORT void SIMD_NAME(ark_from_bytes)(const uint8_t *codes, int64_t count, float step, float minimum,
+                                      float *restrict values)
+{
+    for (int64_t i = 0; i < count; i++) values[i] = (float)codes[i] * step + minimum;
+}
+
+EXPORT void SIMD_NAME(ark_from_words)(const uint8_t *codes, int64_t count, float step, float minimum,
+                                      float *restrict values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t code;
+        memcpy(&code, codes + 2 * i, sizeof code);
+        values[i] = (float)code * step + minimum;
+    }
+}
+
+/* The values that a column's percentiles stand for. */
+static void column_limits(const uint8_t *percentiles, float minimum, float span, float limits[4])
+{
+    for (int i = 0; i < 4; i++) {
+        uint16_t steps = (uint16_t)(percentiles[2 * i] | percentiles[2 * i + 1] << 8);
+        limits[i] = (float)steps * (span * PER_STEP) + minimum;
+    }
+}
+
+/* The values that the 256 integers of a column stand for: 64 steps, 128 steps and 63 steps between its percentiles. */
+static void column_table(const float limits[4], float table[256])
+{
+    const float first = limits[1] - limits[0], second = limits[2] - limits[1], third = limits[3] - limits[2];
+    for (int code = 0; code < 65; code++) table[code] = (float)(limits[0] + first * (float)code * (1 / 64.0));
+    for (int code = 65; code < 193; code++)
+        table[code] = (float)(limits[1] + second * (float)(code - 64) * (1 / 128.0));
+    for (int code = 193; code < 256; code++)
+        table[code] = (float)(limits[2] + third * (float)(code - 192) * (1 / 63.0));
+}
+
+/* The same for one integer. */
+static float column_value(const float limits[4], uint8_t code)
+{
+    if (code <= 64) return (float)(limits[0] + (limits[1] - limits[0]) * (float)code * (1 / 64.0));
+    if (code <= 192) return (float)(limits[1] + (limits[2] - limits[1]) * (float)(code - 64) * (1 / 128.0));
+    return (float)(limits[2] + (limits[3] - limits[2]) * (float)(code - 192) * (1 / 63.0));
+}
+
+/* Decompress "CM": 4 percentiles of 2 bytes for each column, and the bytes of each column, columns * rows in all;
+ * `values` has rows * columns elements, row by row. */
+EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *percentiles, const uint8_t *codes, int64_t rows,
+                                            int64_t columns, float minimum, float span, float *values)
+{
+    float tables[TILE][256];
+    for (int64_t first = 0; first < columns; first += TILE) {
+        const int64_t width = columns - first < TILE ? columns - first : TILE;
+        const uint8_t *const block = codes + first * rows;
+        float *const corner = values + first;
+        float limits[TILE][4];
+        for (int64_t c = 0; c < width; c++) column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
+        if (rows < ROWS_FOR_TABLE) {
+            for (int64_t c = 0; c < width; c++)
+                for (int64_t r = 0; r < rows; r++) corner[r * columns + c] = column_value(limits[c], block[c * rows + r]);
+            continue;
+        }
+        for (int64_t c = 0; c < width; c++) column_table(limits[c], tables[c]);
+        if (width == TILE) { /* with a width that the compiler knows, the inner loop is unrolled */
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t c = 0; c < TILE; c++) corner[r * columns + c] = tables[c][block[c * rows + r]];
+        } else {
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t c = 0; c < width; c++) corner[r * columns + c] = tables[c][block[c * rows + r]];
+        }
+    }
+}
+
+/* A value as a part of the range; `clip` as Kaldi does it where the range is not made from the values. A NaN, which the
+ * caller refuses before, becomes 0. */
+static inline float part_of_range(float value, float minimum, float span)
+{
+    float part = (value - minimum) / span;
+    part = part > 0 ? part : 0; /* two selections, which the compiler vectorises; nested ones it does not */
+    return part < 1 ? part : 1;
+}
+
+EXPORT void SIMD_NAME(ark_to_bytes)(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
+{
+    for (int64_t i = 0; i < count; i++)
+        codes[i] = (uint8_t)(int32_t)(part_of_range(values[i], minimum, span) * 255.0f + ROUNDING);
+}
+
+EXPORT void SIMD_NAME(ark_to_words)(const float *values, int64_t count, float minimum, float span, uint16_t *codes)
+{
+    for (int64_t i = 0; i < count; i++)
+        codes[i] = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
+}
+
+/* The elements of `steps` that would be at places `low` and `high` if they were sorted; counts elements by their first
+ * byte, then those with the right first byte by their second one. */
+static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
+{
+    int64_t first_bytes[256] = {0};
+    for (int64_t i = 0; i < count; i++) first_bytes[steps[i] >> 8]++;
+    const int64_t places[2] = {low, high};
+    int known = -1; /* the first byte that second_bytes is of */
+    int64_t second_bytes[256];
+    for (int k = 0; k < 2; k++) {
+        int64_t before = 0;
+        int first = 0;
+        while (before + first_bytes[first] <= places[k]) before += first_bytes[first++];
+        if (first != known) {
+            memset(second_bytes, 0, sizeof second_bytes);
+            for (int64_t i = 0; i < count; i++)
+                if (steps[i] >> 8 == first) second_bytes[steps[i] & 255]++;
+            known = first;
+        }
+        int second = 0;
+        while (before + second_bytes[second] <= places[k]) before += second_bytes[second++];
+        found[k] = first << 8 | second;
+    }
+}
+
+/* The percentiles 0, 25, 75 and 100 of a column, in steps of the range, made distinct. Rounding to steps keeps the
+ * order, so the steps are sorted instead of the values. `steps` are those of the column's elements, and are moved. */
+static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentiles[4])
+{
+    int32_t chosen[4] = {0, 0, 0, 0};
+    if (rows >= 5) {
+        uint16_t least = UINT16_MAX, greatest = 0;
+        for (int64_t r = 0; r < rows; r++) {
+            least = steps[r] < least ? steps[r] : least;
+            greatest = steps[r] > greatest ? steps[r] : greatest;
+        }
+        chosen[0] = least;
+        chosen[3] = greatest;
+        two_in_order(steps, rows, rows / 4, 3 * (rows / 4), chosen + 1);
+    } else {
+        for (int64_t r = 0; r < rows; r++) { /* those that there are, sorted by insertion */
+            int64_t at = r;
+            for (; at > 0 && chosen[at - 1] > steps[r]; at--) chosen[at] = chosen[at - 1];
+            chosen[at] = steps[r];
+        }
+    }
+    int32_t previous = -1;
+    for (int i = 0; i < 4; i++) {
+        const int32_t most = 65532 + i;
+        int32_t step = chosen[i] > previous ? chosen[i] : previous + 1;
+        percentiles[i] = (uint16_t)(previous = step < most ? step : most);
+    }
+}
+
+/* The codes of a column: Kaldi's FloatToChar. Where float32 cannot tell two percentiles apart, a value on or beyond
+ * both has no step above the lower one. */
+static void column_codes(const float *values, int64_t rows, const float limits[4], uint8_t *codes)
+{
+    const float p25 = limits[1], p75 = limits[2];
+    const float p0 = limits[0], first = p25 - p0, second = p75 - p25, third = limits[3] - p75;
+    for (int64_t r = 0; r < rows; r++) {
+        const float value = values[r];
+        const int below = value < p25, within = value < p75;
+        const float low = below ? p0 : within ? p25 : p75;
+        const float span = below ? first : within ? second : third;
+        const float steps = below ? 64.0f : within ? 128.0f : 63.0f;
+        const int32_t before = below ? 0 : within ? 64 : 192;
+        float part = (value - low) / (span > 0 ? span : 1.0f);
+        part = span > 0 && part > 0 ? (part < 2 ? part : 2) : 0;
+        const int32_t above = (int32_t)((double)(part * steps) + 0.5);
+        codes[r] = (uint8_t)(before + (above < (int32_t)steps ? above : (int32_t)steps));
+    }
+}
+
+/* Compress as "CM" does: the reverse of ark_from_percentiles, with the same buffers.
+ * Returns 0, or -1 if there is no memory for the columns that are worked on. */
+EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int64_t columns, float minimum, float span,
+                                         uint8_t *percentiles, uint8_t *codes)
+{
+    const int64_t width_at_most = columns < TILE ? columns : TILE;
+    if (rows < 1 || columns < 1) return 0;
+    float *const block = malloc((size_t)(rows * width_at_most) * sizeof *block);
+    uint16_t *const steps = malloc((size_t)rows * sizeof *steps);
+    if (!block || !steps) {
+        free(block);
+        free(steps);
+        return -1;
+    }
+    for (int64_t first = 0; first < columns; first += TILE) {
+        const int64_t width = columns - first < TILE ? columns - first : TILE;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < width; c++) block[c * rows + r] = values[r * columns + first + c];
+        for (int64_t c = 0; c < width; c++) {
+            uint16_t chosen[4];
+            float limits[4];
+            SIMD_NAME(ark_to_words)(block + c * rows, rows, minimum, span, steps);
+            column_percentiles(steps, rows, chosen);
+            uint8_t *const header = percentiles + 8 * (first + c);
+            for (int i = 0; i < 4; i++) {
+                header[2 * i] = (uint8_t)(chosen[i] & 255);
+                header[2 * i + 1] = (uint8_t)(chosen[i] >> 8);
+            }
+            column_limits(header, minimum, span, limits);
+            column_codes(block + c * rows, rows, limits, codes);
+            codes += rows;
+        }
+    }
+    free(block);
+    free(steps);
+    return 0;
+}

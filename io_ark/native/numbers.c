@@ -1,0 +1,347 @@
+/* Decimal text to numbers, rounded correctly, and numbers to text as C++ streams print them for Kaldi ("%.7g").
+ *
+ * Most numbers take a few operations in float64 (W. D. Clinger, How to read floating point numbers accurately, PLDI
+ * 1990). What is too close to the middle between two results to be decided that way is left to the caller. Nothing here
+ * depends on the locale.
+ */
+#include <float.h>
+
+#include "ark.h"
+
+/* The powers of ten that a float64 holds exactly. */
+static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum { EXACT_POWER = 22 };
+/* Integers up to this are exact in a float64. */
+static const uint64_t EXACT_INTEGER = (uint64_t)1 << 53;
+/* Digits that a uint64 holds whatever they are. */
+enum { MOST_DIGITS = 19 };
+/* The bits of a float64's significand that a float32 lacks; half of their range is a tie between two float32. */
+static const uint64_t BEYOND_FLOAT = 0x1FFFFFFF, TIE = 0x10000000;
+/* So many units of a float64's last place are more than the error of the few operations below. */
+static const uint64_t MARGIN = 64;
+
+/* The digits of a decimal number as an integer, times ten to the power of `exponent`. */
+typedef struct {
+    uint64_t digits;
+    int exponent;
+    int negative;
+    int cut; /* further digits were left out */
+} decimal;
+
+static int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
+static int ends_number(const uint8_t *at, const uint8_t *end)
+{
+    return at == end || ark_is_space(*at) || *at == ']' || *at == ';';
+}
+
+/* Digits from `at` on; `whole` of them stand before a dot. */
+static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *kept, int whole)
+{
+    for (; at < end && is_digit(*at); at++) {
+        if (*kept < MOST_DIGITS) {
+            number->digits = 10 * number->digits + (uint64_t)(*at - '0');
+            *kept += number->digits != 0;
+            number->exponent -= !whole;
+        } else {
+            number->cut |= *at != '0';
+            number->exponent += whole;
+        }
+    }
+    return at;
+}
+
+static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *number)
+{
+    const uint8_t *at = *from;
+    int kept = 0;
+    memset(number, 0, sizeof *number);
+    if (at < end && *at == '-') {
+        number->negative = 1;
+        at++;
+    }
+    /* A number of so many characters is left to the caller, so that no exponent below overflows. */
+    if (end - at > 300) end = at + 300;
+    if (at == end || !is_digit(*at)) return 0;
+    at = read_digits(at, end, number, &kept, 1);
+    if (at < end && *at == '.') at = read_digits(at + 1, end, number, &kept, 0);
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        const int down = ++at < end && *at == '-';
+        int power = 0, length = 0;
+        at += at < end && (*at == '-' || *at == '+');
+        for (; at < end && is_digit(*at); at++, length++) {
+            if (length > 3) return 0;
+            power = 10 * power + (*at - '0');
+        }
+        if (length == 0) return 0;
+        number->exponent += down ? -power : power;
+    }
+    if (at == *from + number->negative + 300 || !ends_number(at, end)) return 0;
+    *from = at;
+    return 1;
+}
+
+/* A number times ten to a power; a relative error of half a unit in the last place for each 22 of the power. */
+static double scaled(double number, int power)
+{
+    for (; power > EXACT_POWER; power -= EXACT_POWER) number *= POWERS[EXACT_POWER];
+    for (; power < -EXACT_POWER; power += EXACT_POWER) number /= POWERS[EXACT_POWER];
+    return power < 0 ? number / POWERS[-power] : number * POWERS[power];
+}
+
+int ark_read_double(const uint8_t **from, const uint8_t *end, double *value)
+{
+    const uint8_t *at = *from;
+    decimal number;
+    if (!read_decimal(&at, end, &number)) return 0;
+    if (number.digits) {
+        if (number.cut || number.digits > EXACT_INTEGER) return 0;
+        if (number.exponent > EXACT_POWER || number.exponent < -EXACT_POWER) return 0;
+    } else {
+        number.exponent = 0;
+    }
+    const double size = scaled((double)number.digits, number.exponent);
+    *value = number.negative ? -size : size;
+    *from = at;
+    return 1;
+}
+
+int ark_read_float(const uint8_t **from, const uint8_t *end, float *value)
+{
+    const uint8_t *at = *from;
+    decimal number;
+    double size = 0;
+    if (!read_decimal(&at, end, &number)) return 0;
+    if (number.digits) {
+        uint64_t bits;
+        if (number.exponent > 40 || number.exponent < -80) return 0;
+        size = scaled((double)number.digits, number.exponent);
+        /* A float32 has fewer bits near the least one, and ends before the greatest power of two. */
+        if (size < 2 * (double)FLT_MIN || size > (double)FLT_MAX) return 0;
+        memcpy(&bits, &size, sizeof bits);
+        if ((bits & BEYOND_FLOAT) - TIE + MARGIN <= 2 * MARGIN) return 0;
+    }
+    *value = (float)(number.negative ? -size : size);
+    *from = at;
+    return 1;
+}
+
+int ark_read_int(const uint8_t **from, const uint8_t *end, int32_t *value)
+{
+    const uint8_t *at = *from;
+    const int negative = at < end && *at == '-';
+    const uint8_t *const first = at + negative;
+    int32_t size = 0;
+    for (at = first; at < end && is_digit(*at) && at - first < 9; at++) size = 10 * size + (*at - '0');
+    if (at == first || !ends_number(at, end)) return 0;
+    *value = negative ? -size : size;
+    *from = at;
+    return 1;
+}
+
+/* Read the numbers of rows that end at a newline or ';', or at the text's end; empty rows do not count.
+ *
+ * `values` (float64 if `wide`, else float32) has room for `most` numbers, `lengths` for `most_rows` rows.
+ * Returns how many numbers there are, and in *rows how many rows; or -1 if the caller has to look at the text itself. */
+EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *values, int64_t most, int64_t *lengths,
+                             int64_t most_rows, int64_t *rows)
+{
+    const uint8_t *at = text, *const end = text + size;
+    int64_t count = 0, row_start = 0;
+    *rows = 0;
+    for (;;) {
+        while (at < end && ark_is_blank(*at)) at++;
+        if (at == end || *at == '\n' || *at == ';') {
+            if (count > row_start) {
+                if (*rows == most_rows) return -1;
+                lengths[(*rows)++] = count - row_start;
+                row_start = count;
+            }
+            if (at == end) return count;
+            at++;
+            continue;
+        }
+        if (count == most) return -1;
+        if (!(wide ? ark_read_double(&at, end, (double *)values + count)
+                   : ark_read_float(&at, end, (float *)values + count)))
+            return -1;
+        if (at < end && *at == ']') return -1;
+        count++;
+    }
+}
+
+/* The text of an integer; returns behind it. */
+static uint8_t *put_digits(uint8_t *to, uint32_t size)
+{
+    uint8_t digits[10];
+    int length = 0;
+    do digits[length++] = (uint8_t)('0' + size % 10);
+    while (size /= 10);
+    while (length) *to++ = digits[--length];
+    return to;
+}
+
+/* At most 11 characters. */
+static uint8_t *put_int(uint8_t *to, int32_t value)
+{
+    if (value < 0) *to++ = '-';
+    return put_digits(to, value < 0 ? 0u - (uint32_t)value : (uint32_t)value);
+}
+
+static uint8_t *put_text(uint8_t *to, const char *text)
+{
+    while (*text) *to++ = (uint8_t)*text++;
+    return to;
+}
+
+/* Seven decimal digits, of which the first is not 0, that stand for a number of this decimal exponent: without the zeros
+ * they end with, and with an exponent in the text where "%g" has one. */
+static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
+{
+    uint8_t digits[7];
+    int length = 7, scientific = exponent < -4 || exponent > 6;
+    for (int i = 6; i >= 0; i--, whole /= 10) digits[i] = (uint8_t)('0' + whole % 10);
+    while (length > 1 && digits[length - 1] == '0') length--;
+    const int before_dot = scientific ? 1 : exponent + 1;
+    if (before_dot <= 0) {
+        to = put_text(to, "0.");
+        for (int i = before_dot; i < 0; i++) *to++ = '0';
+    }
+    for (int i = 0; i < length || i < before_dot; i++) {
+        if (i == before_dot && i > 0) *to++ = '.';
+        *to++ = i < length ? digits[i] : '0';
+    }
+    if (scientific) {
+        const int size = exponent < 0 ? -exponent : exponent;
+        *to++ = 'e';
+        *to++ = exponent < 0 ? '-' : '+';
+        if (size < 10) *to++ = '0';
+        to = put_digits(to, (uint32_t)size);
+    }
+    return to;
+}
+
+/* The decimal exponent of a power of two, for any float64 (log10(2) is 78913 / 2^18, nearly). */
+static int floor_log10(int binary)
+{
+    return binary >= 0 ? binary * 78913 >> 18 : -((-binary * 78913 + (1 << 18) - 1) >> 18);
+}
+
+/* The text of a number, at most 14 characters; NULL if it is too close to the middle between two texts, or subnormal. */
+static uint8_t *put_number(uint8_t *to, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const int field = (int)(bits >> 52 & 0x7FF);
+    if (bits >> 63) *to++ = '-';
+    if (field == 0x7FF) return put_text(to, bits << 12 ? "nan" : "inf");
+    if (!(bits << 1)) return put_text(to, "0");
+    if (!field) return NULL;
+    /* The exponent of the power of two below the number: its decimal exponent, or one less. */
+    const int binary = field - 1023;
+    int exponent = floor_log10(binary);
+    const double size = value < 0 ? -value : value;
+    double digits = scaled(size, 6 - exponent);
+    if (digits < 1e6) digits = scaled(size, 6 - --exponent);
+    if (digits >= 1e7) digits = scaled(size, 6 - ++exponent);
+    uint32_t whole = (uint32_t)digits;
+    const double rest = digits - whole;
+    if (rest > 0.5 - 1e-6 && rest < 0.5 + 1e-6) return NULL;
+    whole += rest > 0.5;
+    if (whole == 10000000) {
+        whole = 1000000;
+        exponent++;
+    }
+    return put_decimal(to, whole, exponent);
+}
+
+/* Print numbers (float64 if `wide`, else float32) from `begin` to `count`, each followed by a space. With `columns` above
+ * 0, each row of so many starts on a line of its own with two spaces. `text` has room for 18 characters a number.
+ * Returns the place of the first number that the caller has to print, or `count`; in *used, how many characters. */
+EXPORT int64_t ark_print_numbers(const void *values, int wide, int64_t begin, int64_t count, int64_t columns,
+                                 uint8_t *text, int64_t *used)
+{
+    uint8_t *to = text;
+    int64_t i = begin;
+    int64_t in_row = columns > 0 ? begin % columns : 1;
+    for (; i < count; i++) {
+        if (in_row == columns) in_row = 0;
+        uint8_t *const start = in_row == 0 ? put_text(to, "\n  ") : to;
+        uint8_t *const behind = put_number(start, wide ? ((const double *)values)[i] : ((const float *)values)[i]);
+        if (!behind) break;
+        to = behind;
+        *to++ = ' ';
+        in_row += columns > 0;
+    }
+    *used = to - text;
+    return i;
+}
+
+/* Print integers, each followed by a space; `text` has room for 12 characters each. Returns how many characters. */
+EXPORT int64_t ark_print_integers(const int32_t *values, int64_t count, uint8_t *text)
+{
+    uint8_t *to = text;
+    for (int64_t i = 0; i < count; i++) {
+        to = put_int(to, values[i]);
+        *to++ = ' ';
+    }
+    return to - text;
+}
+
+/* A number of 32 bits, at most 14 characters; NULL if the caller has to print it. */
+static uint8_t *put_element(uint8_t *to, const uint8_t *element, int is_float)
+{
+    float value;
+    if (!is_float) return put_int(to, ark_load_int32(element));
+    memcpy(&value, element, sizeof value);
+    return put_number(to, value);
+}
+
+/* Print lists of numbers, or of pairs of numbers: `begin`, the numbers with a space after each, and `end`, each of these
+ * of at most 2 characters.
+ *
+ * `first` and `second` have the numbers of 32 bits of all lists, floats if `first_float` or `second_float`; `second` is
+ * NULL if there are no pairs. `lengths` are the numbers of elements of each list. `text` has room for 15 characters a
+ * number and 4 a list. Returns how many characters, or -1 if the caller has to print the lists. */
+EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint8_t *second, int second_float,
+                               const int64_t *lengths, int64_t lists, const char *begin, const char *end, uint8_t *text)
+{
+    uint8_t *to = text;
+    int64_t i = 0;
+    for (int64_t list = 0; list < lists; list++) {
+        to = put_text(to, begin);
+        for (const int64_t behind = i + lengths[list]; i < behind; i++) {
+            if (!(to = put_element(to, first + 4 * i, first_float))) return -1;
+            *to++ = ' ';
+            if (!second) continue;
+            if (!(to = put_element(to, second + 4 * i, second_float))) return -1;
+            *to++ = ' ';
+        }
+        to = put_text(to, end);
+    }
+    return to - text;
+}
+
+/* Print entries of a table: each key, a space, its number, " \n". `keys` are `count` keys with a newline after each;
+ * `numbers` are float64 if `floats`, else int32. `text` has room for the keys and 18 characters a number.
+ * Returns how many characters, or -1 if the caller has to print them. */
+EXPORT int64_t ark_print_entries(const uint8_t *keys, const uint8_t *numbers, int floats, int64_t count, uint8_t *text)
+{
+    uint8_t *to = text;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        while (*keys != '\n') *to++ = *keys++;
+        keys++;
+        *to++ = ' ';
+        if (floats) {
+            memcpy(&value, numbers + 8 * i, sizeof value);
+            to = put_number(to, value);
+            if (!to) return -1;
+        } else {
+            to = put_int(to, ark_load_int32(numbers + 4 * i));
+        }
+        to = put_text(to, " \n");
+    }
+    return to - text;
+}

@@ -1,0 +1,446 @@
+/* Scan a block of an archive for many small objects of one kind.
+ *
+ * Python's cost for each object is the calls that read it, however small it is; so one call here reads all entries that
+ * are in memory whole: their keys, shapes and numbers. It stops before the first entry that is not all there, is too
+ * large to be worth a copy, or is laid out in any way that Kaldi does not write.
+ */
+#include "ark.h"
+
+enum kind {
+    VECTOR,        /* values: float32 */
+    DOUBLE_VECTOR, /* float64 */
+    MATRIX,        /* float32 */
+    DOUBLE_MATRIX, /* float64 */
+    INT_VECTOR,    /* int32 */
+    INT8_VECTOR,   /* int8 */
+    INT_PAIRS,     /* int32, two for each pair */
+    FLOAT_PAIRS,   /* float32, two for each pair */
+    INT,           /* int32, one */
+    FLOAT,         /* float32, one */
+    DOUBLE,        /* float64, one */
+    BOOL,          /* uint8, one: 0 or 1 */
+    TOKEN,         /* characters: the words of each entry with single spaces between, then a newline */
+    TOKEN_VECTOR,  /* the same */
+    POSTERIOR,     /* int32 and the bits of a float32 in turn; lists: how many numbers each frame has */
+    INT_LISTS,     /* int32; lists: how many numbers each list has */
+    KINDS
+};
+
+/* A call's arguments and results; io_ark/native/scan.py has the same structure. */
+typedef struct {
+    const uint8_t *data;     /* the archive's bytes */
+    int64_t size;            /* how many */
+    const int64_t *places;   /* where the objects are in `data`, in order; or NULL: each follows its key, from `start` on */
+    int64_t start;           /* where the first key is */
+    int64_t most;            /* entries at most: the room in ends and shapes */
+    int64_t largest;         /* bytes of an object at most */
+    int64_t values_room;     /* bytes */
+    int64_t lists_room;      /* numbers */
+    uint8_t *keys;           /* out: the keys, a newline after each; room for as many bytes as `data` has */
+    int64_t *ends;           /* out: where each entry ends in `data` */
+    int64_t *shapes;         /* out: two for each entry: rows and columns, or how many elements and 0 */
+    uint8_t *values;         /* out: the numbers of all entries */
+    int64_t *lists;          /* out: lengths of the inner lists of all entries */
+    int64_t keys_used;       /* out: bytes of keys */
+    int64_t values_used;     /* out: bytes of values */
+    int64_t lists_used;      /* out */
+} table;
+
+/* The reading of one object. */
+typedef struct {
+    table *all;
+    const uint8_t *at, *end; /* what may be read */
+    int64_t *shape;
+    int binary;
+} object;
+
+static const uint8_t *skip_blanks(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end && ark_is_blank(*at)) at++;
+    return at;
+}
+
+/* Room for bytes of values; NULL if there is none. */
+static void *room_for(table *all, int64_t bytes)
+{
+    if (bytes > all->values_room - all->values_used) return NULL;
+    uint8_t *const room = all->values + all->values_used;
+    all->values_used += bytes;
+    return room;
+}
+
+/* An integer of 4 bytes after a byte that says so. */
+static int read_sized_int(object *it, int32_t *value)
+{
+    if (it->end - it->at < 5 || it->at[0] != 4) return 0;
+    *value = ark_load_int32(it->at + 1);
+    it->at += 5;
+    return 1;
+}
+
+/* The same, where it is a count. */
+static int read_count(object *it, int32_t *count) { return read_sized_int(it, count) && *count >= 0; }
+
+/* Numbers that each follow a byte with their size, which is the same for all. */
+static int read_sized(object *it, int64_t count, int size)
+{
+    if (count > (it->end - it->at) / (size + 1)) return 0;
+    uint8_t *to = room_for(it->all, count * size);
+    if (!to) return 0;
+    const uint8_t *at = it->at;
+    uint8_t wrong = 0;
+    if (size == 4) {
+        for (int64_t i = 0; i < count; i++, at += 5, to += 4) {
+            wrong |= at[0] ^ 4;
+            memcpy(to, at + 1, 4);
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++, at += 2, to++) {
+            wrong |= at[0] ^ 1;
+            *to = at[1];
+        }
+    }
+    it->at = at;
+    return !wrong;
+}
+
+/* The numbers of one line in text, up to `end` (a character that is passed) or, if that is '\n', the line's end. */
+static int read_floats(object *it, int wide, uint8_t end, int64_t *count)
+{
+    for (*count = 0;; (*count)++) {
+        it->at = skip_blanks(it->at, it->end);
+        if (it->at == it->end) return 0;
+        if (*it->at == end) {
+            it->at++;
+            return 1;
+        }
+        void *const to = room_for(it->all, wide ? 8 : 4);
+        if (!to || !(wide ? ark_read_double(&it->at, it->end, to) : ark_read_float(&it->at, it->end, to))) return 0;
+    }
+}
+
+static int read_ints(object *it, uint8_t end, int64_t *count)
+{
+    for (*count = 0;; (*count)++) {
+        it->at = skip_blanks(it->at, it->end);
+        if (it->at == it->end) return 0;
+        if (*it->at == end) {
+            it->at++;
+            return 1;
+        }
+        int32_t *const to = room_for(it->all, 4);
+        if (!to || !ark_read_int(&it->at, it->end, to)) return 0;
+    }
+}
+
+/* The end of a line, after blanks. */
+static int end_line(object *it)
+{
+    it->at = skip_blanks(it->at, it->end);
+    return it->at < it->end && *it->at++ == '\n';
+}
+
+static int read_vector(object *it, int wide)
+{
+    if (it->binary) {
+        if (it->end - it->at < 8 || memcmp(it->at, wide ? "DV \4" : "FV \4", 4)) return 0;
+        const int64_t count = ark_load_int32(it->at + 4), size = wide ? 8 : 4;
+        it->at += 8;
+        if (count < 0 || count > (it->end - it->at) / size) return 0;
+        void *const to = room_for(it->all, count * size);
+        if (!to) return 0;
+        memcpy(to, it->at, (size_t)(count * size));
+        it->at += count * size;
+        it->shape[0] = count;
+        return 1;
+    }
+    it->at = skip_blanks(it->at, it->end);
+    if (it->end - it->at < 2 || it->at[0] != '[' || it->at[1] != ' ') return 0;
+    it->at++;
+    if (!read_floats(it, wide, ']', it->shape)) return 0;
+    return it->at < it->end && *it->at++ == '\n';
+}
+
+static int read_matrix(object *it, int wide)
+{
+    if (it->binary) {
+        if (it->end - it->at < 13 || memcmp(it->at, wide ? "DM \4" : "FM \4", 4) || it->at[8] != 4) return 0;
+        const int64_t rows = ark_load_int32(it->at + 4), columns = ark_load_int32(it->at + 9), size = wide ? 8 : 4;
+        it->at += 13;
+        if (rows < 0 || columns < 0 || rows * columns > (it->end - it->at) / size) return 0;
+        void *const to = room_for(it->all, rows * columns * size);
+        if (!to) return 0;
+        memcpy(to, it->at, (size_t)(rows * columns * size));
+        it->at += rows * columns * size;
+        it->shape[0] = rows;
+        it->shape[1] = columns;
+        return 1;
+    }
+    it->at = skip_blanks(it->at, it->end);
+    if (it->end - it->at < 2 || it->at[0] != '[' || !ark_is_space(it->at[1])) return 0;
+    const uint8_t *const close = memchr(it->at, ']', (size_t)(it->end - it->at));
+    const uint8_t *const end = it->end;
+    if (!close) return 0;
+    it->at++;
+    for (int last = 0; !last;) {
+        const uint8_t *const newline = memchr(it->at, '\n', (size_t)(close - it->at));
+        int64_t count;
+        last = !newline;
+        it->end = last ? close + 1 : newline + 1;
+        if (!read_floats(it, wide, last ? ']' : '\n', &count)) return 0;
+        if (count == 0) continue;
+        if (it->shape[0] && count != it->shape[1]) return 0;
+        it->shape[0]++;
+        it->shape[1] = count;
+    }
+    it->end = end;
+    return it->at < it->end && *it->at++ == '\n';
+}
+
+static int read_int_vector(object *it)
+{
+    int32_t count;
+    if (!it->binary) return read_ints(it, '\n', it->shape);
+    if (!read_count(it, &count)) return 0;
+    it->shape[0] = count;
+    return read_sized(it, count, 4);
+}
+
+static int read_int8_vector(object *it)
+{
+    int32_t count;
+    if (!it->binary || !read_count(it, &count)) return 0;
+    it->shape[0] = count;
+    return read_sized(it, count, 1);
+}
+
+static int read_pairs(object *it, int floats)
+{
+    int32_t count;
+    if (it->binary) {
+        if (!read_count(it, &count)) return 0;
+        it->shape[0] = count;
+        return read_sized(it, 2 * (int64_t)count, 4);
+    }
+    it->at = skip_blanks(it->at, it->end);
+    if (it->at < it->end && *it->at == '\n') {
+        it->at++;
+        return 1;
+    }
+    for (;;) {
+        uint8_t *const to = room_for(it->all, 8);
+        if (!to) return 0;
+        for (int i = 0; i < 2; i++) {
+            int32_t whole;
+            float number;
+            it->at = skip_blanks(it->at, it->end);
+            if (!(floats ? ark_read_float(&it->at, it->end, &number) : ark_read_int(&it->at, it->end, &whole))) return 0;
+            memcpy(to + 4 * i, floats ? (void *)&number : (void *)&whole, 4);
+        }
+        it->shape[0]++;
+        it->at = skip_blanks(it->at, it->end);
+        if (it->at == it->end) return 0;
+        if (*it->at++ == ';') continue;
+        return it->at[-1] == '\n';
+    }
+}
+
+static int read_int(object *it)
+{
+    int32_t value;
+    if (it->binary) {
+        if (!read_sized_int(it, &value)) return 0;
+    } else {
+        it->at = skip_blanks(it->at, it->end);
+        if (!ark_read_int(&it->at, it->end, &value) || !end_line(it)) return 0;
+    }
+    void *const to = room_for(it->all, sizeof value);
+    if (to) memcpy(to, &value, sizeof value);
+    return to != NULL;
+}
+
+static int read_float(object *it, int wide)
+{
+    const int size = wide ? 8 : 4;
+    void *const to = room_for(it->all, size);
+    if (!to) return 0;
+    if (it->binary) {
+        if (it->end - it->at < 1 + size || it->at[0] != size) return 0;
+        memcpy(to, it->at + 1, (size_t)size);
+        it->at += 1 + size;
+        return 1;
+    }
+    it->at = skip_blanks(it->at, it->end);
+    return (wide ? ark_read_double(&it->at, it->end, to) : ark_read_float(&it->at, it->end, to)) && end_line(it);
+}
+
+static int read_bool(object *it)
+{
+    if (!it->binary) it->at = skip_blanks(it->at, it->end);
+    if (it->at == it->end || (*it->at != 'T' && *it->at != 'F')) return 0;
+    uint8_t *const to = room_for(it->all, 1);
+    if (!to) return 0;
+    *to = *it->at++ == 'T';
+    return it->binary || end_line(it);
+}
+
+/* The words of a line; all bytes but white space may be in a word. */
+static int read_tokens(object *it, int one)
+{
+    int64_t words = 0;
+    const uint8_t *const newline = memchr(it->at, '\n', (size_t)(it->end - it->at));
+    if (!newline) return 0;
+    for (;;) {
+        it->at = skip_blanks(it->at, newline);
+        if (it->at == newline) break;
+        const uint8_t *const word = it->at;
+        while (!ark_is_space(*it->at)) it->at++;
+        uint8_t *const to = room_for(it->all, it->at - word + 1);
+        if (!to) return 0;
+        memcpy(to, word, (size_t)(it->at - word));
+        to[it->at - word] = ' ';
+        words++;
+    }
+    it->at++;
+    if (words == 0) {
+        if (one || !room_for(it->all, 1)) return 0;
+    }
+    it->all->values[it->all->values_used - 1] = '\n';
+    it->shape[0] = words;
+    return !one || words == 1;
+}
+
+static int add_list(object *it, int64_t length)
+{
+    if (it->all->lists_used == it->all->lists_room) return 0;
+    it->all->lists[it->all->lists_used++] = length;
+    it->shape[0]++;
+    return 1;
+}
+
+/* Lists in binary of elements of so many numbers. */
+static int read_lists(object *it, int width)
+{
+    int32_t lists, length;
+    if (!read_count(it, &lists)) return 0;
+    for (int32_t i = 0; i < lists; i++) {
+        if (!read_count(it, &length)) return 0;
+        const int64_t numbers = (int64_t)length * width;
+        if (!read_sized(it, numbers, 4) || !add_list(it, numbers)) return 0;
+    }
+    return 1;
+}
+
+static int read_posterior(object *it)
+{
+    if (it->binary) return read_lists(it, 2);
+    for (;;) {
+        it->at = skip_blanks(it->at, it->end);
+        if (it->end - it->at < 2) return it->at < it->end && *it->at++ == '\n';
+        if (*it->at == '\n') {
+            it->at++;
+            return 1;
+        }
+        if (it->at[0] != '[' || it->at[1] != ' ') return 0;
+        int64_t count = 0;
+        for (it->at++;; count += 2) {
+            it->at = skip_blanks(it->at, it->end);
+            if (it->at == it->end) return 0;
+            if (*it->at == ']') break;
+            uint8_t *const to = room_for(it->all, 8);
+            int32_t index;
+            float weight;
+            if (!to || !ark_read_int(&it->at, it->end, &index)) return 0;
+            it->at = skip_blanks(it->at, it->end);
+            if (!ark_read_float(&it->at, it->end, &weight)) return 0;
+            memcpy(to, &index, 4);
+            memcpy(to + 4, &weight, 4);
+        }
+        it->at++;
+        if (it->at == it->end || !ark_is_space(*it->at) || !add_list(it, count)) return 0;
+    }
+}
+
+static int read_int_lists(object *it)
+{
+    if (it->binary) return read_lists(it, 1);
+    for (;;) {
+        int64_t count;
+        it->at = skip_blanks(it->at, it->end);
+        if (it->at == it->end) return 0;
+        if (*it->at == '\n') {
+            it->at++;
+            return 1;
+        }
+        if (!read_ints(it, ';', &count) || !add_list(it, count)) return 0;
+    }
+}
+
+static int read_object(object *it, int kind)
+{
+    switch (kind) {
+    case VECTOR: return read_vector(it, 0);
+    case DOUBLE_VECTOR: return read_vector(it, 1);
+    case MATRIX: return read_matrix(it, 0);
+    case DOUBLE_MATRIX: return read_matrix(it, 1);
+    case INT_VECTOR: return read_int_vector(it);
+    case INT8_VECTOR: return read_int8_vector(it);
+    case INT_PAIRS: return read_pairs(it, 0);
+    case FLOAT_PAIRS: return read_pairs(it, 1);
+    case INT: return read_int(it);
+    case FLOAT: return read_float(it, 0);
+    case DOUBLE: return read_float(it, 1);
+    case BOOL: return read_bool(it);
+    case TOKEN: return read_tokens(it, 1);
+    case TOKEN_VECTOR: return read_tokens(it, 0);
+    case POSTERIOR: return read_posterior(it);
+    case INT_LISTS: return read_int_lists(it);
+    default: return 0;
+    }
+}
+
+/* The key of an entry and the one space after it; returns behind it, or NULL. */
+static const uint8_t *read_key(table *all, const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *const key = at;
+    while (at < end && !ark_is_space(*at)) at++;
+    if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
+    memcpy(all->keys + all->keys_used, key, (size_t)(at - key));
+    all->keys_used += at - key;
+    all->keys[all->keys_used++] = '\n';
+    return at + 1;
+}
+
+/* Read entries of this kind; returns how many. */
+EXPORT int64_t ark_scan(table *all, int kind)
+{
+    const uint8_t *const end = all->data + all->size;
+    const uint8_t *at = all->data + all->start;
+    int64_t n = 0;
+    all->keys_used = all->values_used = all->lists_used = 0;
+    for (; n < all->most; n++) {
+        const int64_t keys_before = all->keys_used, values_before = all->values_used, lists_before = all->lists_used;
+        object it = {all, at, end, all->shapes + 2 * n, 0};
+        if (all->places)
+            it.at = all->places[n] >= 0 && all->places[n] <= all->size ? all->data + all->places[n] : NULL;
+        else
+            it.at = read_key(all, at, end);
+        if (it.at) {
+            if (all->largest < end - it.at) it.end = it.at + all->largest;
+            if (kind != TOKEN && kind != TOKEN_VECTOR && it.end - it.at >= 2 && it.at[0] == 0 && it.at[1] == 'B') {
+                it.binary = 1;
+                it.at += 2;
+            }
+            it.shape[0] = it.shape[1] = 0;
+        }
+        if (!it.at || !read_object(&it, kind)) {
+            all->keys_used = keys_before;
+            all->values_used = values_before;
+            all->lists_used = lists_before;
+            break;
+        }
+        at = it.at;
+        all->ends[n] = at - all->data;
+    }
+    return n;
+}

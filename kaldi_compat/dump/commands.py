@@ -1,0 +1,221 @@
+"""Run the commands of ``wav.scp`` such that they end with their job, however it ends, and within their time.
+
+All commands of a process are in one process group, whose leader is a small shell, the guardian. The guardian reads from
+a pipe that only this process holds open. When this process ends, even by SIGKILL, the guardian reads the pipe's end and
+kills the group, itself included: children of commands too, which PR_SET_PDEATHSIG would not reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from io_ark.codecs import Codec
+from io_ark.errors import ArkError, PipeError
+from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.pipes import describe_status, refuse_pipes
+from io_ark.streams.source import StreamSource
+from kaldi_compat.dump.failures import shortened
+
+__all__ = ["COMMANDS", "CommandGroup", "read_from_command"]
+
+logger = logging.getLogger(__name__)
+
+_GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
+# A command whose output is broken gets this long to end by itself, so that its exit status can be reported.
+SECONDS_TO_EXPLAIN = 1.0
+SECONDS_BETWEEN_LOOKS = 0.01
+# Ends of a command that we stopped reading from: by SIGPIPE, or a shell that reports it of what it ran.
+_STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+
+
+class CommandGroup:
+    """The process group of this process's commands."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may find this thread in here
+        self._guardian = 0
+        self._lifeline = -1
+        self._ended = False
+
+    def spawn(self, command: str, name: str) -> tuple[int, int]:
+        """Start a shell command that reads nothing.
+
+        Returns:
+            its process id, and a descriptor to read its output from.
+
+        Raises:
+            PipeError: it cannot be started.
+        """
+        with self._lock:
+            if self._ended:
+                raise PipeError("is not started any more: the job is ending", file=name)
+            try:
+                if not self._guardian:
+                    self._start_guardian()
+                ours, theirs = retry_when_out_of_descriptors(os.pipe)
+            except OSError as error:
+                raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
+            try:
+                # Outside of the terminal's process group, a command that reads from it would be stopped.
+                process = _start(command, stdin=os.devnull, stdout=theirs, group=self._guardian)
+            except (OSError, ValueError) as error:
+                os.close(ours)
+                raise PipeError(f"cannot be started: {reason_of(error)}", file=name) from error
+            finally:
+                os.close(theirs)
+        return process, ours
+
+    def _start_guardian(self) -> None:
+        listening, self._lifeline = os.pipe()
+        try:
+            self._guardian = _start(_GUARDIAN, stdin=listening, stdout=os.devnull, group=0, quiet=True)
+        finally:
+            os.close(listening)
+
+    def end(self) -> None:
+        """Kill all commands; from now on none is started."""
+        with self._lock:
+            self._ended = True
+            guardian, self._guardian = self._guardian, 0
+            if not guardian:
+                return
+            with contextlib.suppress(OSError):
+                os.killpg(guardian, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                os.waitpid(guardian, 0)
+            os.close(self._lifeline)
+
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Allow commands to be started within this block; kill those that are left at its end."""
+        self._ended = False
+        try:
+            yield
+        finally:
+            self.end()
+
+
+COMMANDS = CommandGroup()
+
+
+def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+    actions: list[Any] = []
+    for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
+        if isinstance(target, int):
+            actions.append((os.POSIX_SPAWN_DUP2, target, place))
+        else:
+            actions.append((os.POSIX_SPAWN_OPEN, place, target, os.O_RDWR, 0))
+    # Python ignores SIGPIPE, and a thread may have blocked signals: commands should inherit neither.
+    return os.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", command],
+        os.environ,
+        file_actions=actions,
+        setpgroup=group,
+        setsigdef=[signal.SIGPIPE],
+        setsigmask=[],
+    )
+
+
+def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
+    """Read an object from a command's output.
+
+    Args:
+        rxfilename: the command, with a ``|`` at its end.
+        codec: reads the object.
+        pipes: whether commands may be run.
+        timeout: seconds that the command may take; 0 is no limit.
+
+    Raises:
+        ArkError: the command may not be run, failed or took too long, or its output is no such object.
+    """
+    command = rxfilename.rstrip().removesuffix("|")
+    refuse_pipes(command, pipes)
+    name = f"{shortened(command)}|"
+    deadline = time.monotonic() + timeout if timeout else None
+    process, descriptor = COMMANDS.spawn(command, name)
+    with open(descriptor, "rb", buffering=0) as raw:
+        try:
+            value = codec.read(StreamSource(_InTime(raw, deadline, timeout, name), name))
+        except BaseException as error:
+            raw.close()
+            late = isinstance(error, _TooLateError)
+            status = _wait(process, time.monotonic() + (0.0 if late else SECONDS_TO_EXPLAIN))
+            if late or not isinstance(error, ArkError) or status in (None, 0, *_STOPPED_READING):
+                raise
+            message = f"the command {describe_status(status)} ({error.message})"
+            raise PipeError(message, file=error.file) from error
+    status = _wait(process, deadline)
+    # The object is complete. It does not matter how a command ends whose output is not read to its end.
+    if status not in (0, *_STOPPED_READING):
+        how = "was ended after its time" if status is None else describe_status(status)
+        logger.warning("the command %r %s", shortened(command.strip()), how)
+    return value
+
+
+class _TooLateError(PipeError):
+    """A command took longer than it may."""
+
+
+class _InTime:
+    """A command's output, to be read until a point in time."""
+
+    def __init__(self, raw: Any, deadline: float | None, timeout: float, name: str) -> None:
+        self._raw = raw
+        self._deadline = deadline
+        self._timeout = timeout
+        self._name = name
+        self._poll = select.poll()
+        self._poll.register(raw, select.POLLIN)
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0 or not self._poll.poll(1000 * left):
+                raise _TooLateError(
+                    f"the command took longer than {self._timeout:g} s (--command-timeout)", file=self._name
+                )
+        count: int | None = self._raw.readinto(buffer)
+        return count
+
+
+def _wait(process: int, deadline: float | None) -> int | None:
+    """Wait for a command and return its exit status; None if it was killed because it did not end in time."""
+    if deadline is None:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    for pid in [*_descendants(process), process]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return None
+
+
+def _descendants(process: int) -> list[int]:
+    """Return the children of a process, their children and so on, where there is a /proc to look them up in."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children[parent].append(int(entry.parent.name))
+    found, at = [process], 0
+    while at < len(found):
+        found += children[found[at]]
+        at += 1
+    return found[1:]

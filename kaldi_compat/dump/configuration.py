@@ -1,0 +1,182 @@
+"""The configuration of the features: Kaldi's files, and options of the feature on the command line, which win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from kaldi_compat.cli.compute import program_options
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.base import Scalar, require
+from kaldi_compat.options.config import (
+    Flag,
+    UsageError,
+    find_flag,
+    flag_table,
+    normalise,
+    parse_config,
+    split_flag,
+)
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+
+__all__ = ["changed_values", "conf_texts", "configured_options", "feature_flags", "take_overrides"]
+
+# Options of the programs that a dump does not use.
+NOT_IN_CONF = {
+    "output_format": "which writes only Kaldi's format",
+    "write_utt2dur": "which writes utt2dur to the data directory itself",
+    "device": "which has its own --device",
+    "engine": "which has its own --engine",
+}
+OWN_FLAGS = flag_table(DumpOptions)
+
+
+def options_class(conf: str) -> type[Any]:
+    """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
+    classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
+    return classes[conf] if conf in classes else program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
+
+
+def feature_flags(feature: str) -> dict[str, Flag]:
+    """Return the flags of a feature that a dump's command line takes; with pitch pasted, those of the other part."""
+    table = flag_table(options_class(f"{spectral_of(feature) or PITCH}.conf"))
+    return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
+
+
+def take_overrides(
+    arguments: Iterable[str], own: Mapping[str, Flag], features: Iterable[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Separate the options of features from a dump's other arguments.
+
+    Args:
+        arguments: the command line.
+        own: the flags that are the dump's own.
+        features: names of all features.
+
+    Returns:
+        the other arguments, and the options as lines ``--name=value``.
+
+    Raises:
+        UsageError: an option is unknown, or lacks its value.
+
+    >>> take_overrides(["--num-mel-bins", "80", "--nj=2", "data"], OWN_FLAGS, ["fbank"])
+    (['--nj=2', 'data'], ('--num-mel-bins=80',))
+    """
+    flags: dict[str, Flag] = {}
+    for feature in features:
+        flags |= feature_flags(feature)
+    others: list[str] = []
+    overrides: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if not argument.startswith("--") or argument == "--":
+            others.append(argument)
+            continue
+        name, equals, rest = argument.partition("=")
+        if normalise(name)[2:] in own or normalise(name)[2:].removeprefix("no-") in own:
+            others.append(f"{normalise(name)}{equals}{rest}")
+            continue
+        name, value = split_flag(argument)
+        flag = find_flag({**own, **flags}, name)
+        if value is None and not isinstance(flag.default, bool):
+            value = next(waiting, None)
+            if value is None:
+                raise UsageError(f"--{flag.name} needs its value: --{flag.name}=...")
+        overrides.append(f"--{flag.name}={_as_text(flag.parse(value))}")
+    return others, tuple(overrides)
+
+
+def _as_text(value: Scalar) -> str:
+    return (
+        str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
+    )
+
+
+def check_overrides(overrides: Iterable[str], feature: str) -> None:
+    """Raise :class:`UsageError` unless the options on the command line are those of the feature."""
+    flags = feature_flags(feature)
+    for line in overrides:
+        name, _ = split_flag(line)
+        if normalise(name) not in flags:
+            raise UsageError(f"--{name} is not an option of {spectral_of(feature) or PITCH}")
+
+
+def conf_texts(job: Job) -> dict[str, str]:
+    """Return the configuration: the text of each file, by its name in ``<data>/conf``, with the overrides added.
+
+    Raises:
+        DumpError: a file cannot be read.
+        OptionError: a file is invalid.
+    """
+    texts = {}
+    for name, path in job.conf_paths().items():
+        try:
+            texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""
+        except OSError as error:
+            raise DumpError(f"{path}: {error.strerror}") from None
+    main = texts[job.main_conf]
+    already = set_values(job, job.main_conf, main)
+    table = flag_table(options_class(job.main_conf))
+    added = []
+    for flag, value in parse_config("\n".join(job.overrides), "the command line", table):
+        if already.get(flag.name) != value:
+            added.append(f"--{flag.name}={_as_text(value)}\n")
+    separator = "" if not main or main.endswith("\n") or not added else "\n"
+    texts[job.main_conf] = main + separator + "".join(added)
+    return texts
+
+
+def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
+    """Return the values of the options that a configuration sets, by flag.
+
+    Raises:
+        OptionError: the configuration is invalid.
+    """
+    path = job.conf_paths().get(conf)
+    return {flag.name: value for flag, value in parse_config(text, str(path or conf), flag_table(options_class(conf)))}
+
+
+def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
+    """Return the options that two texts of a configuration file set differently, with both values."""
+    defaults = {flag.name: flag.default for flag in flag_table(options_class(conf)).values()}
+    old, new = (defaults | set_values(job, conf, text) for text in (before, now))
+    return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
+
+
+def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of the programs that Kaldi's scripts would run with this configuration.
+
+    Returns:
+        options by feature; those of what is made of the pitch as "pitch_postprocess".
+
+    Raises:
+        OptionError: the configuration is invalid.
+    """
+    found: dict[str, Any] = {}
+    if job.spectral:
+        conf = f"{job.spectral}.conf"
+        options = found[job.spectral] = _options_of(job, conf, texts)
+        defaults = {field.name: field.default for field in fields(options)}
+        for name, instead in NOT_IN_CONF.items():
+            flag = f"--{normalise(name)}={getattr(options, name)}"
+            place = job.conf_paths()[conf] or conf
+            unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
+            require(getattr(options, name) == defaults[name], unused)
+    if job.with_pitch:
+        found[PITCH] = _options_of(job, PITCH_CONF, texts)
+        found["pitch_postprocess"] = _options_of(job, PROCESS_CONF, texts)
+    return found
+
+
+def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
+    options = options_class(conf)
+    table = flag_table(options)
+    values = set_values(job, conf, texts.get(conf, ""))
+    try:
+        return options(**{table[normalise(name)].field: value for name, value in values.items()})
+    except OptionError as error:
+        raise OptionError(f"{job.conf_paths().get(conf) or conf}: {error}") from None

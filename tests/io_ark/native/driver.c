@@ -1,0 +1,199 @@
+/* Calls every C function of io_ark with valid, damaged and random input, each in a buffer of exactly its size.
+ *
+ * To be compiled with -fsanitize=address,undefined, which stop the program where memory that is not there is touched.
+ * Arguments: how many damaged copies to make of each file, then files as "KIND:PATH", with a kind's number in scan.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compressed_simd.c"
+#include "numbers.c"
+#include "pack.c"
+#include "scan.c"
+
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(seed >> 8) * below >> 24);
+}
+
+static void *exactly(size_t bytes)
+{
+    void *const memory = malloc(bytes ? bytes : 1);
+    if (!memory) exit(2);
+    return memory;
+}
+
+static uint8_t *copy_of(const uint8_t *data, size_t size)
+{
+    uint8_t *const copy = exactly(size);
+    memcpy(copy, data, size);
+    return copy;
+}
+
+/* Scan all of the data, with room for so many bytes of values, lists and entries. */
+static int64_t scan_all(const uint8_t *data, int64_t size, int kind, int64_t values, int64_t lists, int64_t most,
+                        const int64_t *places)
+{
+    table all = {0};
+    all.data = data;
+    all.size = size;
+    all.places = places;
+    all.most = most;
+    all.largest = 1 << 14;
+    all.values_room = values;
+    all.lists_room = lists;
+    all.keys = exactly((size_t)size);
+    all.ends = exactly((size_t)most * sizeof(int64_t));
+    all.shapes = exactly((size_t)most * 2 * sizeof(int64_t));
+    all.values = exactly((size_t)values);
+    all.lists = exactly((size_t)lists * sizeof(int64_t));
+    int64_t entries = 0;
+    for (int64_t count; (count = ark_scan(&all, kind)) > 0; all.start = all.ends[count - 1]) {
+        entries += count;
+        for (int64_t i = 0; i < count; i++)
+            if (all.ends[i] < 0 || all.ends[i] > size || all.shapes[2 * i] < 0 || all.shapes[2 * i + 1] < 0) abort();
+        if (places) break;
+    }
+    free(all.keys);
+    free(all.ends);
+    free(all.shapes);
+    free(all.values);
+    free(all.lists);
+    return entries;
+}
+
+/* A copy with some bytes changed, or cut off. */
+static uint8_t *damaged(const uint8_t *data, int64_t *size)
+{
+    static const uint8_t telling[] = {0, 4, 8, 127, 128, 255, ' ', '\n', ';', ']', '[', '-', '.', 'e', '9'};
+    if (draw(2)) *size = draw((uint32_t)*size + 1);
+    uint8_t *const copy = copy_of(data, (size_t)*size);
+    for (uint32_t i = *size ? draw(6) : 0; i > 0; i--)
+        copy[draw((uint32_t)*size)] = draw(2) ? telling[draw(sizeof telling)] : (uint8_t)draw(256);
+    return copy;
+}
+
+static void test_scan(int kind, const char *path, int copies)
+{
+    FILE *const file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END)) exit(2);
+    const int64_t size = ftell(file);
+    rewind(file);
+    uint8_t *const data = exactly((size_t)size);
+    if (fread(data, 1, (size_t)size, file) != (size_t)size) exit(2);
+    fclose(file);
+    if (scan_all(data, size, kind, 4 * size, size, 100, NULL) < 2) {
+        fprintf(stderr, "%s: its entries were not read\n", path);
+        exit(3);
+    }
+    for (int i = 0; i < copies; i++) {
+        int64_t length = size, places[3];
+        uint8_t *const copy = damaged(data, &length);
+        for (int k = 0; k < 3; k++) places[k] = (int64_t)draw((uint32_t)length + 3) - 1;
+        scan_all(copy, length, kind, 4 * length, length, 100, NULL);
+        scan_all(copy, length, kind, (int64_t)draw((uint32_t)length + 1) & ~7, draw(4), 1 + draw(3), NULL);
+        scan_all(copy, length, kind, 4 * length, length, 3, places);
+        free(copy);
+    }
+    free(data);
+}
+
+static void test_text(int rounds)
+{
+    static const char parts[] = "0123456789012345678901234567890123456789..--+eE;]\n\n      \t";
+    for (int i = 0; i < rounds; i++) {
+        const int64_t size = draw(400);
+        uint8_t *const text = exactly((size_t)size);
+        for (int64_t k = 0; k < size; k++) text[k] = (uint8_t)parts[draw(draw(8) ? 58 : 40)];
+        for (int wide = 0; wide < 2; wide++) {
+            const int64_t most = draw(2) ? size / 2 + 1 : draw(5), rows_room = draw(2) ? size + 1 : draw(3);
+            void *const values = exactly((size_t)most * (wide ? 8 : 4));
+            int64_t *const lengths = exactly((size_t)rows_room * 8), rows;
+            ark_read_rows(text, size, wide, values, most, lengths, rows_room, &rows);
+            free(values);
+            free(lengths);
+        }
+        free(text);
+    }
+}
+
+static void test_print(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        const int64_t count = draw(40), columns = draw(4), whole = columns ? count / columns * columns : count;
+        const int wide = (int)draw(2);
+        uint8_t *const values = exactly((size_t)count * 8), *const text = exactly((size_t)whole * 18);
+        for (int64_t k = 0; k < 8 * count; k++) values[k] = (uint8_t)draw(256);
+        int64_t used;
+        for (int64_t done = 0; done < whole; done++) {
+            done = ark_print_numbers(values, wide, done, whole, columns, text, &used);
+            if (used < 0 || used > 18 * whole) abort();
+        }
+        uint8_t *const integers = exactly((size_t)count * 12), *const lists = exactly((size_t)(2 * count * 15 + 5));
+        uint8_t *const keys = exactly((size_t)count * 2), *const entries = exactly((size_t)count * 20);
+        const uint8_t *const second = draw(2) ? values + 4 * count : NULL;
+        const int64_t length = second ? count : 2 * count;
+        for (int64_t k = 0; k < 2 * count; k++) keys[k] = k % 2 ? '\n' : 'k';
+        ark_print_integers((const int32_t *)(void *)values, count, integers);
+        ark_print_lists(values, (int)draw(2), second, (int)draw(2), &length, 1, "[ ", "] ", lists);
+        ark_pack_lists(values, second, &length, 1, lists);
+        ark_print_entries(keys, values, (int)draw(2), count, entries);
+        ark_pack_entries(keys, values, 8, count, entries);
+        free(values);
+        free(text);
+        free(integers);
+        free(lists);
+        free(keys);
+        free(entries);
+    }
+}
+
+static void test_compressed(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        const int64_t rows = 1 + draw(draw(4) ? 8 : 300), columns = 1 + draw(40), size = rows * columns;
+        const int wild = !draw(4); /* any bits as floats, of which the results do not matter */
+        float *const values = exactly((size_t)size * 4);
+        uint8_t *const percentiles = exactly((size_t)columns * 8), *const narrow = exactly((size_t)size);
+        uint16_t *const wide = exactly((size_t)size * 2);
+        for (int64_t k = 0; k < size; k++) {
+            const uint32_t bits = draw(1u << 24) << 8 ^ draw(1u << 24);
+            memcpy(values + k, &bits, 4);
+            if (!wild) values[k] = (float)draw(1000) / 8;
+        }
+        float limits[2] = {0, 125};
+        if (wild) memcpy(limits, values, size > 1 ? 8 : 4);
+        if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, limits[0], limits[1], percentiles, narrow)) exit(2);
+        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
+        for (int64_t k = 0; k < 8 * columns; k++) percentiles[k] = (uint8_t)draw(256);
+        for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
+        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
+        SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
+        SIMD_NAME(ark_from_bytes)(narrow, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
+        SIMD_NAME(ark_from_words)((uint8_t *)wide, size, limits[1], limits[0], values);
+        free(values);
+        free(percentiles);
+        free(narrow);
+        free(wide);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 2) return 2;
+    const int copies = atoi(arguments[1]);
+    for (int i = 2; i < count; i++) {
+        char *path;
+        const int kind = (int)strtol(arguments[i], &path, 10);
+        if (*path++ != ':') return 2;
+        test_scan(kind, path, copies);
+    }
+    test_text(copies * 10);
+    test_print(copies * 10);
+    test_compressed(copies);
+    return 0;
+}

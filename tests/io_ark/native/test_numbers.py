@@ -1,0 +1,111 @@
+"""Compressed matrices and text numbers in C are those of the NumPy code, and of Python."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from io_ark.codecs import codec, compressed, nested_lists, text_format, text_parse
+from io_ark.codecs.base import Codec
+from io_ark.native import library
+from io_ark.native.text import Text
+from tests.support.table_samples import VALUES
+
+pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
+MODULES = compressed, nested_lists, text_format, text_parse
+_MOST = float(np.float32(1e30))
+FLOATS = st.floats(-_MOST, _MOST, width=32)
+SHAPES = arrays.array_shapes(min_dims=2, max_dims=2, max_side=12)
+
+
+def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the codecs do without the C library."""
+    for module in MODULES:
+        monkeypatch.setattr(module, "_NATIVE", None)
+
+
+def written(kind: str, value: Any, binary: bool, **options: Any) -> bytes:
+    """The bytes of a value."""
+    sink = io.BytesIO()
+    writer: Codec[Any] = codec(kind, **options)
+    writer.write(sink, value, binary=binary)
+    return sink.getvalue()
+
+
+@given(
+    matrix=st.one_of(
+        arrays.arrays(np.float32, SHAPES, elements=FLOATS),
+        arrays.arrays(np.float32, SHAPES, elements=st.sampled_from([0.0, -0.0, 1.0, 1.5, 255.0, -3e4])),
+        arrays.arrays(np.float32, st.tuples(st.integers(90, 130), st.integers(1, 20)), elements=FLOATS, fill=FLOATS),
+    ),
+    method=st.integers(1, 7),
+)
+def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[Any, Any], method: int) -> None:
+    fast = compressed.compress(matrix, method)
+    values = fast.to_array()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        without_library(monkeypatch)
+        slow = compressed.compress(matrix, method)
+        assert slow.to_array().tobytes() == values.tobytes()
+    assert (slow.format, slow.minimum, slow.range) == (fast.format, fast.minimum, fast.range)
+    assert np.array_equal(slow.codes, fast.codes)
+    assert np.array_equal(slow.percentiles, fast.percentiles)
+
+
+@given(
+    numbers=arrays.arrays(np.uint32, st.integers(1, 60), elements=st.integers(0, 2**32 - 1)),
+    wide=arrays.arrays(np.uint64, st.integers(1, 60), elements=st.integers(0, 2**64 - 1)),
+)
+def test_any_float_is_printed_as_python_does(numbers: Any, wide: Any) -> None:
+    for values in numbers.view(np.float32), wide.view(np.float64), np.arange(len(wide)) * 2.0**-11:
+        expected = text_format.format_row(values.tolist()).encode()
+        assert Text().print_numbers(values) == expected
+        assert Text().print_numbers(values, 1) == b"".join(b"\n  " + word + b" " for word in expected.split())
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.sampled_from(["%.7g", "%.9g", "%.17g", "%.25e", "%.3f", "%r", "%d"]),
+)
+def test_text_is_read_as_the_nearest_number(value: float, layout: str) -> None:
+    text = (layout % value).encode()
+    for single in True, False:
+        found = Text().read_rows(b" " + text + b" \n", single)
+        if found is not None:  # else it is left to Python
+            nearest = text_parse.nearest_float32(text) if single else float(text)
+            assert found[0].tolist() == [nearest]
+            assert np.signbit(found[0][0]) == np.signbit(nearest)
+
+
+def test_numbers_as_kaldi_writes_them_are_not_left_to_python() -> None:
+    values = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
+    text = Text().print_numbers(values, 40)
+    for single in True, False:
+        found = Text().read_rows(text, single)
+        assert found is not None
+        assert found[1] == [40] * 50
+        assert found[0].tolist() == [
+            (text_parse.nearest_float32 if single else float)(word) for word in text.split()
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", [b"+1", b".5", b"-.5", b"1-2", b"nan", b"1e", b"0x10", b"1e99999", b"--1", b"-", b"1]", b"1" * 400]
+)
+def test_unusual_text_is_left_to_python(text: bytes) -> None:
+    assert Text().read_rows(text, True) is None
+    assert Text().read_rows(text, False) is None
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("kind", list(VALUES))
+def test_objects_are_written_with_the_same_bytes(kind: str, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = [written(kind, value, binary) for value in VALUES[kind]]
+    without_library(monkeypatch)
+    assert [written(kind, value, binary) for value in VALUES[kind]] == fast

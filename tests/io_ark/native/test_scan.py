@@ -1,0 +1,122 @@
+"""Scanning blocks of archives in C gives what the codecs read entry by entry."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from io_ark.codecs import codec
+from io_ark.errors import ArkError
+from io_ark.native import library
+from io_ark.native.scan import Scanner
+from io_ark.streams.source import BytesSource, StreamSource
+from io_ark.tables.entries import read_entries
+from io_ark.tables.keys import read_key
+from tests.support.table_samples import VALUES, archive
+
+pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
+TABLES = [(kind, binary) for kind in VALUES for binary in (True, False)]
+
+
+def one_by_one(data: bytes, kind: str) -> tuple[list[tuple[str, Any]], str]:
+    """The entries that the codec reads, and the error that ends them."""
+    source, reader = BytesSource(data), codec(kind)
+    entries: list[tuple[str, Any]] = []
+    try:
+        while (key := read_key(source)) is not None:
+            entries.append((key, reader.read(source)))
+    except ArkError as error:
+        return entries, error.message
+    return entries, ""
+
+
+def in_blocks(source: Any, kind: str) -> tuple[list[tuple[str, Any]], str]:
+    """The same, read in blocks."""
+    entries: list[tuple[str, Any]] = []
+    try:
+        entries.extend(read_entries(source, codec(kind)))
+    except ArkError as error:
+        return entries, error.message
+    return entries, ""
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Assert that values are equal to the bit, and of the same types."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for first, second in zip(one, other, strict=True):
+            assert_same(first, second)
+    else:
+        assert np.array([one]).tobytes() == np.array([other]).tobytes() if isinstance(one, float) else one == other
+
+
+@pytest.mark.parametrize(("kind", "binary"), TABLES)
+def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
+    data = archive(kind, binary)
+    expected, error = one_by_one(data, kind)
+    assert not error
+    assert len(expected) == len(VALUES[kind])
+    for source in BytesSource(data), StreamSource(io.BytesIO(data)):
+        entries, error = in_blocks(source, kind)
+        assert not error
+        assert_same(entries, expected)
+    block = Scanner(kind).entries(data, 0, len(data))
+    # What Kaldi writes is read in C; of integers of 8 bits in text, that is left to Python.
+    assert (block is None) == ((kind, binary) == ("int8-vector", False))
+
+
+@pytest.mark.parametrize("kind", ["vector", "matrix", "int-vector", "int-pair-vector", "int-vector-vector"])
+def test_arrays_of_a_block_are_apart_and_writable(kind: str) -> None:
+    arrays = [value for _, value in read_entries(BytesSource(archive(kind, True)), codec(kind))]
+    if kind == "int-vector-vector":
+        arrays = [array for value in arrays for array in value]
+    copies = [array.copy() for array in arrays]
+    for i, array in enumerate(arrays):
+        assert array.flags.c_contiguous
+        array[...] = 7
+        assert all(np.array_equal(a, b) for a, b in zip(arrays[i + 1 :], copies[i + 1 :], strict=True))
+
+
+@given(table=st.sampled_from(TABLES), cut=st.integers(0, 400), data=st.data())
+def test_damaged_archives_give_the_same_entries_and_error(
+    table: tuple[str, bool], cut: int, data: st.DataObject
+) -> None:
+    kind, binary = table
+    damaged = bytearray(archive(kind, binary)[: cut + 1])
+    piece = st.sampled_from([b"\xff", b"\0", b"\4", b" ", b"\n", b"]", b"[", b";", b"-", b".", b"e", b"9", b"\0B"])
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[at : at + data.draw(st.integers(0, 2))] = data.draw(piece)
+        damaged += b"\n"
+    expected = one_by_one(bytes(damaged), kind)
+    assert_same(in_blocks(BytesSource(bytes(damaged)), kind), expected)
+
+
+def test_an_entry_that_has_come_through_a_pipe_is_given_at_once() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as raw:
+        entries = read_entries(StreamSource(raw), codec("int"))
+        for i in range(3):
+            os.write(writing, b"key%d %d \n" % (i, i) + b"half"[: 4 * (i == 2)])
+            assert next(entries) == (f"key{i}", i)
+        os.write(writing, b"key 3 \n")
+        assert next(entries) == ("halfkey", 3)
+        os.close(writing)
+        assert next(entries, None) is None
+
+
+def test_source_goes_back_to_the_first_entry_that_is_not_taken() -> None:
+    source = BytesSource(b"a 1 \nb 2 \nc 3 \n")
+    entries = read_entries(source, codec("int"))
+    assert next(entries) == ("a", 1)
+    entries.close()
+    assert source.read_rest() == b"b 2 \nc 3 \n"

@@ -1,0 +1,242 @@
+"""The dump's command line: defaults, the feature's own options, messages."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kaldi_compat.dump import cli as command
+from tests.kaldi_compat.dump.test_kill import MAIN
+from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path, 4, samples=(4000,))
+
+
+def run(*arguments: str) -> int:
+    return command.main(["dump", *arguments])
+
+
+def test_without_a_conf_kaldis_defaults_hold(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf" / "fbank.conf").write_text("")
+    assert run("fbank", str(data)) == 0
+    expected = archive_bytes(data)
+    (tmp_path / "conf" / "fbank.conf").unlink()
+    capsys.readouterr()
+    assert run("fbank", str(data)) == 0
+    assert "no conf/fbank.conf here, so Kaldi's defaults hold" in capsys.readouterr().err
+    assert archive_bytes(data) == expected
+    assert (data / "conf" / "fbank.conf").exists() and (data / "frame_shift").read_text() == "0.01\n"
+
+
+def test_conf_that_was_named_must_exist(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fbank", str(data), f"--conf={tmp_path}/none.conf") == 255
+    assert f"{tmp_path}/none.conf is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--num-mel-bins=30", "--frame-shift=12.5"],
+        ["--num-mel-bins", "30", "--frame-shift", "12.5"],
+        ["--num_mel_bins=30", "--FRAME-SHIFT=12.5"],
+    ],
+)
+def test_options_of_the_feature_win_over_its_conf(data: Path, tmp_path: Path, arguments: list[str]) -> None:
+    conf = tmp_path / "conf" / "fbank.conf"
+    conf.write_text("--num-mel-bins=23\n--dither=0\n--frame-shift=10\n")
+    assert run("fbank", arguments[0], *arguments[1:], str(data), f"--conf={conf}") == 0
+    by_flags = matrices(data / "feats.scp")
+    assert (data / "frame_shift").read_text() == "0.0125\n"
+    # What later steps read the configuration from computes the same features.
+    kept = data / "conf" / "fbank.conf"
+    changed = tmp_path / "changed.conf"
+    changed.write_bytes(kept.read_bytes())
+    assert run("fbank", str(data), f"--conf={changed}") == 0
+    for key, value in matrices(data / "feats.scp").items():
+        assert value.shape[1] == 30 and value.tobytes() == by_flags[key].tobytes()
+
+
+def test_recommended_option_is_accepted(data: Path, tmp_path: Path) -> None:
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(30000, 1), rate=48000)
+    assert dump(data) == 1
+    (flag,) = re.findall(r"--allow\S+=true", (data / "log" / "dump_fbank_train.failures").read_text())
+    assert dump(data, flag) == 0
+
+
+def test_options_of_the_dump_in_other_spellings(data: Path) -> None:
+    assert dump(data, "--shard_utterances=1", "--Compress=false") == 0
+    assert len(list((data / "data").glob("*.ark"))) == 4
+    assert b"\0BFM " in (data / "data" / "raw_fbank_train.1.ark").read_bytes()
+
+
+def test_option_of_pitch(data: Path) -> None:
+    assert dump(data, "--min-f0=70", feature="pitch") == 0
+    assert "--min-f0=70" in (data / "conf" / "pitch.conf").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-mel-bin=30"], "did you mean --num-mel-bins?"),
+        (["--resum"], "did you mean --resume?"),
+        (["--num-ceps=12"], "--num-ceps is not an option of fbank"),
+        (["--num-mel-bins=many"], "--num-mel-bins=many: expected an integer"),
+        (["--num-mel-bins"], "--num-mel-bins needs its value"),
+        (["--output-format=htk"], "--output-format"),
+    ],
+)
+def test_wrong_option_is_one_line(
+    data: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = dump(data, *arguments)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    said = capsys.readouterr().err
+    assert status in (2, 255) and message in said
+    assert len(said.splitlines()) == 1 and said.startswith("kaldi-compat")
+    assert not (data / "log").exists()
+
+
+@pytest.fixture
+def without_torch(tmp_path: Path) -> dict[str, str]:
+    """Make an environment in which torch is not installed, for the processes that a dump starts too."""
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "torch.py").write_text("raise ModuleNotFoundError('No module named torch', name='torch')")
+    return {**os.environ, "PYTHONPATH": str(tmp_path / "packages")}
+
+
+def in_environment(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", MAIN, "dump", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("feature", "arguments"),
+    [
+        ("fbank", ["--nj=1", "--cmvn=global"]),
+        ("mfcc_pitch", ["--nj=2"]),
+        ("fbank", ["--nj=1", "--speeds=0.9", "--speed-dir=SPEEDS"]),
+    ],
+)
+def test_dump_needs_no_torch(
+    data: Path, tmp_path: Path, without_torch: dict[str, str], feature: str, arguments: list[str]
+) -> None:
+    options = [argument.replace("SPEEDS", str(tmp_path / "sp")) for argument in arguments]
+    ended = in_environment(without_torch, feature, str(data), "--dither=0", *options)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_gpu_without_torch_names_the_package(data: Path, without_torch: dict[str, str]) -> None:
+    ended = in_environment(without_torch, "fbank", str(data), "--device=cuda")
+    assert ended.returncode == 255
+    assert "pip install kaldi-compat[torch]" in ended.stderr and "internal error" not in ended.stderr
+
+
+def test_help_needs_no_torch(without_torch: dict[str, str]) -> None:
+    ended = in_environment(without_torch, "--help")
+    assert ended.returncode == 0 and "--max-duration" in ended.stdout
+
+
+def failing(data: Path) -> list[str]:
+    """Give three utterances the same fault and a fourth another one; return their keys."""
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    long = "echo " + "x" * 100_000
+    lines = [f"{key} {data}/none/{key}.wav\n" for key in keys[:3]] + [f"{keys[3]} {long} >/dev/null; exit 3 |\n"]
+    (data / "wav.scp").write_text("".join(lines))
+    return keys
+
+
+def test_failures_are_counted_by_reason(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = failing(data)
+    report = tmp_path / "page.html"
+    assert dump(data, f"--report={report}") == 1
+    said = capsys.readouterr().err
+    assert re.search(rf"3 utterances: .*No such file or directory .*{keys[0]}", said)
+    assert re.search(rf"1 utterance: .*exit status 3.*{keys[3]}", said)
+    assert "<td>3</td>" in report.read_text() and "No such file" in report.read_text()
+
+
+def test_long_command_is_not_echoed_whole(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failing(data)
+    assert dump(data) == 1
+    assert len(capsys.readouterr().err) < 5000
+    for name in ("dump_fbank_train.failures", "dump_fbank_train.1.log"):
+        assert (data / "log" / name).stat().st_size < 5000
+    assert "exit status 3" in (data / "log" / "dump_fbank_train.failures").read_text()
+
+
+@pytest.mark.parametrize("conf", ["--channel=2\n", "--min-duration=100\n", "--sample-frequency=8000\n"])
+def test_key_stands_once_in_a_line(data: Path, tmp_path: Path, conf: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "conf" / "fbank.conf").write_text(conf)
+    lines = (data / "wav.scp").read_text().splitlines()
+    for i, line in enumerate(lines):  # the key is not in the file's name
+        os.symlink(line.split()[1], data / f"{i}.wav")
+    (data / "wav.scp").write_text("".join(f"{line.split()[0]} {data}/{i}.wav\n" for i, line in enumerate(lines)))
+    assert dump(data) == 1
+    failures = (data / "log" / "dump_fbank_train.failures").read_text().splitlines()
+    log = (data / "log" / "dump_fbank_train.1.log").read_text().splitlines()
+    said = [line for line in capsys.readouterr().err.splitlines() if "spk0-utt000" in line]
+    assert said and len(failures) == 4
+    for line in [*failures, *log, *said]:
+        keys = re.findall(r"spk\d-utt\d+", line)
+        assert len(keys) == len(set(keys)), line
+
+
+def test_control_characters_never_reach_the_terminal(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = "\x1b]0;title\x07\x9b31m"
+    lines = (data / "wav.scp").read_text().splitlines()
+    lines[0] = f"{bad}key {data}/none\x1b[2J.wav"
+    (data / "wav.scp").write_text("".join(line + "\n" for line in lines))
+    (data / "utt2spk").unlink()
+    assert dump(data) == 1
+    said = capsys.readouterr().err
+    assert "key" in said
+    for text in (said, (data / "log" / "dump_fbank_train.1.log").read_text()):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"a\0b x.wav\n", "line 5: the key 'a\\x00b' contains a NUL character"),
+        (b"k" * 100_000 + b" x.wav\n", "line 5: a key of 100000 bytes"),
+    ],
+)
+def test_impossible_key_is_refused_at_the_start(
+    data: Path, line: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open(data / "wav.scp", "ab") as file:
+        file.write(line)
+    assert dump(data) == 255
+    said = capsys.readouterr().err
+    assert message in said and len(said.splitlines()) == 1 and len(said) < 1000
+    assert not (data / "feats.scp").exists() and not (data / "data").exists()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_newline_in_a_directory_is_refused_at_the_start(
+    data: Path, tmp_path: Path, place: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "two\nlines"
+    arguments = [str(data), str(tmp_path / "log"), str(tmp_path / "archives")]
+    if place == 0:
+        data.rename(odd)
+    arguments[place] = str(odd)
+    assert run("fbank", *arguments, f"--conf={tmp_path}/conf/fbank.conf") == 255
+    said = capsys.readouterr().err
+    assert "two\\nlines" in said and "newline" in said and len(said.splitlines()) == 1
+    assert not (tmp_path / "log").exists()

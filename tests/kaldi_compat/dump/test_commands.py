@@ -1,0 +1,197 @@
+"""Commands of wav.scp: they end with their job, in time, and with as much audio as an utterance may have."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kaldi_compat.dump.test_kill import MAIN, start, wait_for
+from tests.support.dump_data import archive_bytes, dump, make_data, matrices
+
+SECONDS_TO_END = 2.0
+
+
+def hanging_data(root: Path) -> tuple[Path, str]:
+    """Utterances of which one is a command that hangs, in a child of its shell; and what its command line contains."""
+    data = make_data(root, 4, samples=(2000,))
+    mark = f"98765.{secrets.randbelow(10**9):09d}"
+    lines = (data / "wav.scp").read_text().splitlines()
+    lines[1] = f"{lines[1].split()[0]} touch {data}/begun; sleep {mark}; true |"
+    (data / "wav.scp").write_text("".join(line + "\n" for line in lines))
+    return data, mark
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes, apart from zombies, whose command line contains a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "cmdline").read_bytes() and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_gone(mark: str, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while left := processes_with(mark):
+        assert time.monotonic() < end, f"processes {left} live on"
+        time.sleep(0.05)
+
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("nj", [1, 2])
+def test_one_signal_ends_job_and_commands(tmp_path: Path, number: signal.Signals, nj: int) -> None:
+    data, mark = hanging_data(tmp_path)
+    process = start(data, "--shard-utterances=2", nj=nj)
+    try:
+        wait_for(data / "begun")
+        since = time.monotonic()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=SECONDS_TO_END)  # which also waits until nobody holds standard error
+        assert time.monotonic() - since < SECONDS_TO_END
+        assert process.returncode == 130 and "--resume" in said and "Traceback" not in said
+        wait_until_gone(mark, 1.0)
+    finally:
+        _end(process, mark)
+
+
+@pytest.mark.parametrize("nj", [1, 2])
+def test_commands_end_when_the_job_is_killed(tmp_path: Path, nj: int) -> None:
+    data, mark = hanging_data(tmp_path)
+    process = start(data, "--shard-utterances=2", nj=nj)
+    try:
+        wait_for(data / "begun")
+        process.kill()
+        process.communicate(timeout=SECONDS_TO_END)
+        wait_until_gone(mark, SECONDS_TO_END)
+    finally:
+        _end(process, mark)
+
+
+def _end(process: subprocess.Popen[str], mark: str) -> None:
+    process.kill()
+    for pid in processes_with(mark):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("nj", [1, 2])
+def test_command_that_takes_too_long_fails_alone(tmp_path: Path, nj: int) -> None:
+    data, mark = hanging_data(tmp_path)
+    assert dump(data, "--command-timeout=0.6", "--shard-utterances=2", nj=nj) == 1
+    assert len(matrices(data / "feats.scp")) == 3
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert re.fullmatch(r"spk0-utt001 .*: the command took longer than 0\.6 s \(--command-timeout\)\n", reason)
+    wait_until_gone(mark, 1.0)
+
+
+def test_command_in_time_is_not_touched(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 2, samples=(2000,))
+    assert dump(data) == 0
+    expected = archive_bytes(data)
+    text = re.sub(r" (\S+)$", r" sleep 0.2; cat \1 |", (data / "wav.scp").read_text(), flags=re.M)
+    (data / "wav.scp").write_text(text)
+    assert dump(data, "--command-timeout=20") == 0
+    assert archive_bytes(data) == expected
+
+
+def test_commands_do_not_read_the_terminal(tmp_path: Path) -> None:
+    """ffmpeg and ssh read standard input, and would be stopped for it outside the terminal's process group."""
+    data = make_data(tmp_path, 1, samples=(2000,))
+    key, path = (data / "wav.scp").read_text().split()
+    (data / "wav.scp").write_text(f"{key} cat; cat {path} |\n")
+    conf = f"--conf={tmp_path}/conf/fbank.conf"
+    command = [sys.executable, "-c", MAIN, "dump", "fbank", str(data), conf, "--nj=1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+
+
+def endless(path: Path, *, data_bytes: int) -> str:
+    """A command that gives a header and then zeros, more than anybody wants."""
+    content = path.read_bytes()[:40] + struct.pack("<I", data_bytes)
+    header = path.with_suffix(".header")
+    header.write_bytes(content)
+    return f"cat {header} /dev/zero |"
+
+
+@pytest.mark.parametrize("data_bytes", [0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000], ids=hex)
+def test_endless_audio_fails_alone(tmp_path: Path, data_bytes: int) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    lines = (data / "wav.scp").read_text().splitlines()
+    key, path = lines[1].split()
+    lines[1] = f"{key} {endless(Path(path), data_bytes=data_bytes)}"
+    (data / "wav.scp").write_text("".join(line + "\n" for line in lines))
+    assert dump(data, "--max-duration=60") == 1
+    assert len(matrices(data / "feats.scp")) == 2
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert reason.startswith(key) and "longer than max_duration=60 s" in reason
+
+
+def test_long_file_fails_alone(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(2000, 40000, 3000))
+    assert dump(data, "--max-duration=2") == 1
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert reason.startswith("spk0-utt001") and "longer than max_duration=2 s" in reason
+
+
+def test_long_compressed_file_fails_alone(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    data = make_data(tmp_path, 3, samples=(2000, 40000, 3000))
+    lines = []
+    for line in (data / "wav.scp").read_text().splitlines():
+        key, path = line.split()
+        samples, rate = soundfile.read(path, dtype="int16")
+        soundfile.write(Path(path).with_suffix(".flac"), samples, rate)
+        lines.append(f"{key} {Path(path).with_suffix('.flac')}\n")
+    (data / "wav.scp").write_text("".join(lines))
+    assert dump(data, "--max-duration=2") == 1
+    reason = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert reason.startswith("spk0-utt001") and "longer than max_duration=2 s" in reason
+
+
+def test_announced_length_that_is_not_there_is_kaldis_warning(tmp_path: Path) -> None:
+    """As Kaldi's programs, a dump takes what is there of audio whose header announces more."""
+    data = make_data(tmp_path, 1, samples=(20000,))
+    key, path = (data / "wav.scp").read_text().split()
+    assert dump(data) == 0
+    expected = matrices(data / "feats.scp")[key]
+    content = bytearray(Path(path).read_bytes())
+    content[40:44] = struct.pack("<I", 0x7FFFFFFF)
+    Path(path).write_bytes(content)
+    assert dump(data) == 0
+    assert (matrices(data / "feats.scp")[key] == expected).all()
+    assert "announced" in (data / "log" / "dump_fbank_train.1.log").read_text()
+
+
+@pytest.mark.slow
+def test_same_part_started_twice_at_once(tmp_path: Path) -> None:
+    """Each process has temporary files of its own, and leaves those of the other alone."""
+    data = make_data(tmp_path, 8, samples=(2000,))
+    assert dump(data, "--shard-utterances=2") == 0
+    expected = archive_bytes(data)
+    text = re.sub(r" (\S+)$", r" sleep 0.3; cat \1 |", (data / "wav.scp").read_text(), flags=re.M)
+    (data / "wav.scp").write_text(text)
+    (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
+    jobs = [start(data, "--shard-utterances=2", "--shard=1/1") for _ in range(2)]
+    for job in jobs:
+        _, said = job.communicate(timeout=60)
+        assert job.returncode == 0, said
+    assert archive_bytes(data) == expected
+    assert not list(data.glob("**/*unfinished*"))

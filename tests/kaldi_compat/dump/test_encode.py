@@ -1,0 +1,97 @@
+"""Encoding: features that compression cannot take are written uncompressed, with a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import io_ark
+from io_ark.codecs.compressed import CompressedMatrix
+from kaldi_compat.cli.compute import Extractor
+from kaldi_compat.dump.compress_gpu import compress_speech, matrices
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.plan import make_plan
+from kaldi_compat.dump.read import Utterance
+from kaldi_compat.dump.spectral import Computed
+from kaldi_compat.dump.spectral_gpu import PackedComputer
+from tests.support.dump_data import audio, dump, make_data, write_wav
+from tests.support.dump_data import matrices as features_of
+
+
+def plp_data(root: Path) -> Path:
+    """Utterances of which one starts with digital silence, where Kaldi's undithered PLP is NaN."""
+    data = make_data(root, 3, samples=(8000,))
+    samples = audio(8000, 7)
+    samples[:, :4000] = 0
+    write_wav(data / "wav" / "spk0-utt001.wav", samples)
+    (root / "conf" / "plp.conf").write_text("--dither=0\n")
+    return data
+
+
+def test_nan_is_written_uncompressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = plp_data(tmp_path)
+    assert dump(data, "--cmvn=global", feature="plp") == 0
+    compressed = features_of(data / "feats.scp")
+    assert dump(data, "--no-compress", feature="plp") == 0
+    plain = features_of(data / "feats.scp")
+    assert np.isnan(plain["spk0-utt001"]).any(), "this data does not test anything"
+    np.testing.assert_array_equal(compressed["spk0-utt001"], plain["spk0-utt001"])
+    np.testing.assert_allclose(compressed["spk0-utt000"], plain["spk0-utt000"], atol=0.5)
+
+
+def test_nan_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = plp_data(tmp_path)
+    assert dump(data, feature="plp") == 0
+    log = (data / "log" / "dump_plp_train.1.log").read_text()
+    assert "spk0-utt001: " in log and "written uncompressed" in log
+    assert "1 utterance with NaN or infinite features is not compressed" in capsys.readouterr().err
+
+
+def test_statistics_leave_out_nothing_silently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = plp_data(tmp_path)
+    assert dump(data, "--cmvn=global", feature="plp") == 0
+    stats = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
+    assert not np.isfinite(stats).all()  # as compute-cmvn-stats would have it
+    assert "cmvn" in capsys.readouterr().err.lower()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_device_compression_marks_what_it_cannot_compress(value: float) -> None:
+    features = np.random.default_rng(3).normal(size=(2, 20, 3)).astype(np.float32)
+    features[1, 5, 1] = value
+    parts = compress_speech(torch.from_numpy(features), torch.tensor([20, 20]))
+    packed = matrices([part.numpy() for part in parts])
+    assert np.isfinite(packed[0].range) and not np.isfinite(packed[1].range)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate")])
+def test_utterance_without_enough_memory_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
+    compute = Extractor.__call__
+
+    def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> np.ndarray:
+        if wave.samples.shape[1] > 8000:
+            raise error
+        return compute(self, key, wave, warps)
+
+    monkeypatch.setattr(Extractor, "__call__", limited)
+    assert dump(data) == 1
+    assert len(features_of(data / "feats.scp")) == 2
+    assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
+
+
+def test_packed_batch_leaves_what_cannot_be_compressed(tmp_path: Path) -> None:
+    data = plp_data(tmp_path)
+    job = Job(Layout.of(data, "plp"), DumpOptions(conf=str(tmp_path / "conf" / "plp.conf")))
+    waves = [io_ark.read_object("wave", line.split()[1]) for line in (data / "wav.scp").read_text().splitlines()]
+    batch = [Utterance(i, f"utt{i}", wave) for i, wave in enumerate(waves)]
+    results = {each.index: each for each in PackedComputer(job, make_plan(job), "cpu").submit(batch)()}
+    features = [results[i].features for i in range(3) if isinstance(results[i], Computed)]
+    assert [isinstance(each, CompressedMatrix) for each in features] == [True, False, True]
+    assert features[1].shape == features[0].shape and np.isnan(features[1]).any()
