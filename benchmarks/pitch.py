@@ -29,8 +29,7 @@ import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.costs import local_costs
-from kaldi_compat.pitch.nccf import correlate, downsampled
+from kaldi_compat.pitch.exact import downsample
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.tracker import Analysis, search_pitches
 
@@ -77,15 +76,9 @@ def stages(script: Path, utterances: int) -> None:
         print(f"{name:50} {(time.process_time() - start) / frames * 1e6:12.2f}")
         return result
 
-    signals = report("resampling to 4 kHz", lambda: [downsampled(each.astype(np.float32), constants) for each in waves])
-    report(
-        "correlation at whole lags",
-        lambda: [
-            correlate(s, Schedule.of(len(w), constants).frames, constants) for s, w in zip(signals, waves, strict=True)
-        ],
-    )
-    analyses = report("all before the search (with those above)", lambda: [Analysis.of(w, options) for w in waves])
-    report("interpolation to 417 lags, and costs", lambda: [local_costs(each.searched, constants) for each in analyses])
+    report("resampling to 4 kHz", lambda: [downsample(each, options) for each in waves])
+    analyses = report("all before the search (with that)", lambda: [Analysis.of(w, options) for w in waves])
+    report("local costs and the search", lambda: [each.lattice(options) for each in analyses])
     report("the search and the features (with that)", lambda: list(search_pitches(enumerate(analyses), options)))
 
 
