@@ -22,7 +22,6 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # read when NumPy is imported
 
-import numpy as np
 from corpus import SECONDS, make, repeat
 
 import io_ark

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum", "row_product"]
+from kaldi_compat import native
+from kaldi_compat.native import audio
+
+__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum", "row_product", "vector_dot"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -68,6 +71,15 @@ def dot(x: Floats, y: Floats) -> Floats:
     total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
     result: Floats = (rest + total).astype(np.float32)
     return result
+
+
+def vector_dot(x: Floats, y: Floats) -> float:
+    """Return :func:`dot` of two vectors (n,), in C if the library is there.
+
+    >>> vector_dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
+    11.0
+    """
+    return audio.dot(x, y) if native.library() else float(dot(x, y))
 
 
 def plain_sum(x: Floats) -> Floats:
