@@ -100,7 +100,7 @@ def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
     try:
-        outline = codec(kind).read_info(source)
+        info = codec(kind).read_info(source)
     except ArkError as error:
         with pytest.raises(type(error)) as raised:
             codec(kind).read(other)
@@ -112,7 +112,7 @@ def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
         assert not isinstance(error, TruncatedError)  # but something about numbers, which are not looked at
         return
     assert source.tell() == other.tell()
-    assert getattr(outline, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
+    assert getattr(info, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
 
 
 @pytest.mark.parametrize(

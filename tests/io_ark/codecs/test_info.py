@@ -120,8 +120,8 @@ def test_part_of_an_outline_is_the_outline_of_the_part(kind: str, text: str, tmp
     path = tmp_path / "feats"
     path.write_bytes(to_bytes(kind, np.arange(27.0).reshape(9, 3)))
     for where in (f"{path}[{text}]", f"cat {path} |[{text}]"):
-        outline = io_ark.read_object(InfoCodec("matrix"), where)
-        assert outline == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
+        info = io_ark.read_object(InfoCodec("matrix"), where)
+        assert info == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_info_of_invalid_range_is_an_error(kind: str, value: Any, part: str, tmp
     (tmp_path / "object").write_bytes(to_bytes(kind, value))
     with pytest.raises(RangeError) as whole:
         io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
-    with pytest.raises(RangeError) as outline:
+    with pytest.raises(RangeError) as info:
         io_ark.read_object(InfoCodec(kind), f"{tmp_path}/object[{part}]")
-    assert str(outline.value) == str(whole.value)
+    assert str(info.value) == str(whole.value)
 
 
 def test_part_of_a_vector(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_reading_outlines_in_a_thread_and_permissively(tmp_path: Path) -> None:
     feats = {f"u{rows}": np.zeros((rows, 4), np.float32) for rows in (3, 5, 2000)}
     kaldiio.save_ark(f"{tmp_path}/a.ark", feats, scp=f"{tmp_path}/a.scp")
     with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
-        assert {key: outline.shape for key, outline in reader} == {key: value.shape for key, value in feats.items()}
+        assert {key: info.shape for key, info in reader} == {key: value.shape for key, value in feats.items()}
     os.truncate(tmp_path / "a.ark", (tmp_path / "a.ark").stat().st_size - 1)
     with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
         assert [key for key, _ in reader] == ["u3", "u5"]
