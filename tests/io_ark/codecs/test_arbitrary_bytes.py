@@ -95,7 +95,7 @@ def test_arbitrary_bytes_give_a_value_or_an_ark_error(kind: str, data: bytes, bi
 
 @given(st.data())
 @SETTINGS
-def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
+def test_info_of_damaged_objects(data: st.DataObject) -> None:
     kind, valid = data.draw(st.sampled_from(SAMPLES))
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
