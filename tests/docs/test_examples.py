@@ -17,7 +17,11 @@ import kaldi_compat
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *(path for path in [ROOT / "CONTRIBUTING.md"] if path.exists()), *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(path for path in [ROOT / "CONTRIBUTING.md"] if path.exists()),
+    *sorted(DOCS.glob("*.md")),
+]
 OPTIONAL = {
     "kaldi_compat.interop.lhotse": "lhotse",
     **dict.fromkeys((f"kaldi_compat.kernels.{name}" for name in ("bands", "launch", "spectrum")), "triton"),
