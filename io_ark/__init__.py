@@ -1,12 +1,13 @@
-"""Kaldi's tables on disk, in NumPy: archives and script files, read and written with Kaldi's rules and bytes.
+"""Read and write Kaldi's archives and script files with NumPy.
 
-The casual face tells the type from the bytes: :func:`load`, :func:`read`, :func:`load_scp`, :func:`writer`. The other
-one is told it: :class:`SequentialReader`, :class:`RandomAccessReader`, :class:`Writer`, :func:`read_object` and
-:func:`write_object` take the name of a kind of object (:mod:`io_ark.codecs`); :mod:`io_ark.interop.kaldi` has them under
-Kaldi's names, and :mod:`io_ark.interop.kaldiio` under kaldiio's.
+:func:`load`, :func:`read`, :func:`load_scp` and :func:`writer` detect the type from the data. The typed readers and
+writers enforce a type: :class:`SequentialReader`, :class:`RandomAccessReader`, :class:`Writer`, :func:`read_object` and
+:func:`write_object` take the name of a kind of object (see :mod:`io_ark.codecs`). :mod:`io_ark.interop.kaldi` offers
+them under Kaldi's names, and :mod:`io_ark.interop.kaldiio` offers kaldiio's functions.
 """
 
 from io_ark.api import load, load_scp, read, writer
+from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.data_dir import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.errors import ArkError
@@ -20,14 +21,18 @@ from io_ark.tables.loader import read_object, write_object
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
+__version__ = "0.1.0"
+
 __all__ = [
     "ArkError",
+    "Kind",
     "RandomAccessReader",
     "Segment",
     "SequentialReader",
     "Wave",
     "WaveInfo",
     "Writer",
+    "__version__",
     "classify_rspecifier",
     "classify_wspecifier",
     "is_table_rspecifier",
@@ -43,3 +48,7 @@ __all__ = [
     "write_object",
     "writer",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""The casual face: the type is told from the bytes when reading, and from the value when writing.
+"""Load and write tables with automatic type detection: from the data when reading, from the value when writing.
 
 >>> import io_ark, numpy as np, tempfile, os
 >>> folder = tempfile.mkdtemp()
@@ -13,19 +13,27 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
+import numpy.typing as npt
 
-from io_ark import codecs
-from io_ark.codecs import Codec
-from io_ark.codecs.base import Sink
-from io_ark.codecs.detect import kind_of as kind_told
+from io_ark.codecs import AnyCodec, Codec
+from io_ark.codecs.kinds import (
+    ArrayKind,
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+    OtherWrittenKind,
+)
 from io_ark.errors import FormatError
 from io_ark.specifier import (
-    Range,
     Rspecifier,
     Wspecifier,
     classify_rspecifier,
@@ -33,143 +41,122 @@ from io_ark.specifier import (
     name_of,
 )
 from io_ark.streams.files import OpenFiles
-from io_ark.streams.source import Source
 from io_ark.tables.loader import Loader, read_object
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
 
-class AnyCodec(Codec[Any]):
-    """Objects of any kind: what stands there is told from its first bytes, what is written from the value.
-
-    Args:
-        compress: how float matrices are compressed: a method's number or name, such as "speech"; None: not at all.
-        kind: what all values are written as; None tells it from each.
-    """
-
-    marker = b""  # the codec that is told writes it
-
-    def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
-        self._kind = kind
-        self._compress = None if compress is None else codecs.codec("compressed-matrix", method=compress)
-        self._told: dict[tuple[str, int], Codec[Any]] = {}
-
-    def read(self, source: Source) -> Any:
-        return self._tell(source).read(source)
-
-    def read_range(self, source: Source, part: Range) -> Any:
-        return self._tell(source).read_range(source, part)
-
-    def read_outline(self, source: Source) -> Any:
-        return self._tell(source).read_outline(source)
-
-    def _tell(self, source: Source) -> Codec[Any]:
-        """The codec for the object that stands here; each is made once."""
-        kind, options = kind_told(source)
-        known = kind, len(options)  # a kind has one set of options besides none
-        if known not in self._told:
-            self._told[known] = codecs.codec(kind, **options)
-        return self._told[known]
-
-    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        kind = self._kind or kind_of(value)
-        if self._compress is not None and kind in ("matrix", "double-matrix") and binary:
-            self._compress.write(sink, value, binary=True)
-        else:
-            codecs.codec(kind).write(sink, value, binary=binary)
+__all__ = ["load", "load_scp", "read", "writer"]
 
 
-def kind_of(value: Any) -> str:
-    """The kind of object that a value is written as.
-
-    Raises:
-        FormatError: there is no kind for it.
-
-    >>> kind_of(np.zeros((2, 3))), kind_of([1, 2]), kind_of("word"), kind_of([[1, 2], [3]])
-    ('double-matrix', 'int-vector', 'token', 'int-vector-vector')
-    """
-    named = _KINDS_OF_TYPES.get(type(value).__name__)
-    if named is not None:
-        return named
-    if isinstance(value, str):
-        return "token"
-    if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, int | np.integer):
-        return "int"
-    if isinstance(value, float | np.floating):
-        return "double" if isinstance(value, float) and not isinstance(value, np.float32) else "float"
-    if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-        if kind is not None:
-            return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
-    if isinstance(value, list | tuple):
-        return _kind_of_list(value)
-    raise FormatError(f"there is no kind of object for a {type(value).__name__}: say which is meant")
-
-
-_KINDS_OF_TYPES = {
-    "Wave": "wave",
-    "CompressedMatrix": "compressed-matrix",
-    "HtkFeatures": "htk",
-    "SparseVector": "sparse-vector",
-    "SparseMatrix": "sparse-matrix",
-}
-_KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}
-
-
-def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Lists: tokens, integers, lists of integers, posteriors (lists of pairs of an integer and a float)."""
-    if value and all(isinstance(element, str) for element in value):
-        return "token-vector"
-    if all(isinstance(element, int | np.integer) for element in value):
-        return "int-vector"
-    if all(isinstance(element, list | tuple | np.ndarray) for element in value):
-        inner = [part for element in value for part in element]
-        if all(isinstance(part, int | np.integer) for part in inner):
-            return "int-vector-vector"
-        if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
-            return "posterior"
-    raise FormatError(
-        "a list is written if it holds words, integers, lists of integers, or a posterior's lists of pairs"
-    )
-
-
-def load(rxfilename: str | PathLike[str], *, pipes: bool = True) -> Any:
-    """The object that an rxfilename names: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Float32: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Float64: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Int32: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> int: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> float: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...) -> str: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...) -> list[str]: ...
+@overload
+def load(
+    rxfilename: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+) -> CompressedMatrix: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...) -> Posterior: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...) -> Wave: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...) -> WaveInfo: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Any: ...
+@overload
+def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Any: ...
+def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Any:
+    """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
-        rxfilename: where it is; a range in brackets, ends included, takes a part. A path is a file's name as it is.
-        pipes: whether a command may be run.
+        rxfilename: location of the object. A range in brackets, both ends included, selects a part. A path is a plain
+            file name.
+        kind: kind of the object, such as "matrix"; None: detected from the data.
+        pipes: allow commands.
 
     Returns:
-        What the bytes say it is: an array for a matrix or vector (float64 if stored so), a :class:`Wave`, a number ...
+        An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
+        :class:`~io_ark.codecs.wave.Wave`, a number, a string, ...
 
     Raises:
-        ArkError: it cannot be opened, or is no object.
+        ArkError: the object cannot be opened or read.
     """
-    return read_object(AnyCodec(), rxfilename, pipes=pipes)
+    return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes)
 
 
-def read(rspecifier: str | PathLike[str], *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
-    """The entries of a table, in its order.
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Iterator[tuple[str, Float32]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Iterator[tuple[str, Float64]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Iterator[tuple[str, Int32]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> Iterator[tuple[str, int]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> Iterator[tuple[str, float]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...
+) -> Iterator[tuple[str, str]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...
+) -> Iterator[tuple[str, list[str]]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+) -> Iterator[tuple[str, CompressedMatrix]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...
+) -> Iterator[tuple[str, Posterior]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...
+) -> Iterator[tuple[str, Wave]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...
+) -> Iterator[tuple[str, WaveInfo]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
+@overload
+def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
+def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+    """Iterate over the entries of a table in its order.
 
     Args:
-        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name of an archive or (``*.scp``) script,
-            or its path.
-        pipes: whether commands may be run.
+        rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
+            file (``*.scp``).
+        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        pipes: allow commands.
 
     Yields:
         Pairs of a key and a value (see :func:`load`).
 
     Raises:
-        ArkError: the table cannot be opened, or an entry not be read.
+        ArkError: the table cannot be opened, or an entry cannot be read.
     """
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
-    return _entries(SequentialReader(AnyCodec(), table, pipes=pipes))
+    return _entries(SequentialReader(AnyCodec() if kind is None else kind, table, pipes=pipes))
 
 
 def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
@@ -177,58 +164,197 @@ def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
         yield from reader
 
 
+@overload
 def load_scp(
     rxfilename: str | PathLike[str],
     *,
-    kind: str | None = None,
+    kind: Float32Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Float32]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Float64Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Float64]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: Int32Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Int32]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["int"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, int]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: FloatKind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, float]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["token"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, str]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["token-vector"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, list[str]]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["compressed-matrix"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, CompressedMatrix]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["posterior"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Posterior]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["wave"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, Wave]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Literal["wave-info"],
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+) -> Mapping[str, WaveInfo]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Any]: ...
+@overload
+def load_scp(
+    rxfilename: str | PathLike[str], *, kind: None = ..., mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+) -> Mapping[str, Any]: ...
+def load_scp(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Kind | None = None,
     mmap: bool = False,
     max_open_files: int = 64,
     pipes: bool = True,
 ) -> Mapping[str, Any]:
-    """A script file as a mapping from key to object, which is read when it is asked for.
+    """Load a script file as a mapping from key to object. Objects are read on access.
 
-    Ten million lines open in seconds, in about 20 bytes a line besides the file itself. The mapping can be shared by
-    threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
+    Ten million lines are opened in seconds and take about 20 bytes per line besides the file itself. The mapping can be
+    shared by threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
 
     Args:
         rxfilename: the script file: an rxfilename, or a path.
-        kind: what the objects are, such as "matrix"; None tells it from the bytes of each.
-        mmap: map archives into memory, and return views of them (read-only) where the layout allows.
-        max_open_files: how many archives are held open.
-        pipes: whether commands may be run.
+        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        mmap: map archives into memory, and return read-only views of them where the layout allows.
+        max_open_files: maximum number of archives kept open.
+        pipes: allow commands.
+
+    Returns:
+        A mapping whose values are those of :func:`load`. Arrays belong to the caller and are writable, unless ``mmap``.
 
     Raises:
-        ArkError: it cannot be opened, is no script file, or has a key twice.
+        ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     loader = Loader(codec, pipes=pipes, files=OpenFiles(max_open_files, mmap=mmap))
     return ScriptTable(Script.open(rxfilename, pipes=pipes), loader.load_value)
 
 
+@overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: str | None = None, pipes: bool = True
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: ArrayKind, pipes: bool = ...
+) -> Writer[npt.ArrayLike]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["int"], pipes: bool = ...
+) -> Writer[int]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: FloatKind, pipes: bool = ...
+) -> Writer[float]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["token"], pipes: bool = ...
+) -> Writer[str]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["token-vector"],
+    pipes: bool = ...,
+) -> Writer[Iterable[str]]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["posterior"], pipes: bool = ...
+) -> Writer[Sequence[Sequence[tuple[int, float]]]]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["wave"], pipes: bool = ...
+) -> Writer[Wave]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: OtherWrittenKind, pipes: bool = ...
+) -> Writer[Any]: ...
+@overload
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: None = ..., pipes: bool = ...
+) -> Writer[Any]: ...
+def writer(
+    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: Kind | None = None, pipes: bool = True
 ) -> Writer[Any]:
-    """A writer that tells from each value how it is to be written.
+    """Open a table for writing. The kind of each object is detected from its value.
 
     Args:
-        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name of an archive, or its
-            path.
-        compress: how float matrices are compressed: "speech" (the usual one), another method's name or number; None:
-            not at all. Text is never compressed.
-        kind: what all values are, such as "vector"; None tells it from each.
-        pipes: whether commands may be run.
+        wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name or path of an archive.
+        compress: compression method of float matrices: "speech" (recommended), or the name or number of another method;
+            None: not compressed. Text is never compressed.
+        kind: kind of all objects, such as "vector"; None: detected from each value.
+        pipes: allow commands.
 
     Returns:
-        To be used as ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written
-        as double.
+        A writer: ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written as
+        double.
 
     Raises:
-        ArkError: it cannot be opened.
+        ArkError: the table cannot be opened.
     """
     name = name_of(wspecifier)
     table = classify_wspecifier(name) or Wspecifier("ark", name)
     if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
-        raise FormatError(f"compress={compress!r}: matrices are compressed, not objects of the kind {kind!r}")
+        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
     if kind is None or (compress is not None and kind != "compressed-matrix"):
         return Writer(AnyCodec(compress, kind), table, pipes=pipes)
     return Writer(kind, table, pipes=pipes, **({} if compress is None else {"method": compress}))

@@ -1,23 +1,42 @@
-"""What can be wrong with an archive, said with file, byte offset and key.
+"""Errors, with file, byte offset and key.
 
 Every error that this package raises on purpose is an :class:`ArkError`, and its text is one line:
 
->>> str(FormatError("a matrix of -3 rows", file="a.ark", offset=17, key="utt1"))
-'a.ark:17: utt1: a matrix of -3 rows'
+>>> from io_ark.errors import FormatError
+>>> str(FormatError("invalid size of a matrix: -3 rows", file="a.ark", offset=17, key="utt1"))
+'a.ark:17: utt1: invalid size of a matrix: -3 rows'
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "ArkError",
+    "ClosedError",
+    "FormatError",
+    "KeyFormatError",
+    "MissingKeyError",
+    "OpenError",
+    "OrderError",
+    "PipeError",
+    "PipesRefusedError",
+    "RangeError",
+    "RangeSyntaxError",
+    "ReaderGoneError",
+    "SpecifierError",
+    "TruncatedError",
+    "WriteError",
+]
+
 
 class ArkError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
     Attributes:
-        message: what is wrong, and where it helps, what to do about it.
+        message: the problem, and how to solve it where that helps.
         file: the file, pipe or specifier concerned ("" if none).
-        offset: the byte in that file (None if it does not matter).
+        offset: the byte offset in that file (None if there is none).
         key: the table key concerned (None if there is none, or not known yet; readers fill it in).
     """
 
@@ -34,24 +53,28 @@ class ArkError(Exception):
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors cross process borders (DataLoader workers), and the default would lose the keyword arguments.
+        # Errors are sent between processes (DataLoader workers); the default would lose the keyword arguments.
         return type(self), (self.message,), self.__dict__
 
 
 class SpecifierError(ArkError, ValueError):
-    """An rspecifier, wspecifier, file name or script line that cannot be meant."""
+    """An invalid rspecifier, wspecifier, file name or argument."""
 
 
 class FormatError(ArkError, ValueError):
-    """Bytes that are not what the object or table should look like there."""
+    """Invalid bytes for the object or table, or a value that cannot be written as the kind."""
 
 
 class TruncatedError(FormatError):
-    """The bytes end in the middle of an object."""
+    """The data ends in the middle of an object."""
 
 
 class RangeError(ArkError, IndexError):
-    """A range such as ``[0:9]`` that does not lie within its matrix."""
+    """A range such as ``[0:9]`` that is outside its matrix."""
+
+
+class RangeSyntaxError(SpecifierError, RangeError):
+    """Text in brackets after an rxfilename that is not a range. A permissive reader does not skip it either."""
 
 
 class OpenError(ArkError, OSError):
@@ -59,32 +82,32 @@ class OpenError(ArkError, OSError):
 
 
 class WriteError(ArkError, OSError):
-    """A file or pipe that cannot be written to or closed in order: the output is not complete."""
+    """A file or pipe that cannot be written to or closed: the output is incomplete."""
 
 
 class ReaderGoneError(WriteError, BrokenPipeError):
-    """Nobody reads the pipe any more that the output goes to, as when ``| head`` has seen enough."""
+    """The reader of an output pipe has closed it, as ``| head`` does after some lines."""
 
 
 class PipeError(ArkError, OSError):
-    """The command of a pipe ended with a failure: what came out of it, or went into it, is not complete."""
+    """The command of a pipe failed: its output or input is incomplete."""
 
 
 class PipesRefusedError(ArkError, PermissionError):
-    """A specifier asks for a shell command, and pipes were switched off."""
+    """A specifier names a shell command, and pipes are disabled."""
 
 
 class MissingKeyError(ArkError, KeyError):
-    """A table has no such key."""
+    """The key is not in the table."""
 
 
 class OrderError(ArkError, ValueError):
-    """A table, or the calls made to it, are not in the order that the options ``s`` and ``cs`` promised."""
+    """A table has a duplicate key, or table or calls are not in the order that the options ``s`` and ``cs`` promise."""
 
 
 class KeyFormatError(ArkError, ValueError):
-    """A key that no table can hold: empty, or with white space or half a surrogate pair in it."""
+    """An invalid key: empty, or with white space, a control character or an unpaired surrogate."""
 
 
 class ClosedError(ArkError, ValueError):
-    """A reader or writer was used after it was closed."""
+    """A reader or writer was used after it was closed, or in a process forked after it was opened."""

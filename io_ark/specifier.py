@@ -1,10 +1,10 @@
-"""The little language of rspecifiers, wspecifiers and extended file names. Touches no file.
+"""Parse rspecifiers, wspecifiers and extended file names. No file is opened.
 
-An *rspecifier* names a table to read (``scp,p:feats.scp``), a *wspecifier* one to write (``ark,scp:a.ark,a.scp``); an
+An *rspecifier* names a table to read (``scp,p:feats.scp``), a *wspecifier* one to write (``ark,scp:a.ark,a.scp``). An
 *rxfilename* names one stream to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``), a *wxfilename* one to write. A
-range in brackets after an rxfilename takes a part of the object there. The rules are those of Kaldi (src/util: kaldi-
-table.cc, kaldi-io.cc, kaldi-holder.cc), odd ones included: a table's options are separated by commas or single
-spaces, and no specifier ends in white space.
+range in brackets after an rxfilename selects a part of the object. The rules are Kaldi's (src/util: kaldi-table.cc,
+kaldi-io.cc, kaldi-holder.cc), including unusual ones: options are separated by commas or single spaces, and a specifier
+must not end in white space.
 """
 
 from __future__ import annotations
@@ -15,14 +15,34 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
-from io_ark.errors import SpecifierError
+from io_ark.errors import RangeSyntaxError, SpecifierError
 from io_ark.text import WHITE_SPACE
 
-# How far a range may go beyond the last row: two frames for edge effects of framing, one for rounded times.
+__all__ = [
+    "FileName",
+    "Range",
+    "Rspecifier",
+    "Rxfilename",
+    "Wspecifier",
+    "Wxfilename",
+    "classify_rspecifier",
+    "classify_wspecifier",
+    "is_table_rspecifier",
+    "is_table_wspecifier",
+    "name_of",
+    "parse_range",
+    "parse_rspecifier",
+    "parse_rxfilename",
+    "parse_wspecifier",
+    "parse_wxfilename",
+    "split_range",
+]
+
+# Number of rows that a range may exceed the last row by: two for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
-# Options are short words; a glance at them tells most file names from specifiers.
+# Options are short words, so this pattern already rejects most file names.
 _OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
 _SPECIFIER = re.compile(_OPTIONS.pattern + ":")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
@@ -33,12 +53,12 @@ class Rspecifier:
     """A table to read.
 
     Attributes:
-        kind: "ark" (an archive) or "scp" (a script file that names where each object is).
+        kind: "ark" (an archive) or "scp" (a script file with the location of each object).
         rxfilename: the stream that holds the archive or the script.
-        once: ``o``: each key is asked for once at most.
-        sorted: ``s``: the table's keys are in the order of their bytes.
-        called_sorted: ``cs``: keys will be asked for in that order.
-        permissive: ``p``: objects that cannot be read are treated as not there.
+        once: ``o``: each key is looked up at most once.
+        sorted: ``s``: the keys of the table are sorted by their bytes.
+        called_sorted: ``cs``: keys are looked up in that order.
+        permissive: ``p``: unreadable objects are treated as missing.
         background: ``bg``: a thread reads ahead.
     """
 
@@ -56,13 +76,13 @@ class Wspecifier:
     """A table to write.
 
     Attributes:
-        kind: "ark" (an archive), "both" (an archive, and a script file into it) or "scp" (a script file, which is
-            there already, says which file each key's object goes to).
+        kind: "ark" (an archive), "both" (an archive, and a script file that points into it) or "scp" (an existing
+            script file that names the file for each key's object).
         archive: the archive's wxfilename ("" for kind "scp").
         script: the script's file name ("" for kind "ark").
         binary: ``b`` (default) or ``t``.
-        flush: ``f``: hand each object to the system at once; ``nf`` (default) not.
-        permissive: ``p``: a key that the script does not name (kind "scp") is passed over.
+        flush: ``f``: flush after each object; ``nf`` (default): do not.
+        permissive: ``p``: skip keys that are not in the script file (kind "scp").
     """
 
     kind: Literal["ark", "scp", "both"]
@@ -74,7 +94,7 @@ class Wspecifier:
 
 
 class Rxfilename(NamedTuple):
-    """A stream to read: a "file" (from ``offset`` on), "stdin", or what a "pipe"'s command prints."""
+    """A stream to read: a "file" (from ``offset`` on), "stdin", or the output of a command ("pipe")."""
 
     kind: Literal["file", "stdin", "pipe"]
     path: str = ""
@@ -83,7 +103,7 @@ class Rxfilename(NamedTuple):
 
 
 class Wxfilename(NamedTuple):
-    """A stream to write: a "file", "stdout", or the input of a "pipe"'s command."""
+    """A stream to write: a "file", "stdout", or the input of a command ("pipe")."""
 
     kind: Literal["file", "stdout", "pipe"]
     path: str = ""
@@ -92,10 +112,12 @@ class Wxfilename(NamedTuple):
 
 @dataclass(frozen=True)
 class Range:
-    """Part of a matrix or vector: first and last row, first and last column, both ends included; None is all.
+    """Part of a matrix or vector.
 
     Attributes:
-        text: as it was written, for messages.
+        rows: first and last row (element of a vector), both included; None: all.
+        columns: first and last column, both included; None: all.
+        text: the range as it was written, for messages.
     """
 
     rows: tuple[int, int] | None
@@ -103,10 +125,10 @@ class Range:
     text: str
 
     def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
-        """Slices for an object of so many rows (elements) and columns.
+        """Return slices for an object with this number of rows (elements) and columns.
 
         Raises:
-            ValueError: the range does not lie within it. It may exceed the rows by three: frames get lost at the edges.
+            ValueError: the range is outside the object. As in Kaldi, it may exceed the rows by three.
         """
         first, last = self.rows if self.rows is not None else (0, rows - 1)
         left, right = self.columns if self.columns is not None else (0, (columns or 0) - 1)
@@ -117,18 +139,18 @@ class Range:
             fits = fits and left <= right < columns
         if not fits:
             size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
-            raise ValueError(f"the range [{self.text}] does not lie within {size}")
+            raise ValueError(f"the range [{self.text}] is outside {size}")
         return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
 
 
 class FileName(str):
-    """The name of a file whatever characters it has: no offset, range or command is looked for in it."""
+    """A plain file name: not parsed for an offset, a range or a command."""
 
     __slots__ = ()
 
 
 def name_of(file: str | PathLike[str]) -> str:
-    """Text as it is, to be understood as an rxfilename or wxfilename; a path as the name of that file.
+    """Return a string unchanged, to be parsed as rxfilename or wxfilename, and a path as a plain :class:`FileName`.
 
     >>> from pathlib import Path
     >>> parse_rxfilename(name_of(Path("a.ark:123")))
@@ -138,7 +160,7 @@ def name_of(file: str | PathLike[str]) -> str:
 
 
 def classify_rspecifier(text: str) -> Rspecifier | None:
-    """The table that an rspecifier names, or None if the text is not one (then it may be an rxfilename).
+    """Parse an rspecifier; return None if the text is not one (then it may be an rxfilename).
 
     >>> classify_rspecifier("scp,p:feats.scp")
     Rspecifier(kind='scp', rxfilename='feats.scp', once=False, sorted=False, called_sorted=False, permissive=True, \
@@ -159,7 +181,7 @@ background=False)
             if kind is not None:
                 return None
             kind = "ark" if word == "ark" else "scp"
-        elif word not in ("b", "t"):  # how a table was written is told by its bytes
+        elif word not in ("b", "t"):  # readers detect the format
             return None
     return Rspecifier(kind, rest, **flags) if kind else None
 
@@ -185,7 +207,7 @@ _WRITE_FLAGS = {
 
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
-    """The table that a wspecifier names, or None if the text is not one (then it may be a wxfilename).
+    """Parse a wspecifier; return None if the text is not one (then it may be a wxfilename).
 
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
@@ -214,52 +236,53 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Whether this text is an rspecifier (``ark:...``, ``scp,p:...``), and not the name of a single stream."""
+    """Return True if the text is an rspecifier (``ark:...``, ``scp,p:...``) and not the name of a single stream."""
     return classify_rspecifier(text) is not None
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Whether this text is a wspecifier (``ark:...``, ``ark,scp:...``), and not the name of a single stream."""
+    """Return True if the text is a wspecifier (``ark:...``, ``ark,scp:...``) and not the name of a single stream."""
     return classify_wspecifier(text) is not None
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """The table that an rspecifier names.
+    """Parse an rspecifier.
 
     Raises:
-        SpecifierError: the text is no rspecifier.
+        SpecifierError: the text is not an rspecifier.
     """
     return classify_rspecifier(text) or _refuse(
-        text, "is no rspecifier: one looks like 'ark:FILE', 'scp:FILE' or 'scp,p:-', with options b t o s cs p bg"
+        text, "is not an rspecifier: write 'ark:FILE', 'scp:FILE' or 'scp,p:-'; the options are b t o s cs p bg"
     )
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """The table that a wspecifier names.
+    """Parse a wspecifier.
 
     Raises:
-        SpecifierError: the text is no wspecifier.
+        SpecifierError: the text is not a wspecifier.
     """
     return classify_wspecifier(text) or _refuse(
-        text, "is no wspecifier: one looks like 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT', options b t f p"
+        text, "is not a wspecifier: write 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT'; the options are b t f p"
     )
 
 
 def parse_rxfilename(text: str) -> Rxfilename:
-    """The stream that an rxfilename names (without a range: see :func:`split_range`).
+    """Parse an rxfilename without a range (see :func:`split_range`).
 
+    >>> from io_ark.specifier import parse_rxfilename
     >>> parse_rxfilename("a.ark:123")
     Rxfilename(kind='file', path='a.ark', offset=123, command='')
 
     Raises:
-        SpecifierError: the text cannot be meant as one.
+        SpecifierError: the text is not a valid rxfilename.
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
     if text in ("", "-"):
         return Rxfilename("stdin")
     if text[0] == "|":
-        _refuse(text, "cannot be read from: a command to read from ends in '|'")
+        _refuse(text, "starts with '|', but a command to read from ends in '|'")
     if text[-1] == "|":
         return Rxfilename("pipe", command=text[:-1])
     _refuse_odd(text, "r")
@@ -267,7 +290,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     if located:
         offset = int(located[2]) if len(located[2]) < 4000 else _LARGEST_OFFSET + 1
         if offset > _LARGEST_OFFSET:
-            _refuse(text, "has an offset that no file is long enough for")
+            _refuse(text, "has an offset beyond the size of any file")
         return Rxfilename("file", located[1], offset)
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
@@ -275,10 +298,10 @@ def parse_rxfilename(text: str) -> Rxfilename:
 
 
 def parse_wxfilename(text: str) -> Wxfilename:
-    """The stream that a wxfilename names.
+    """Parse a wxfilename.
 
     Raises:
-        SpecifierError: the text cannot be meant as one.
+        SpecifierError: the text is not a valid wxfilename.
     """
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
@@ -287,21 +310,21 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if text[0] == "|":
         return Wxfilename("pipe", command=text[1:])
     if text[-1] == "|":
-        _refuse(text, "cannot be written to: a command to write to starts with '|'")
+        _refuse(text, "ends in '|', but a command to write to starts with '|'")
     _refuse_odd(text, "w")
     if _OFFSET.fullmatch(text):
-        _refuse(text, "ends like an offset into a file, which cannot be written to")
+        _refuse(text, "ends in an offset, but only whole files can be written")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to write to starts with '|'")
     return Wxfilename("file", text)
 
 
 def _refuse_odd(text: str, mode: str) -> None:
-    """What can be neither read nor written: edges of white space, and a whole specifier where a file should be."""
+    """Refuse white space at the edges, and a table's specifier in place of a file name."""
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space")
     if text[0] in "as" and _SPECIFIER.match(text) and (is_table_rspecifier(text) or is_table_wspecifier(text)):
-        _refuse(text, f"is a table's {mode}specifier, where the name of a single file (or '-', or a pipe) is wanted")
+        _refuse(text, f"is the {mode}specifier of a table, but a single file, '-' or a pipe is expected")
 
 
 def _refuse(text: str, why: str) -> NoReturn:
@@ -309,31 +332,31 @@ def _refuse(text: str, why: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """An rxfilename, and the range in brackets after it, if there is one.
+    """Split an rxfilename from the range in brackets after it, if there is one.
 
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
 
     Raises:
-        SpecifierError: the text ends in ``]``, but not in a range.
+        RangeSyntaxError: the text ends in ``]``, but not in a range.
     """
     if not text.endswith("]") or isinstance(text, FileName):
         return text, None
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
-        _refuse(text, "ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
+        raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
     return name, parse_range(inside)
 
 
 def parse_range(text: str) -> Range:
-    """A range as it stands between brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
+    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
 
     Raises:
-        SpecifierError: the text is no range.
+        RangeSyntaxError: the text is not a range.
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
-        _refuse(f"[{text}]", "is no range: one has rows and, after a comma, columns")
+        raise RangeSyntaxError(f"'[{text}]' is not a range: give rows and, after a comma, columns, as in [0:9,2:3]")
     return Range(parts[0], parts[1] if len(parts) == 2 else None, text)
 
 
@@ -342,5 +365,7 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
-        _refuse(f"[{text}]", "is no range: one looks like [0:9] or [0:9,2:3], from first to last, counted from 0")
+        raise RangeSyntaxError(
+            f"'[{text}]' is not a range: give first and last, counted from 0, as in [0:9] or [0:9,2:3]"
+        )
     return int(interval[1]), int(interval[2])

@@ -1,23 +1,25 @@
-"""Words of a line, as Kaldi tells them apart."""
+"""Split lines of text into words as Kaldi does."""
 
 from __future__ import annotations
 
 import re
 
+__all__ = ["WHITE_SPACE", "split_words"]
+
 WHITE_SPACE = " \t\n\v\f\r"
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
-def words(line: str, splits: int = 0) -> list[str]:
-    """The words that ASCII white space stands between. (``str.split`` goes by Unicode's, which Kaldi lets stand.)
+def split_words(line: str, splits: int = 0) -> list[str]:
+    """Split a line at ASCII white space. (``str.split`` also splits at Unicode spaces, which Kaldi keeps.)
 
     Args:
         line: the line.
-        splits: after so many words the rest of the line is one word; 0 for no limit.
+        splits: maximum number of splits; the rest of the line is the last word. 0: no limit.
 
-    >>> words("utt1\\twith\\u3000wide\\u00a0space ")
+    >>> split_words("utt1\\twith\\u3000wide\\u00a0space ")
     ['utt1', 'with\\u3000wide\\xa0space']
-    >>> words("utt1 some  text ", 1)
+    >>> split_words("utt1 some  text ", 1)
     ['utt1', 'some  text']
     """
     inner = line.strip(WHITE_SPACE)

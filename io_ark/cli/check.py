@@ -1,4 +1,4 @@
-"""Checks a set of tables: entries readable and finite, keys unique, dimensions equal, script and archive agreeing."""
+"""Check a set of tables: entries are readable and finite, keys unique, dimensions equal, script and archive agree."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 
+__all__ = ["Findings", "check_table", "compare_keys"]
+
 
 @dataclass
 class Findings:
-    """What a check found.
+    """Result of checking a table.
 
     Attributes:
         name: the table.
-        count: how many entries, or lines of a script file, were looked at.
-        problems: one line each, in the order found.
-        keys: the keys, in the order of the table.
-        columns: the number of columns of its matrices, and the key of the first of them.
+        count: number of entries, or of lines of a script file, that were checked.
+        problems: one line per problem, in the order found.
+        keys: the keys in table order.
+        columns: number of columns of the matrices, and key of the first matrix.
     """
 
     name: str
@@ -34,19 +36,19 @@ class Findings:
 
 
 def check_table(
-    table: Rspecifier, *, pipes: bool = True, watch: Callable[[Iterable[Entry]], Iterable[Entry]] = iter
+    table: Rspecifier, *, pipes: bool = True, progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter
 ) -> Findings:
-    """Look at every entry of a table.
+    """Check every entry of a table.
 
     Args:
         table: the table.
-        pipes: whether commands may be run.
-        watch: wraps the entries on their way, to show progress.
+        pipes: allow commands.
+        progress: wraps the iterable of entries, to show progress.
     """
     found = Findings(table.rxfilename)
     files = OpenFiles()
     try:
-        for entry in watch(entries(table, pipes=pipes)):
+        for entry in progress(entries(table, pipes=pipes)):
             found.count += 1
             found.problems.extend(_problems(entry, found))
             if table.kind == "scp" and entry.error is None:
@@ -56,20 +58,20 @@ def check_table(
     except ArkError as error:
         found.problems.append(str(error))
     if not found.count and not found.problems:
-        found.problems.append(f"{found.name}: holds nothing")
+        found.problems.append(f"{found.name}: is empty")
     return found
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """What the keys of two tables of the same set do not agree on."""
+    """Return the differences between the keys of two tables of the same set."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            problems.append(f"{other.name}: lacks the key {missing[0]}{more} of {one.name}")
+            problems.append(f"{other.name}: the key {missing[0]}{more} of {one.name} is missing")
     if not problems and list(first.keys) != list(second.keys):
-        problems.append(f"{second.name}: has the keys of {first.name} in another order")
+        problems.append(f"{second.name}: the keys are not in the order of {first.name}")
     return problems
 
 
@@ -77,7 +79,7 @@ def _problems(entry: Entry, found: Findings) -> Iterator[str]:
     if entry.error is not None:
         yield str(entry.error)
     if entry.key in found.keys:
-        yield f"{entry.where}: {entry.key}: this key is there twice"
+        yield f"{entry.where}: {entry.key}: duplicate key"
     numbers = entry.numbers
     if numbers is None:
         return
@@ -85,7 +87,7 @@ def _problems(entry: Entry, found: Findings) -> Iterator[str]:
         bad = numbers.size - int(np.isfinite(numbers).sum())
         if bad:
             first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(numbers))[0])
-            yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values not finite, the first at {list(first)}"
+            yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values are not finite, first at {list(first)}"
     if numbers.ndim == 2 and numbers.dtype.kind == "f":
         if not len(numbers):
             yield f"{entry.where}: {entry.key}: a matrix without rows"
@@ -97,7 +99,7 @@ def _problems(entry: Entry, found: Findings) -> Iterator[str]:
 
 
 def _key_in_archive(entry: Entry, files: OpenFiles) -> Iterator[str]:
-    """A line ``key file:offset`` points right behind the same key in the archive."""
+    """Check that a line ``key file:offset`` points to the byte after the same key in the archive."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
@@ -107,4 +109,4 @@ def _key_in_archive(entry: Entry, files: OpenFiles) -> Iterator[str]:
     before = max(0, target.offset - len(wanted) - 1)
     there = bytes(file.source(before).read(target.offset - before))
     if there.strip() != wanted:
-        yield f"{name}: {entry.key}: in the archive another key ({there.decode('utf-8', 'replace')!r}) stands there"
+        yield f"{name}: {entry.key}: the archive has another key there: {there.decode('utf-8', 'replace')!r}"

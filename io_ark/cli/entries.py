@@ -1,4 +1,4 @@
-"""Goes through a table and tells of each entry what it is and where."""
+"""Iterate over the entries of a table, with kind, storage and location of each."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.api import AnyCodec
-from io_ark.codecs import Codec
-from io_ark.codecs.info import OutlineCodec
-from io_ark.errors import ArkError, FormatError
+from io_ark.codecs import AnyCodec, Codec
+from io_ark.codecs.base import BINARY_MARKER
+from io_ark.codecs.info import InfoCodec
+from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import split_line
+from io_ark.tables.script import split_lines
+
+__all__ = ["Entry", "entries", "find", "stored_as", "table_of"]
 
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",
-    b"CM": "compressed: 1 byte a value, 4 percentiles a column",
-    b"CM2": "compressed: 2 bytes a value",
-    b"CM3": "compressed: 1 byte a value",
+    b"CM": "compressed: 1 byte per value, 4 percentiles per column",
+    b"CM2": "compressed: 2 bytes per value",
+    b"CM3": "compressed: 1 byte per value",
     b"FV": "float32",
     b"DV": "float64",
     b"FP": "float32, packed",
@@ -40,11 +42,12 @@ class Entry:
     """One entry of a table.
 
     Attributes:
-        key: its key; empty for a line of a script file that has none.
-        where: the rxfilename of its object: ``feats.ark:17`` (no offset where the table is a pipe).
-        stored: how it is stored, in words.
-        value: the object, or something of its shape (see :class:`OutlineCodec`); None if it could not be read, and
-        error: why.
+        key: the key; empty for a single object, and for a line of a script file without one.
+        where: rxfilename of the object: ``feats.ark:17`` (without offset if the table is a pipe).
+        stored: description of the storage format.
+        value: the object, or its shape (see :class:`InfoCodec`); None if it could not be read.
+        error: the reason why it could not be read.
+        single: True if the file is a single object and not a table.
     """
 
     key: str
@@ -52,10 +55,11 @@ class Entry:
     stored: str
     value: Any = None
     error: ArkError | None = None
+    single: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns of a matrix, length of a vector or list, channels and samples of audio; () for a scalar."""
+        """(rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, () of a scalar."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, list):
             return (len(value),)
@@ -63,7 +67,7 @@ class Entry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """The object's numbers as an array; None for words, lists and what could not be read."""
+        """The object's numbers as an array; None for words, lists and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value
@@ -73,38 +77,38 @@ class Entry:
 
 
 def table_of(name: str) -> Rspecifier:
-    """The table meant by an rspecifier or by a file's name: ``*.scp`` is a script file, all else an archive."""
+    """Return the table of an rspecifier or file name: ``*.scp`` is a script file, any other file an archive."""
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
-def entries(table: Rspecifier, *, pipes: bool = True, outlines: bool = False) -> Iterator[Entry]:
-    """The entries of a table in order; one that cannot be read is an entry with its error.
+def entries(table: Rspecifier, *, pipes: bool = True, info_only: bool = False) -> Iterator[Entry]:
+    """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    After such an entry an archive ends, since where the next object starts is not known; a script file goes on.
+    An archive ends at an unreadable entry, because the start of the next object is unknown; a script file continues.
 
     Args:
         table: the table.
-        pipes: whether commands may be run.
-        outlines: whether no more is wanted of an object than its shape, for which a header will do.
+        pipes: allow commands.
+        info_only: read only shapes, from headers where possible.
 
     Raises:
-        ArkError: the table itself cannot be opened or read on.
+        ArkError: the table itself cannot be opened or read.
     """
     with open_input(table.rxfilename, pipes=pipes) as opened:
         if table.kind == "ark":
-            yield from _of_archive(opened.source, outlines)
+            yield from _of_archive(opened.source, info_only)
         else:
-            yield from _of_script(_lines(opened.source), pipes, outlines)
+            yield from _of_script(_lines(opened.source), pipes, info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
 
 
 def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
-    """The entry of this key, or None. Of a script file only that object is read; an archive is read up to it.
+    """Return the entry of a key, or None. A script file reads only that object; an archive is read up to it.
 
     Raises:
-        ArkError: the table itself cannot be opened or read on.
+        ArkError: the table itself cannot be opened or read.
     """
     if table.kind == "ark":
         return next((entry for entry in entries(table, pipes=pipes) if entry.key == key), None)
@@ -113,29 +117,39 @@ def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
         return next(_of_script(lines, pipes), None)
 
 
-def _of_archive(source: Source, outlines: bool) -> Iterator[Entry]:
-    noting, codec = _codecs(outlines)
+def _is_single_object(source: Source) -> bool:
+    """Return True if a binary object, audio or a matrix in text starts here, and not the key of an archive."""
+    head = source.peek(12)
+    return head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or (head[:3] == b"RIF" and head[8:] == b"WAVE")
+
+
+def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
+    recording, codec = _codecs(info_only)
+    if _is_single_object(source):
+        try:
+            value = codec.read(source)
+        except ArkError as error:
+            yield Entry("", source.name, recording.stored, error=error)
+        else:
+            yield Entry("", source.name, recording.stored, value, single=True)
+        return
     while (key := read_key(source)) is not None:
         where = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield Entry(key, where, noting.stored, error=name_key(error, key))
+            yield Entry(key, where, recording.stored, error=name_key(error, key))
             return
-        yield Entry(key, where, noting.stored, value)
+        yield Entry(key, where, recording.stored, value)
 
 
 def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
-    """Key and rxfilename of each line of a script file, or what is wrong with the line."""
-    for number, line in enumerate(source.read_lines(), 1):
-        try:
-            yield split_line(line, source.name, number)
-        except FormatError as error:
-            yield error
+    """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
+    return split_lines(source.read_lines(), source.name)
 
 
-def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, outlines: bool = False) -> Iterator[Entry]:
-    noting, codec = _codecs(outlines)
+def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, info_only: bool = False) -> Iterator[Entry]:
+    recording, codec = _codecs(info_only)
     loader = Loader(codec, pipes=pipes)
     for line in lines:
         if isinstance(line, ArkError):
@@ -144,14 +158,14 @@ def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, outline
         key, where = line
         try:
             value = loader.load(where)
-            yield Entry(key, where, noting.stored, value)
+            yield Entry(key, where, recording.stored, value)
         except ArkError as error:
             yield Entry(key, where, "", error=name_key(error, key))
     loader.close()
 
 
 def stored_as(source: Source) -> str:
-    """How the object that starts here, and stays unread, is stored."""
+    """Describe the storage format of the object at the next byte without consuming it."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"
@@ -160,17 +174,17 @@ def stored_as(source: Source) -> str:
     return _STORED_AS.get(head[2:].split(b" ")[0], "binary")
 
 
-class _NotingCodec(AnyCodec):
-    """Reads an object of any kind, and notes how it was stored."""
+class _RecordingCodec(AnyCodec):
+    """Reads objects of any kind and records their storage format."""
 
     stored = ""
 
-    def _tell(self, source: Source) -> Codec[Any]:
+    def detect(self, source: Source) -> Codec[Any]:
         self.stored = stored_as(source)
-        return super()._tell(source)
+        return super().detect(source)
 
 
-def _codecs(outlines: bool) -> tuple[_NotingCodec, Codec[Any]]:
-    """What notes, and what reads."""
-    noting = _NotingCodec()
-    return noting, OutlineCodec(noting) if outlines else noting
+def _codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
+    """Return the codec that records the storage format, and the codec to read with."""
+    recording = _RecordingCodec()
+    return recording, InfoCodec(recording) if info_only else recording

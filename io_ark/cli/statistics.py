@@ -1,4 +1,4 @@
-"""What a table's numbers look like as a whole."""
+"""Statistics of the numbers in a table."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import numpy as np
 
 from io_ark.cli.entries import Entry
 
+__all__ = ["Moments", "Statistics", "statistics"]
+
 
 @dataclass
 class Statistics:
-    """Sums over a table, taken entry by entry.
+    """Statistics of a table, accumulated entry by entry.
 
     Attributes:
-        entries: how many were read; ``failed``: how many could not be.
-        stored: how many were stored in which way.
+        entries: number of entries read.
+        failed: number of unreadable entries.
+        stored: number of entries in each storage format.
         lengths: rows of each matrix, elements of each vector, samples of each wave.
-        seconds: audio, all together.
-        moments: of the numbers, by how many columns they have.
+        seconds: total duration of audio.
+        moments: moments of each column, by number of columns.
     """
 
     entries: int = 0
@@ -32,7 +35,7 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> None:
-        """Count an entry in."""
+        """Add an entry."""
         if entry.error is not None:
             self.failed += 1
             return
@@ -50,7 +53,7 @@ class Statistics:
 
 
 class Moments:
-    """Count, mean, variance and extremes of each column, of the finite values alone."""
+    """Count, mean, variance, minimum and maximum of the finite values of each column."""
 
     def __init__(self, columns: int) -> None:
         self.count = np.zeros(columns)
@@ -60,7 +63,7 @@ class Moments:
         self.high = np.full(columns, -np.inf)
 
     def add(self, rows: np.ndarray[Any, Any]) -> None:
-        """Count in (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
+        """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
         good = np.isfinite(values)
         count = good.sum(axis=0)
@@ -82,7 +85,7 @@ class Moments:
 
 
 def statistics(entries: Iterable[Entry]) -> Statistics:
-    """The statistics of all these entries."""
+    """Compute the statistics of all entries."""
     found = Statistics()
     for entry in entries:
         found.add(entry)

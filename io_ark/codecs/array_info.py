@@ -1,4 +1,4 @@
-"""What an array is like, without its numbers."""
+"""Shape and dtype of arrays that are not loaded."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+__all__ = ["ArrayInfo"]
 
-class Outline(NamedTuple):
-    """What a header tells of an array, of which the numbers were passed over.
+
+class ArrayInfo(NamedTuple):
+    """Shape and dtype of an array, read from its header without loading the data.
 
     Attributes:
-        shape: of the array that reading gives.
-        dtype: of its elements.
+        shape: shape of the array that reading would return.
+        dtype: type of its elements.
     """
 
     shape: tuple[int, ...]
@@ -20,10 +22,10 @@ class Outline(NamedTuple):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.shape)
 
-    def part(self, *slices: slice) -> Outline:
-        """The outline of what these slices, one for each dimension, take out of the array."""
+    def part(self, *slices: slice) -> ArrayInfo:
+        """Return the info of the array that these slices, one per dimension, would select."""
         sizes = (len(range(size)[each]) for size, each in zip(self.shape, slices, strict=True))
-        return Outline(tuple(sizes), self.dtype)
+        return ArrayInfo(tuple(sizes), self.dtype)

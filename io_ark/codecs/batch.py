@@ -1,7 +1,7 @@
-"""The bytes of many small entries of a table at once.
+"""Encode many small entries of a table at once.
 
-A batch takes only values of the usual types, that need no conversion. All others are left to the codec, which converts
-them or says what is wrong. What a batch takes does not change when its owner changes the value later.
+A batch accepts only values of common types that need no conversion. All others are left to the codec, which converts
+them or raises an error. A batch copies values, so later changes by the caller have no effect.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["Batch", "floats", "integers", "lines", "objects"]
 _NATIVE = packer()
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
-# Bytes of an object that is kept with others until all are written.
+# Maximum number of bytes of an object in a batch.
 _LARGEST = 1 << 12
 
 
 @dataclass(frozen=True)
 class Batch:
-    """How entries of a kind are written together.
+    """Functions that write entries of a kind together.
 
     Attributes:
-        take: the value as it is kept until then; None if the codec has to write it.
-        encode: the bytes of entries, from keys and kept values.
+        take: copies a value into the form that is kept; returns None if the codec has to write it.
+        encode: returns the bytes of entries from their keys and kept values.
     """
 
     take: Callable[[Any], Any]
@@ -93,7 +93,7 @@ def floats(binary: bool, double: bool) -> Batch:
 
 
 def lines(take: Callable[[Any], str | None]) -> Batch:
-    """Return the batch of objects that are a line of text in ASCII each, as ``take`` returns it."""
+    """Return the batch of objects that are one line of ASCII text each, which ``take`` returns."""
 
     def encode(keys: Sequence[str], values: Sequence[str]) -> bytes:
         return "".join([f"{key} {value}\n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
@@ -102,7 +102,7 @@ def lines(take: Callable[[Any], str | None]) -> Batch:
 
 
 def objects(take: Callable[[Any], bytes | None]) -> Batch:
-    """Return the batch of objects of which ``take`` returns the bytes."""
+    """Return the batch of objects whose bytes ``take`` returns."""
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)

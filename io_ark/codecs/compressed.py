@@ -1,7 +1,7 @@
-"""Compressed matrices: one or two bytes an element.
+"""Compressed matrices: one or two bytes per element.
 
-Three formats on disk, and seven methods to choose a format and the range of values that its integers stand for. The
-arithmetic is Kaldi's, step by step in float32, so that the same bytes come out and the same floats come back.
+There are three formats on disk, and seven methods that choose a format and the range of values that its integers
+represent. The arithmetic follows Kaldi's step by step in float32, so that bytes and values are identical to Kaldi's.
 
 Source: Kaldi's ``src/matrix/compressed-matrix.h`` and ``compressed-matrix.cc``.
 """
@@ -16,11 +16,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native.compressed import compressed as native_functions
 from io_ark.streams.source import Source
+
+__all__ = [
+    "CompressedMatrix",
+    "CompressedMatrixCodec",
+    "CompressionMethod",
+    "compress",
+    "decompress",
+    "read_compressed",
+    "read_decompressed",
+    "skip_compressed",
+    "write_compressed",
+]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -32,14 +44,14 @@ _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
-# Elements worked on at a time: so few that the arrays in between stay in the processor's cache, and below the size from
-# which the C library takes each of them afresh from the operating system.
+# Elements processed at a time: few enough that temporary arrays stay in the processor's cache, and smaller than the
+# blocks that the C library requests from the operating system each time.
 _BLOCK = 1 << 13
 # Columns decompressed at a time: each has a table of 256 values.
 _COLUMNS = 1 << 12
-# A range that leaves a 65535th of it, and a 64th of that, far above the smallest normal float32.
+# For larger ranges, 1/65535 of the range and 1/64 of that stay far above the smallest normal float32.
 _TINY_RANGE = 1e-30
-# Below this, nothing that is computed from a header overflows.
+# Headers with smaller values cannot cause an overflow.
 _LARGEST = 1e36
 
 # The same arithmetic in C, in one pass, where it is there.
@@ -47,7 +59,7 @@ _NATIVE = native_functions()
 
 
 class CompressionMethod(enum.IntEnum):
-    """How a matrix is compressed; the numbers are those of Kaldi's ``--compression-method``."""
+    """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
 
     AUTO = 1  # SPEECH_FEATURE for more than 8 rows, else TWO_BYTE_AUTO
     SPEECH_FEATURE = 2  # one byte, with a range for each column and a finer scale between its quartiles
@@ -59,10 +71,10 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """A method by its number or its name (also ``speech``).
+        """Look up a method by its number or its name (also ``speech``).
 
         Raises:
-            FormatError: there is no such method.
+            FormatError: for an unknown method.
 
         >>> CompressionMethod.of("speech")
         <CompressionMethod.SPEECH_FEATURE: 2>
@@ -72,7 +84,7 @@ class CompressionMethod(enum.IntEnum):
             return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
         except (KeyError, ValueError) as error:
             known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
-            raise FormatError(f"no compression method {method!r}; there are {known}") from error
+            raise FormatError(f"unknown compression method {method!r}: choose one of {known}") from error
 
 
 _FORMAT_OF = {
@@ -90,17 +102,18 @@ _FIXED_RANGES = {
 }
 
 
+@written_as("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
-    """A matrix as it is stored: integers, and what they stand for. ``numpy.asarray`` decompresses it.
+    """Compressed matrix in its stored form: integers and the range they map to. ``numpy.asarray`` decompresses it.
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
-        minimum: the value of integer 0.
-        range: how much more the greatest integer stands for.
+        minimum: value of integer 0.
+        range: difference between the values of the largest integer and of integer 0.
         codes: the integers. ``CM``: uint8 of shape (columns, rows); ``CM2``: uint16, ``CM3``: uint8 of (rows, columns).
-        percentiles: ``CM`` only: uint16 of shape (columns, 4): the values of the integers 0, 64, 192 and 255 of a
-            column, themselves in 65535ths of the range.
+        percentiles: ``CM`` only: uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of each
+            column, in units of 1/65535 of the range.
     """
 
     format: bytes
@@ -111,7 +124,7 @@ class CompressedMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         first, second = self.codes.shape
         return (second, first) if self.format == b"CM" else (first, second)
 
@@ -119,29 +132,29 @@ class CompressedMatrix:
         return self.to_array(np.float32 if dtype is None else dtype)
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """The matrix as an array of shape (rows, columns); its values are float32 whatever the type."""
+        """Decompress to an array of shape (rows, columns). Values are computed in float32 for any ``dtype``."""
         return decompress(self.format, self.minimum, self.range, self.codes, self.percentiles).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
-        """Some rows and columns, decompressed."""
+        """Decompress a block of rows and columns."""
         part: Array = self.to_array()[rows, columns].copy()
         return part
 
     def scaled(self, factor: float) -> CompressedMatrix:
-        """This matrix times ``factor``, without decompressing it."""
+        """Return this matrix times ``factor`` without decompressing it."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 
 
 def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
-    """The values, as float32 of shape (rows, columns), of what :class:`CompressedMatrix` calls by these names."""
+    """Return float32 values of shape (rows, columns). The arguments are the fields of :class:`CompressedMatrix`."""
     if _NATIVE is not None:
         if kind == b"CM":
             return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
         return _NATIVE.from_integers(codes, span * _PER_CODE[kind], minimum)
     least, whole = np.float32(minimum), np.float32(span)
     if not abs(minimum) + abs(span) < _LARGEST:
-        with np.errstate(over="ignore", invalid="ignore"):  # of headers that no matrix has
+        with np.errstate(over="ignore", invalid="ignore"):  # only damaged headers get here
             return _values(kind, least, whole, codes, percentiles)
     return _values(kind, least, whole, codes, percentiles)
 
@@ -149,19 +162,19 @@ def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentil
 def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, percentiles: Array) -> Array:
     if kind == b"CM":
         return _from_percentiles(minimum, span, codes, percentiles)
-    # What one integer more stands for; the division is in float64, as in Kaldi.
+    # The difference between two successive integers; the division is in float64, as in Kaldi.
     step = np.float32(float(span) * _PER_CODE[kind])
     values: Array = codes.astype(np.float32)
-    # Each of these is a pass over memory, and does nothing where integers were stored (methods 4 and 6).
+    # Each operation is a pass over memory, and has no effect on stored integers (methods 4 and 6).
     if step != 1:
         np.multiply(values, step, values)
-    if minimum != 0 or not step > 0:  # for -0.0 + 0.0 is 0.0
+    if minimum != 0 or not step > 0:  # because -0.0 + 0.0 is 0.0
         np.add(values, minimum, values)
     return values
 
 
 def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
-    """What percentiles of shape (columns, 4) stand for, as (4, columns, 1)."""
+    """Convert percentiles of shape (columns, 4) to values of shape (4, columns, 1)."""
     values: Array = percentiles.T.astype(np.float32)
     values *= span * _PER_STEP
     values += minimum
@@ -178,10 +191,10 @@ def _from_percentiles(minimum: np.float32, span: np.float32, codes: Bytes, perce
 
 
 def _meanings(limits: Array, exact: bool) -> Array:
-    """What each of the 256 integers stands for in each column: an array of shape (columns, 256).
+    """Return the value of each of the 256 integers in each column, of shape (columns, 256).
 
-    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so that
-    float32 is ``exact``, unless the numbers are tiny.
+    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so float32 is
+    ``exact`` unless the numbers are tiny.
     """
     p0, p25, p75, p100 = limits
     wide = np.float32 if exact else np.float64
@@ -194,7 +207,7 @@ def _meanings(limits: Array, exact: bool) -> Array:
 
 
 def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
-    """Put what codes of shape (columns, rows) stand for into ``values`` of shape (rows, columns)."""
+    """Write the values of codes of shape (columns, rows) to ``values`` of shape (rows, columns)."""
     rows, columns = values.shape
     offsets = np.arange(0, 256 * columns, 256)
     step = max(1, _BLOCK // columns)
@@ -202,7 +215,7 @@ def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
     for first in range(0, rows, step):
         block = codes[:, first : first + step].T
         np.add(block, offsets, out=places[: len(block)])
-        # mode="wrap" (no place is beyond the end) lets take() write to values without a copy.
+        # All indices are valid; mode="wrap" lets take() write to values without a copy.
         np.take(meanings, places[: len(block)], out=values[first : first + step], mode="wrap")
 
 
@@ -211,11 +224,11 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
     Args:
         matrix: array of shape (rows, columns); float64 is rounded to float32 first.
-        method: a :class:`CompressionMethod`, by number or name. Those with a fixed range clip what lies outside of it.
+        method: a :class:`CompressionMethod`, by number or name. Methods with a fixed range clip values outside it.
 
     Raises:
-        FormatError: there is no such method; or the matrix holds NaN, or for a method that looks for the range itself,
-            infinities.
+        FormatError: for an unknown method, a matrix with NaN, and, unless the method has a fixed range, a matrix
+            with infinite values.
 
     >>> import numpy as np
     >>> compress(np.array([[0.0, 1.0], [2.0, 3.0]]), "two_byte_auto").codes
@@ -242,7 +255,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
 
 def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
-    """The value of integer 0, and how much more the greatest one stands for."""
+    """Return the value of integer 0, and the range up to the value of the largest integer."""
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
         raise FormatError("a matrix with NaN in it cannot be compressed")
@@ -250,11 +263,11 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
     if least == 0:
-        # Of zeros of both signs, Kaldi's least is the first.
+        # Of zeros of both signs, Kaldi's minimum is the first.
         least = values.flat[np.flatnonzero(values == 0)[0]]
     with np.errstate(over="ignore", invalid="ignore"):
         if least == greatest:
-            # A constant matrix has to have some range; the sum is float64 in Kaldi, then float32.
+            # A constant matrix needs a positive range; Kaldi computes the sum in float64 and rounds it to float32.
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
@@ -263,9 +276,9 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
 
 
 def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: npt.DTypeLike, clip: bool) -> Array:
-    """``(value - minimum) / span`` of the greatest integer, rounded as Kaldi's FloatToUint16 and FloatToUint8 do.
+    """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8.
 
-    ``clip`` if the range was not made from these values.
+    ``clip`` limits values to the range; it is needed unless the range was computed from these values.
     """
     flat = values.reshape(-1)
     codes = np.empty(values.size, dtype)
@@ -288,7 +301,7 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
 
 
 def _to_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
-    """Codes of shape (columns, rows) and percentiles of shape (columns, 4) of an array of shape (columns, rows)."""
+    """Return codes (columns, rows) and percentiles (columns, 4) of an array of shape (columns, rows)."""
     percentiles = _percentiles(columns, minimum, span)
     limits = _percentile_values(minimum, span, percentiles)
     codes = np.empty(columns.shape, np.uint8)
@@ -300,16 +313,16 @@ def _to_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> tu
 
 
 def _scale_within_percentiles(values: Array, limits: Array) -> Array:
-    """How many of 255 steps each value is above its column's least percentile: Kaldi's FloatToChar, as a sum.
+    """Return the code of each value, 0 to 255: Kaldi's FloatToChar, written as a sum over three ranges.
 
-    A value is 0 to 64 steps into the first range, then 0 to 128 into the second, then 0 to 63 into the third; before a
-    range it counts for none of its steps, after it for all. Half-steps are counted and truncated, so that rounding half
-    up is left to integers: (2 x + 1) / 2.
+    The ranges between a column's percentiles have 64, 128 and 63 steps. A value contributes no steps of a range that
+    starts above it, and all steps of a range that ends below it. Half-steps are counted and truncated, so that integers
+    round half up: (2 x + 1) / 2.
     """
     spans = np.diff(limits, axis=0)
-    # If float32 cannot tell two percentiles apart, a value on both is at the end of the first and second range; but at
-    # the start of the third, and those beyond it, too: Kaldi's conversion of the quotient to an integer overflows there
-    # and is then clipped.
+    # Two percentiles may be equal in float32. A value equal to both is then at the end of the first or second range,
+    # but at the start of the third, as are larger values: there Kaldi's conversion of the quotient to an integer
+    # overflows and is then clipped.
     merged = not (spans > 0).all()
     spans[2][spans[2] == 0] = np.inf
     total = np.zeros_like(values)
@@ -329,12 +342,12 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Array:
 
 
 def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
-    """The percentiles of each row of an array of shape (columns, rows), made distinct, as Kaldi's ComputeColHeader."""
+    """Return distinct percentiles of each row of an array of shape (columns, rows), like Kaldi's ComputeColHeader."""
     rows = columns.shape[1]
     quarter = rows // 4
-    # Fewer than 5 rows: those that there are, in order. Those that are missing follow by making them distinct.
+    # With fewer than 5 rows all values are used, in order; making percentiles distinct fills the missing ones.
     places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    # A full sort, since NumPy's runs on vector units, where its partition for several places does not.
+    # NumPy's full sort is vectorised and faster than its partition at several positions.
     chosen = np.sort(columns, axis=1)[:, places]
     steps = np.zeros((len(columns), 4), np.int64)
     steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, np.uint16, clip=False)
@@ -345,20 +358,20 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 
 def read_compressed(source: Source) -> CompressedMatrix:
-    """A compressed matrix in binary, after the marker."""
+    """Read a compressed matrix in binary, after the marker."""
     return CompressedMatrix(*_read_stored(source, source.peek(LONGEST_HEADER)))
 
 
 def read_decompressed(source: Source, head: bytes) -> Array:
-    """The values, as float32, of a compressed matrix in binary, after the marker.
+    """Read the float32 values of a compressed matrix in binary, after the marker.
 
-    ``head`` is its header, as far as the source has it, unread: at least :data:`LONGEST_HEADER` bytes.
+    ``head`` is its header as peeked from the source: :data:`LONGEST_HEADER` bytes or more, if the source has them.
     """
     return decompress(*_read_stored(source, head))
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
-    """Go past a compressed matrix in binary, after the marker; rows and columns."""
+    """Skip a compressed matrix in binary, after the marker, and return its numbers of rows and columns."""
     _, _, _, rows, columns, stored, count = _read_header(source, source.peek(LONGEST_HEADER))
     source.skip(count * stored.itemsize)
     return rows, columns
@@ -374,19 +387,19 @@ def _read_stored(source: Source, head: bytes) -> tuple[bytes, float, float, Arra
 
 
 def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
-    """What a header says, which is passed over; and of what type the integers are that follow it, and how many."""
+    """Read a header; return its fields, and the type and number of the integers that follow it."""
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if stored is None or not space:
-        source.fail(f"a compressed matrix (CM, CM2 or CM3) should stand here, not {shown(kind)}")
+        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quoted(kind)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(kind) + 1 + _HEADER.size)  # which says what is missing
+        source.read(len(kind) + 1 + _HEADER.size)  # raises TruncatedError
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
-        source.fail(f"a compressed matrix of {rows} rows and {columns} columns")
+        source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
     source.skip(len(kind) + 1 + _HEADER.size)
     if columns == 0:
-        # Kaldi writes an empty matrix with a header that is 4 bytes too long, which its own reader leaves unread.
+        # Kaldi writes 4 bytes too many after the header of an empty matrix; its own reader does not read them.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return kind, 0.0, 0.0, 0, 0, stored, 0
@@ -395,7 +408,7 @@ def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int,
 
 
 def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:
-    """A compressed matrix in binary, without the marker."""
+    """Write a compressed matrix in binary, without the marker."""
     rows, columns = matrix.shape
     sink.write(matrix.format + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns))
     sink.write(raw_bytes(matrix.percentiles))
@@ -403,12 +416,12 @@ def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:
 
 
 class CompressedMatrixCodec(Codec[Any]):
-    """A compressed matrix, as a :class:`CompressedMatrix`; takes that or an array to write.
+    """Codec of compressed matrices. Reads a :class:`CompressedMatrix`, writes one or an array.
 
-    Dense matrices are compressed on reading, and in text the matrix is written in full, as in Kaldi.
+    As in Kaldi, dense matrices are compressed on reading, and in text a matrix is written uncompressed.
 
     Args:
-        method: how to compress what is not compressed yet.
+        method: compression method for matrices that are not compressed yet.
     """
 
     def __init__(self, method: int | str = CompressionMethod.AUTO) -> None:

@@ -11,13 +11,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, end_line, raw_bytes, shown
+from io_ark.codecs.base import Sink, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
 from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
+
+__all__ = [
+    "HEADER_SIZE",
+    "as_matrix",
+    "bracketed_text",
+    "read_dense",
+    "read_dense_range",
+    "read_text",
+    "skip_dense",
+    "write_dense",
+    "write_text",
+]
 
 Array = npt.NDArray[Any]
 
@@ -29,42 +41,44 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """The precision, rows and columns that a header says, which is passed over."""
+    """Read a header and return precision, rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if stored is None:
-        source.fail(f"a matrix (FM, DM, CM, CM2 or CM3) should stand here, not {shown(head.split(b' ')[0])}")
+        source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quoted(head.split(b' ')[0])}")
     if len(head) < HEADER_SIZE:
-        source.read(HEADER_SIZE)  # which says what is missing
+        source.read(HEADER_SIZE)  # raises TruncatedError
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
-        source.fail("rows and columns of a matrix should follow as 4-byte integers")
+        source.fail("expected rows and columns of a matrix as 4-byte integers")
     if rows < 0 or columns < 0:
-        source.fail(f"a matrix of {rows} rows and {columns} columns")
+        source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
     source.skip(HEADER_SIZE)
     return stored, rows, columns
 
 
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
-    """A dense matrix in binary, after the marker; ``head`` is its header, as far as the source has it, unread."""
+    """Read a dense matrix in binary, after the marker; ``head`` is its header as peeked from the source."""
     stored, rows, columns = _read_header(source, head)
     return _converted(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Go past what :func:`read_dense` reads; rows and columns."""
+    """Skip what :func:`read_dense` reads, and return rows and columns."""
     stored, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored.itemsize)
     return rows, columns
 
 
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
-    """Part of a dense matrix in binary: of the rows before it no byte is read; what follows it stays unread."""
+    """Read a part of a dense matrix in binary, without reading the rows before and after it."""
     stored, rows, columns = _read_header(source, head)
     chosen, chosen_columns = slices(part, rows, columns, source.name)
     source.check(rows * columns * stored.itemsize)
     source.skip(chosen.start * columns * stored.itemsize)
     values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
-    return np.ascontiguousarray(_converted(values[:, chosen_columns], dtype))
+    if chosen_columns != slice(0, columns):
+        values = values[:, chosen_columns].copy()
+    return _converted(values, dtype)
 
 
 def _converted(values: Array, dtype: np.dtype[Any]) -> Array:
@@ -75,16 +89,16 @@ def _converted(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def write_dense(sink: Sink, matrix: Array) -> None:
-    """A matrix of float32 or float64 in binary, without the marker."""
+    """Write a matrix of float32 or float64 in binary, without the marker."""
     token = b"FM " if matrix.dtype == np.float32 else b"DM "
     sink.write(_HEADER.pack(token, 4, matrix.shape[0], 4, matrix.shape[1]))
     sink.write(raw_bytes(matrix))
 
 
 def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """``value`` as an array of two dimensions in this precision; of no elements at all, as one of shape (0, 0).
+    """Convert ``value`` to a matrix of this precision, and an empty one to shape (0, 0).
 
-    Kaldi has no matrix with rows but no columns, nor the other way round, and its programs end on reading one.
+    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
     array = np.asarray(value)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
@@ -94,7 +108,7 @@ def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
 
 def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
-    """A matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
+    """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
     text, at = bracketed_text(source, "matrix")
     values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
     columns = counts[0] if counts else 0
@@ -105,7 +119,7 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
 
 
 def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
-    """What stands between ``[`` and ``]``, and the offset where it starts; passes over the end of the line, too."""
+    """Read the text between ``[`` and ``]`` and the end of the line; return the text and its offset."""
     source.skip_space()
     at = source.tell()
     start = source.peek(3)
@@ -113,11 +127,11 @@ def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
-        source.fail(f"a {what} should stand here, either in binary or in text after '[ ', not {shown(_word(source))}")
+        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quoted(_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():
-        source.fail(f"a {what} in text has no end: there is no ']' after it", at)
+        source.fail(f"a {what} in text has no closing ']'", at)
     source.skip(1)
     end_line(source)
     return text, at + 1
@@ -128,12 +142,12 @@ def _word(source: Source) -> bytes:
 
 
 def write_text(sink: Sink, matrix: Array) -> None:
-    """A matrix in text, as Kaldi's ``MatrixBase::Write`` lays it out."""
+    """Write a matrix in text in the format of Kaldi's ``MatrixBase::Write``."""
     if matrix.size == 0:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # Some rows at a time, to bound the memory that the text of a large matrix takes.
+    # A block of rows at a time, to bound the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
         sink.write(format_rows(matrix[first : first + step]))

@@ -1,8 +1,9 @@
-"""What kind of object stands somewhere, told from its first bytes.
+"""Detect the kind of an object: from its first bytes when reading, from the value when writing.
 
-In binary, most objects start with a token that says what they are. Those that do not (integers, vectors of them,
-posteriors) are told apart by how their lengths work out. In text it is the look that decides; where two kinds look
-alike, the more usual one is meant: a line of one integer is an integer (not a vector of one), ``[ ]`` is a matrix.
+In binary, most objects start with a token that names their kind. Objects without one (integers, vectors of integers,
+posteriors) are distinguished by the lengths they store. Text is classified by its syntax. Some encodings are ambiguous.
+The reader chooses the most likely kind: a line with one integer is an integer and not a vector of one, ``[ ]`` is a
+matrix.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.codecs import codec
-from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER
+from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
+from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
+from io_ark.specifier import Range
 from io_ark.streams.source import BytesSource, Source
 
-# How far to look for what tells kinds of text or of integers apart, at first and then. What is longer is one long row.
+__all__ = ["AnyCodec", "detect_kind", "kind_of", "read_any"]
+
+# Bytes examined to classify text and integers, at first and then. Longer text is one long row.
 _WINDOWS = (1 << 12, 1 << 20)
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
@@ -30,19 +34,29 @@ _TOKENS = {
     b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
 }  # fmt: skip
-# In this order: where the bytes allow for several, the first is taken.
+# In order of preference: the first kind that fits the bytes is used.
 _VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
 _SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
-# Floats of other magnitudes are rarer than the integers with their bits: those up to 500 million, negative ones.
-_USUAL_FLOATS = (1e-20, 1e20)
-_NAN_BITS = (0x7FC00000, -0x400000)  # what arithmetic gives; all others are small negative integers, or 2^31 nearly
+# Bits that are a float outside this range are more likely an integer: one up to 500 million, or a negative one.
+_COMMON_FLOATS = (1e-20, 1e20)
+_NAN_BITS = (
+    0x7FC00000,
+    -0x400000,
+)  # results of arithmetic; other NaNs have the bits of small negative integers, or of nearly 2**31
 
 _codec = cache(codec)
 
 
-def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
-    """The kind of the object that starts here, which stays unread, and the options to read it with."""
+def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
+    """Detect the kind of the object at the next byte without consuming it.
+
+    Returns:
+        The kind, and the options of the codec to read it with.
+
+    Raises:
+        FormatError: the bytes are not the start of any kind of object.
+    """
     head = source.peek(20)
     if head[:4] in (b"RIFF", b"RIFX"):
         return "wave", {}
@@ -57,17 +71,17 @@ def kind_of(source: Source) -> tuple[str, dict[str, Any]]:
     if body[:1] == b"\x08":
         return "double", {}
     if body[:1] not in (b"T", b"F"):
-        source.fail("no kind of object starts like this")
+        source.fail("no kind of object starts with these bytes: is this an archive, or an offset into one?")
     return "bool", {}
 
 
 def _integer_kind(source: Source) -> str:
-    """Which of the objects that start with a 4-byte number this is: the one after which no other number follows."""
+    """Return the kind of an object that starts with a 4-byte number: the kind after which no other number follows."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _number_kind(head)
-    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # suffices for a vector of so many integers
+    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # enough for a vector of `count` integers
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
@@ -81,17 +95,20 @@ def _number_kind(head: bytes) -> str:
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Whether these of the 4-byte numbers are more plausible as floats than as integers."""
+    """Return True if these 4-byte numbers are more likely floats than integers."""
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
     size = np.abs(bits.astype("<i4").view("<f4"))
-    least, greatest = _USUAL_FLOATS
-    usual = ((size >= least) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
-    return bool(usual.any() and (usual | (bits == 0)).all())
+    least, greatest = _COMMON_FLOATS
+    common = ((size >= least) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
+    return bool(common.any() and (common | (bits == 0)).all())
 
 
 def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
-    """The kind that these bytes hold; if they are cut, the object may be longer, and in the last window is believed."""
+    """Return the kind that fits these bytes, or None.
+
+    If the window is ``cut``, the object may be longer than it. In the last window such a kind is accepted.
+    """
     longer = None
     for kind in _INTEGER_KINDS:
         trial = BytesSource(window)
@@ -124,7 +141,7 @@ def _text_kind(source: Source) -> str:
             return kind
     line = start.split(b"\n", 1)[0]
     if _NOT_TEXT.search(line):
-        source.fail("neither a binary object nor text stands here")
+        source.fail("expected a binary object or text")
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
@@ -140,21 +157,130 @@ def _text_kind(source: Source) -> str:
 
 
 def _bracket_kind(text: bytes) -> str:
-    """What a text that starts with ``[`` is."""
+    """Classify text that starts with ``[``."""
     inside, _, after = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
-        # A triangle starts with rows of 1 and 2 numbers, which no matrix has.
+        # The rows of a triangle have 1, 2, 3 ... numbers; those of a matrix have equal lengths.
         counts = [len(row.split()) for row in re.split(rb"[\n;]", inside, maxsplit=4) if row.strip()]
         return "packed-matrix" if counts[:2] == [1, 2] else "matrix"
-    # Each frame of a posterior ends with "] ", be it the last one.
+    # Each frame of a posterior ends with "] ", including the last one.
     if after.startswith(b" "):
         return "posterior"
     return "vector" if inside.strip() else "matrix"
 
 
 def _list_kind(line: bytes) -> str:
-    """What a line with semicolons in it is: lists that each end with one, or pairs that one stands between."""
+    """Classify a line with semicolons: lists end with one, pairs are separated by one."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
     whole = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
     return "int-pair-vector" if whole else "float-pair-vector"
+
+
+def read_any(source: Source) -> Any:
+    """Read the object at the next byte of ``source``, whatever its kind.
+
+    Raises:
+        FormatError: the bytes are not an object of any kind.
+        TruncatedError: the object is incomplete.
+
+    >>> from io_ark.codecs import read_any
+    >>> from io_ark.streams.source import BytesSource
+    >>> read_any(BytesSource(b" [ 1 2 3 ]\\n"))
+    array([1., 2., 3.], dtype=float32)
+    """
+    kind, options = detect_kind(source)
+    return codec(kind, **options).read(source)
+
+
+class AnyCodec(Codec[Any]):
+    """Codec of objects of any kind: detects the kind from the first bytes when reading, from the value when writing.
+
+    Args:
+        compress: compression method of float matrices, by number or name, such as "speech"; None: not compressed.
+        kind: kind that all values are written as; None: detected from each value.
+    """
+
+    marker = b""  # written by the codec of the detected kind
+
+    def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
+        self._kind = kind
+        self._compress = None if compress is None else codec("compressed-matrix", method=compress)
+        self._detected: dict[tuple[str, int], Codec[Any]] = {}
+
+    def read(self, source: Source) -> Any:
+        return self.detect(source).read(source)
+
+    def read_range(self, source: Source, part: Range) -> Any:
+        return self.detect(source).read_range(source, part)
+
+    def read_info(self, source: Source) -> Any:
+        return self.detect(source).read_info(source)
+
+    def detect(self, source: Source) -> Codec[Any]:
+        """Return the codec of the object at the next byte. Each codec is created once."""
+        kind, options = detect_kind(source)
+        known = kind, len(options)  # a kind is detected with one set of options, or none
+        if known not in self._detected:
+            self._detected[known] = codec(kind, **options)
+        return self._detected[known]
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        kind = self._kind or kind_of(value)
+        if self._compress is not None and kind in ("matrix", "double-matrix") and binary:
+            self._compress.write(sink, value, binary=True)
+        else:
+            _codec(kind).write(sink, value, binary=binary)
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of object that a value is written as.
+
+    Raises:
+        FormatError: no kind of object fits the value.
+
+    >>> import numpy as np
+    >>> from io_ark.codecs import kind_of
+    >>> kind_of(np.zeros((2, 3))), kind_of([1, 2]), kind_of("word"), kind_of([[1, 2], [3]])
+    ('double-matrix', 'int-vector', 'token', 'int-vector-vector')
+    """
+    for base in type(value).__mro__:
+        if base in VALUE_KINDS:
+            return VALUE_KINDS[base]
+    if isinstance(value, str):
+        return "token"
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, int | np.integer):
+        return "int"
+    if isinstance(value, float | np.floating):
+        return "double" if isinstance(value, float) else "float"
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
+        if kind is not None:
+            return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
+    if isinstance(value, list | tuple):
+        return _kind_of_list(value)
+    raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
+
+
+_KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}
+
+
+def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
+    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior)."""
+    if value and all(isinstance(element, str) for element in value):
+        return "token-vector"
+    if all(isinstance(element, int | np.integer) for element in value):
+        return "int-vector"
+    if all(isinstance(element, list | tuple | np.ndarray) for element in value):
+        inner = [part for element in value for part in element]
+        if all(isinstance(part, int | np.integer) for part in inner):
+            return "int-vector-vector"
+        if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
+            return "posterior"
+    raise FormatError(
+        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or a posterior's "
+        "lists of pairs; pass kind=... for another type"
+    )

@@ -1,6 +1,6 @@
-"""Acceptors of OpenFst's standard (tropical) arcs, read: the numerator graphs of chain training examples.
+"""Read acceptors with OpenFst's standard (tropical) arcs: the numerator graphs of chain training examples.
 
-Source: the layout that OpenFst's ``compact-fst.h`` and ``fst.h`` write; for text, ``ReadFstKaldi`` in Kaldi's
+Source: the formats of OpenFst's ``compact-fst.h`` and ``fst.h``; for text, ``ReadFstKaldi`` in Kaldi's
 ``src/fstext/kaldi-fst-io-inl.h``.
 """
 
@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, shown
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, quoted
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
+
+__all__ = ["Acceptor", "read_acceptor"]
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +30,7 @@ _ALIGNED_VERSION = 1
 _ALIGNMENT = 16
 _FINAL = -1
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
-# Longer names of types than any in use are no names.
+# Longer than the name of any type in use.
 _LONGEST_NAME = 100
 _INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
 _INFINITE = b"Infinity", b"-Infinity"  # as OpenFst prints them
@@ -38,9 +40,9 @@ class Acceptor(NamedTuple):
     """A weighted acceptor; weights are costs (negative logarithms).
 
     Attributes:
-        start: the state to start in; -1 if there are no states.
+        start: start state; -1 if there are no states.
         final_costs: float32 of shape (states,): infinite for states that are not final.
-        states: int32 of shape (arcs,): the state that each arc leaves, ascending.
+        states: int32 of shape (arcs,): source state of each arc, ascending.
         labels: int32 of shape (arcs,).
         costs: float32 of shape (arcs,).
         next_states: int32 of shape (arcs,).
@@ -55,34 +57,34 @@ class Acceptor(NamedTuple):
 
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
-    """An acceptor: in binary OpenFst's ``compact_acceptor``, in text one arc to a line, up to an empty line."""
+    """Read an acceptor: in binary OpenFst's ``compact_acceptor``, in text one arc per line up to an empty line."""
     return _read_compact(source) if binary else _read_lines(source)
 
 
 def _read_name(source: Source) -> bytes:
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     if not 0 <= length <= _LONGEST_NAME:
-        source.fail(f"the name of an FST's type has {length} bytes")
+        source.fail(f"invalid length of the name of an FST's type: {length} bytes")
     return bytes(source.read(length))
 
 
 def _read_compact(source: Source) -> Acceptor:
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
-        source.fail("an FST in OpenFst's binary format should stand here", at)
+        source.fail("an FST in OpenFst'expected s binary format", at)
     types = _read_name(source), _read_name(source)
     if types != (b"compact_acceptor", b"standard"):
-        source.fail(f"an FST of type {shown(types[0])} and arcs {shown(types[1])}, where compact_acceptor and standard "
-                    "are read", at)  # fmt: skip
+        source.fail(f"cannot read an FST of type {quoted(types[0])} with arcs {quoted(types[1])}: only "
+                    "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
-        source.fail("an FST that carries its symbol tables, which is not read", at)
+        source.fail("an FST with symbol tables is not supported", at)
     if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
-        source.fail(f"an FST of {count} states that starts in state {start}", at)
+        source.fail(f"invalid FST of {count} states with start state {start}", at)
     aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
     ends = _read_aligned(source, aligned, "<u4", count + 1).astype(np.int64)
     if ends[0] != 0 or (np.diff(ends) < 0).any():
-        source.fail("the states of an FST do not follow each other", at)
+        source.fail("the arcs of an FST's states are not in order", at)
     elements = _read_aligned(source, aligned, _ELEMENT, int(ends[-1]))
     owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
     final = elements["label"] == _FINAL
@@ -90,8 +92,8 @@ def _read_compact(source: Source) -> Acceptor:
     final_costs[owners[final]] = elements["weight"][final]
     arcs = elements[~final]
     if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
-        source.fail("an arc of an FST leads to a state that is not there", at)
-    return Acceptor(start, final_costs, owners[~final], *(np.ascontiguousarray(arcs[n]) for n in _ARC_FIELDS))
+        source.fail("an arc of an FST leads to a state that does not exist", at)
+    return Acceptor(start, final_costs, owners[~final], *(arcs[name].copy() for name in _ARC_FIELDS))
 
 
 _ARC_FIELDS = ("label", "weight", "next_state")
@@ -108,7 +110,7 @@ def _read_lines(source: Source) -> Acceptor:
     final: dict[int, float] = {}
     start = -1
     if source.read_line().strip():
-        source.fail("an FST in text starts on a line of its own")
+        source.fail("expected an FST in text to start on a new line")
     at = source.tell()
     while words := source.read_line().split():
         state = _integer(source, words[0], at, least=0)
@@ -120,12 +122,12 @@ def _read_lines(source: Source) -> Acceptor:
             label = _integer(source, words[2], at)
             arcs.append((state, label, cost, _integer(source, words[1], at, least=0)))
         else:
-            source.fail(f"a line of {len(words)} words is no arc of an acceptor (state, next state, label, the same "
-                        "label, cost) and no final state", at)  # fmt: skip
+            source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
+                        "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
     count = 1 + max([start, *final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
     if count > 2 * (len(arcs) + len(final)) + 1:
-        source.fail(f"an FST with {count} states, most of which have neither an arc nor are final", at)
+        source.fail(f"most of the {count} states of an FST have no arc and are not final", at)
     final_costs = np.full(count, np.inf, np.float32)
     for state, cost in final.items():
         final_costs[state] = cost
@@ -138,7 +140,7 @@ def _read_lines(source: Source) -> Acceptor:
 
 def _integer(source: Source, word: bytes, at: int, least: int = INT32_MIN) -> int:
     if not _INT32_DIGITS.fullmatch(word) or not least <= int(word) <= INT32_MAX:
-        source.fail(f"{shown(word)} is no {'label' if least else 'state'} of an FST", at)
+        source.fail(f"{quoted(word)} is not a {'label' if least else 'state'} of an FST", at)
     return int(word)
 
 
@@ -147,5 +149,5 @@ def _cost(source: Source, word: bytes, at: int) -> float:
         return float(word)
     cost = nearest_float32(word) if len(word) <= LONGEST_NUMBER and NUMBER.fullmatch(word) else np.inf
     if np.isinf(cost):
-        source.fail(f"{shown(word)} is no cost of an FST", at)
+        source.fail(f"{quoted(word)} is not a cost of an FST", at)
     return cost

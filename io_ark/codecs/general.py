@@ -1,4 +1,4 @@
-"""A matrix that is kept as it was stored: dense, compressed or sparse.
+"""Matrices in their stored form: dense, compressed or sparse.
 
 Source: ``GeneralMatrix`` in Kaldi's ``src/matrix/sparse-matrix.cc``.
 """
@@ -17,11 +17,13 @@ from io_ark.errors import RangeError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
+__all__ = ["GeneralMatrix", "GeneralMatrixCodec"]
+
 GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
 
 
 class GeneralMatrixCodec(Codec[GeneralMatrix]):
-    """An array of float32, a :class:`CompressedMatrix` or a :class:`SparseMatrix`, as which it is written, too."""
+    """Codec of matrices that are float32 arrays, :class:`CompressedMatrix` or :class:`SparseMatrix`, as stored."""
 
     _dense = MatrixCodec()
     _compressed = CompressedMatrixCodec()
@@ -35,7 +37,7 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
             return cut.to_array()  # as in Kaldi
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
-            raise RangeError(f"[{part.text}] of a sparse matrix is {size} numbers, which memory does not hold",
+            raise RangeError(f"the range [{part.text}] of a sparse matrix has {size} numbers: not enough memory",
                              file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:

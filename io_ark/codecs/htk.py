@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, raw_bytes
+from io_ark.codecs.base import Codec, Sink, raw_bytes, written_as
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+
+__all__ = ["HtkCodec", "HtkFeatures"]
 
 _HEADER = struct.Struct(">iihH")
 _BASE = 0o77
@@ -25,13 +27,14 @@ _VECTOR_QUANTIZED = 0o40000
 _NOT_FLOATS = (0, 5, 10)
 
 
+@written_as("htk")
 class HtkFeatures(NamedTuple):
-    """Features and what HTK's header says about them.
+    """Features with the fields of their HTK header.
 
     Attributes:
         features: float32 of shape (frames, dimension).
-        sample_period: from frame to frame, in units of 100 ns (10 ms are 100000).
-        parameter_kind: HTK's code for the kind of features, with its qualifiers.
+        sample_period: time between frames in units of 100 ns (10 ms are 100000).
+        parameter_kind: HTK's code of the kind of features, with its qualifiers.
     """
 
     features: npt.NDArray[Any]
@@ -40,7 +43,7 @@ class HtkFeatures(NamedTuple):
 
 
 class HtkCodec(Codec[HtkFeatures]):
-    """Features with their HTK header. It has no text form and no binary marker."""
+    """Codec of features with their HTK header, without text format or binary marker."""
 
     marker = b""
 
@@ -48,9 +51,9 @@ class HtkCodec(Codec[HtkFeatures]):
         at = source.tell()
         frames, period, size, kind = _HEADER.unpack(source.read(_HEADER.size))
         if kind & (_COMPRESSED | _VECTOR_QUANTIZED) or kind & _BASE in _NOT_FLOATS:
-            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or no floats, which is not read", at)
+            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or not floats: not supported", at)
         if frames < 0 or size < 0:
-            source.fail(f"an HTK file of {frames} frames of {size} bytes", at)
+            source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes", at)
         columns = size // 4
         values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
         if kind & _CHECKSUM and len(source.peek(2)) == 2:
@@ -59,7 +62,7 @@ class HtkCodec(Codec[HtkFeatures]):
 
     def write_body(self, sink: Sink, value: HtkFeatures, binary: bool) -> None:
         if not binary:
-            raise FormatError("HTK features have no text form: write them to a table without the option 't'")
+            raise FormatError("HTK features have no text format: write them to a table without the option 't'")
         features = as_matrix(value.features, ">f4")
         try:
             header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)

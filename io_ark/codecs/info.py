@@ -1,30 +1,34 @@
-"""Reads what objects are like, and no more of them than that takes."""
+"""Read the shapes of objects without loading them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from io_ark.codecs import codec
 from io_ark.codecs.base import Codec
+from io_ark.codecs.registry import codec
 from io_ark.streams.source import Source
 
+__all__ = ["InfoCodec"]
 
-class OutlineCodec(Codec[Any]):
-    """In place of each object something of its shape: see :meth:`Codec.read_outline`. Read only.
+
+class InfoCodec(Codec[Any]):
+    """Codec that reads the shape of each object: see :meth:`Codec.read_info`. It cannot write.
 
     Args:
         of: the kind of object (see :mod:`io_ark.codecs`), or a codec.
 
     >>> import io, numpy as np
+    >>> from io_ark.codecs import codec
+    >>> from io_ark.codecs.info import InfoCodec
     >>> from io_ark.streams.source import BytesSource
     >>> data = io.BytesIO()
     >>> codec("matrix").write(data, np.zeros((5, 3)))
-    >>> OutlineCodec("matrix").read(BytesSource(data.getvalue()))
-    Outline(shape=(5, 3), dtype=dtype('float32'))
+    >>> InfoCodec("matrix").read(BytesSource(data.getvalue()))
+    ArrayInfo(shape=(5, 3), dtype=dtype('float32'))
     """
 
     def __init__(self, of: str | Codec[Any]) -> None:
         self._of = codec(of) if isinstance(of, str) else of
 
     def read(self, source: Source) -> Any:
-        return self._of.read_outline(source)
+        return self._of.read_info(source)

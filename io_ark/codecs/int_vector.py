@@ -1,4 +1,4 @@
-"""Vectors of integers, and vectors of pairs of floats: numbers that each say their own size.
+"""Vectors of integers, and vectors of pairs: numbers that are each preceded by their size.
 
 Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVectorHolder`` in Kaldi's
 ``src/util/kaldi-holder-inl.h``.
@@ -17,12 +17,27 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import base
-from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, raw_bytes, shown
-from io_ark.codecs.nested_lists import cut, format_lists, lengths_in_text, pack_lists, read_lists, write_lists
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.nested_lists import format_lists, lengths_in_text, pack_lists, read_lists, split_lists, write_lists
 from io_ark.codecs.text_format import format_integers
 from io_ark.codecs.text_parse import nearest_float32, parse_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+
+__all__ = [
+    "IntVectorCodec",
+    "IntVectorVectorCodec",
+    "PairVectorCodec",
+    "PlainIntVectorCodec",
+    "as_integers",
+    "fits",
+    "parse_integers",
+    "plain_integers",
+    "read_sized",
+    "read_text_line",
+    "sized",
+    "write_sized",
+]
 
 Array = npt.NDArray[Any]
 
@@ -33,13 +48,13 @@ _NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
-    """The layout of numbers that each follow a byte with their size."""
+    """Return the record layout of numbers that are each preceded by a byte with their size."""
     kind = np.dtype(dtype)
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """``count`` records of this layout, whose size bytes are checked."""
+    """Read ``count`` records of this layout and check their size bytes."""
     at = source.tell()
     records = source.read_array(layout, count)
     for name in layout.names or ():
@@ -48,12 +63,12 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
             wrong = np.flatnonzero(records[name] != wanted)
             if len(wrong):
                 place = at + int(wrong[0]) * layout.itemsize
-                source.fail(f"{what}: each number of {wanted} bytes should follow a byte {wanted}", place)
+                source.fail(f"{what}: expected a byte {wanted} before each number of {wanted} bytes", place)
     return records
 
 
 def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
-    """Records of this layout, with their size bytes."""
+    """Write records of this layout with their size bytes."""
     records = np.empty(len(next(iter(columns.values()))), layout)
     for name, values in columns.items():
         records[name + "_size"] = layout[name].itemsize
@@ -62,27 +77,27 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
-    """A line, without its end, and the offset where it starts."""
+    """Read a line; return it without its end, and its offset."""
     at = source.tell()
     if source.at_end():
-        source.fail(f"{what} should stand here, not the end")
+        source.fail(f"expected {what}, found the end")
     return source.read_line(), at
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Integers as ``istream >> int`` takes them from a line of text."""
+    """Parse the integers in a line of text with the syntax of ``istream >> int``."""
     values = plain_integers(text)
-    if values is not None and fit_into(values, dtype):
+    if values is not None and fits(values, dtype):
         return values.astype(dtype)
     values = _parse_each(text, source, at)
-    if not fit_into(values, dtype):
+    if not fits(values, dtype):
         bits = np.iinfo(np.dtype(dtype)).bits
         source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
     return values.astype(dtype)
 
 
 def plain_integers(text: bytes) -> npt.NDArray[np.int64] | None:
-    """Integers with white space between them, those beyond 64 bits as the nearest; None if there is anything else."""
+    """Parse integers separated by white space, clipped to 64 bits; return None for any other text."""
     if text.translate(None, b"0123456789- \t\r\v\f") or (b"-" in text and _NOT_A_SIGN.search(text)):
         return None
     return np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
@@ -97,7 +112,7 @@ def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
         while done < len(word):
             found = base.INTEGER.match(word, done)
             if not found or len(found[0]) > 18:
-                source.fail(f"{shown(word)} is not a list of integers of 32 bits", at + place)
+                source.fail(f"{quoted(word)} is not a list of integers of 32 bits", at + place)
             numbers.append(int(found[0]))
             done = found.end()
         place += done
@@ -105,49 +120,49 @@ def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
 
 
 def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """``value`` as a one-dimensional array of these integers.
+    """Convert ``value`` to a one-dimensional array of this integer type.
 
     Raises:
-        FormatError: it holds something else, or integers that do not fit.
+        FormatError: it is not a vector of integers, or an integer does not fit.
     """
     if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
         return value
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
-    if not fit_into(array, dtype):
+    if not fits(array, dtype):
         raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
 
 
 def packed_int32(numbers: Sequence[Any]) -> Array:
-    """Return integers as an array, which :mod:`struct` makes in a fraction of NumPy's time.
+    """Return integers as an array of int32, packed by :mod:`struct` in a fraction of NumPy's time.
 
     Raises:
-        struct.error: one is none, or does not fit.
+        struct.error: a number is not an integer or does not fit into int32.
     """
     return np.frombuffer(struct.pack(f"<{len(numbers)}i", *numbers), _INT32)
 
 
 def packed_float32(numbers: Sequence[Any]) -> Array:
-    """Return numbers as an array of float32, in the same way.
+    """Return numbers as an array of float32, packed by :mod:`struct`.
 
     Raises:
-        struct.error: one is none.
+        struct.error: a value is not a number.
     """
     wide = np.frombuffer(struct.pack(f"<{len(numbers)}d", *numbers), np.float64)
     with np.errstate(over="ignore"):
         return wide.astype(np.float32)
 
 
-def fit_into(values: Array, dtype: npt.DTypeLike) -> bool:
-    """Whether these integers are within the range of the type."""
+def fits(values: Array, dtype: npt.DTypeLike) -> bool:
+    """Return True if these integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 
 
 class IntVectorCodec(ArrayCodec):
-    """Integers as a one-dimensional array.
+    """Codec of integers as a one-dimensional array.
 
     Args:
         dtype: int32 or int8.
@@ -163,7 +178,9 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        return np.ascontiguousarray(read_sized(source, self._layout, count, "a vector of integers")["value"])
+        # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
+        records = read_sized(source, self._layout, count, "a vector of integers")
+        return np.array(records["value"])
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         count = base.read_size(source, True, _COUNT)
@@ -180,7 +197,7 @@ class IntVectorCodec(ArrayCodec):
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
-    """A list of vectors of int32."""
+    """Codec of lists of vectors of int32."""
 
     scan_kind = "int-vector-vector"
     _vector = IntVectorCodec()
@@ -201,11 +218,11 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         text, at = read_text_line(source, "a list of lists of integers")
         lengths = lengths_in_text(text, b"", b"; ")
         values = None if lengths is None else plain_integers(text.replace(b";", b" "))
-        if lengths is not None and values is not None and fit_into(values, np.int32):
-            return cut(values.astype(np.int32), lengths)
+        if lengths is not None and values is not None and fits(values, np.int32):
+            return split_lists(values.astype(np.int32), lengths)
         *lists, rest = text.split(b";")
         if rest.strip():
-            source.fail("';' should stand after each list of integers, and after the last one, too", at)
+            source.fail("expected ';' after each list of integers, including the last one", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
@@ -217,17 +234,17 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
-    """How long vectors of int32 are, and their numbers in one array."""
+    """Return the lengths of vectors of int32, and their numbers in one array."""
     if all(isinstance(vector, list) for vector in vectors):
-        # Not a NumPy array of each, which takes longer than all the rest.
-        with suppress(struct.error):  # which as_integers can name
+        # Creating a NumPy array of each would take most of the time.
+        with suppress(struct.error):  # as_integers raises a FormatError
             return list(map(len, vectors)), packed_int32(list(chain.from_iterable(vectors)))
     arrays = [as_integers(vector, _INT32) for vector in vectors]
     return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
 
 
 class PairVectorCodec(Codec[Array]):
-    """Pairs of int32 or of floats, as an array of shape (pairs, 2).
+    """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2).
 
     Args:
         dtype: int32 or float32.
@@ -262,7 +279,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _plain_pairs(self, text: bytes) -> Array | None:
-        """The numbers of pairs that are laid out as Kaldi does; None if anything is wrong or unusual."""
+        """Parse pairs in Kaldi's own layout; return None for invalid pairs or another layout."""
         lengths = lengths_in_text(text + b"; ", b"", b"; ")
         if lengths is None or (lengths != 2).any():
             return None
@@ -270,7 +287,7 @@ class PairVectorCodec(Codec[Array]):
         if self.dtype.kind == "f":
             return parse_words(text.split(), single=True)
         values = plain_integers(text)
-        return values.astype(self.dtype) if values is not None and fit_into(values, self.dtype) else None
+        return values.astype(self.dtype) if values is not None and fits(values, self.dtype) else None
 
     def _numbers(self, text: bytes, source: Source, at: int) -> Array:
         if self.dtype.kind == "i":
@@ -279,7 +296,7 @@ class PairVectorCodec(Codec[Array]):
         for word in text.split():
             value = nearest_float32(word) if base.NUMBER.fullmatch(word) else np.inf
             if np.isinf(value):
-                source.fail(f"{shown(word)} is not a number that fits into a float", at)
+                source.fail(f"{quoted(word)} is not a number that fits into a float", at)
             numbers.append(value)
         return np.array(numbers, self.dtype)
 
@@ -311,16 +328,16 @@ class PairVectorCodec(Codec[Array]):
         if self.dtype.kind == "i":
             return as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
         if array.dtype.kind not in "fiub":
-            raise FormatError(f"a vector of pairs of floats, not of {array.dtype}")
+            raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
         with np.errstate(over="ignore"):
             return array.astype(self.dtype)
 
 
 class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
-    """Integers in one piece, without a size byte for each; in text within brackets.
+    """Codec of integers without a size byte for each; in text within brackets.
 
-    Not the layout of a table's int-vectors: Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
-    (``src/base/io-funcs-inl.h``), for single files and inside of other objects.
+    This is not the layout of int-vectors in tables, but of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
+    (``src/base/io-funcs-inl.h``), for single files and within other objects.
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:
@@ -329,7 +346,7 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
         source.skip_space()
         at = source.tell()
         if source.peek(1) != b"[":
-            source.fail("a list of integers should start here with '['", at)
+            source.fail("expected '[' before a list of integers", at)
         text = source.read_until(b"]")
         source.skip(1)
         return parse_integers(text[1:].replace(b"\n", b" "), source, at)

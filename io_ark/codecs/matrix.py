@@ -1,4 +1,4 @@
-"""Matrices of one precision, whatever they were stored as."""
+"""Matrices, read from any storage format into one precision."""
 
 from __future__ import annotations
 
@@ -23,39 +23,41 @@ from io_ark.codecs.dense import (
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
+__all__ = ["MatrixCodec"]
+
 Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
-_USUAL = struct.Struct("<5sbibi")
+_DENSE_HEADER = struct.Struct("<5sbibi")
 _LONGEST_HEAD = 2 + LONGEST_HEADER
 
 
 class MatrixCodec(ArrayCodec):
-    """A matrix as an array of shape (rows, columns).
+    """Codec of matrices: arrays of shape (rows, columns).
 
-    Reads either precision, and compressed matrices, into the precision asked for. Arrays read belong to the caller
-    and can be written to, except those that are views of memory that was handed in (a memory map).
+    Reads matrices of either precision, and compressed matrices, into one precision. Arrays read belong to the caller
+    and are writable, except views of memory (a memory map).
 
     Source: ``Matrix::Read`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
 
     Args:
-        dtype: float32 or float64, the precision of what is read and written.
+        dtype: float32 or float64: precision of values that are read and written.
     """
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
-        self._start = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
+        self._marker_and_token = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
         self._stored = self.dtype.newbyteorder("<")
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
-        # The common case by the shortest way: reading many small matrices is a matter of calls.
+        # A fast path for the common case: for small matrices the number of calls dominates.
         head = source.peek(_LONGEST_HEAD)
-        if len(head) >= _USUAL.size:
-            start, row_size, rows, column_size, columns = _USUAL.unpack_from(head)
-            if start == self._start and row_size == column_size == 4 and rows >= 0 and columns >= 0:
-                source.skip(_USUAL.size)
+        if len(head) >= _DENSE_HEADER.size:
+            start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
+            if start == self._marker_and_token and row_size == column_size == 4 and rows >= 0 and columns >= 0:
+                source.skip(_DENSE_HEADER.size)
                 return source.read_array(self._stored, rows * columns).reshape(rows, columns)
         if head.startswith(_COMPRESSED):
             source.skip(2)

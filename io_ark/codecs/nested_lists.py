@@ -1,8 +1,8 @@
-"""Lists of lists of numbers (posteriors, vectors of vectors), many of the inner lists at a time.
+"""Lists of lists of numbers (posteriors, vectors of vectors), converted many inner lists at a time.
 
-To read or write one list costs some microseconds, however short it is. So lists that stand in a row, as Kaldi writes
-them, are taken as one array of numbers and the places where each list ends. What is laid out in any other way, or is
-wrong, is left to the codec that reads lists one by one, and knows what to say.
+Reading or writing one list takes microseconds, however short it is. Therefore adjacent lists in Kaldi's own layout are
+converted as one array of numbers and the positions where each list ends. Lists in another layout, and invalid ones, are
+left to the codec, which reads them one by one and raises the errors.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.native.pack import Columns, packer
 from io_ark.streams.source import Source
 
+__all__ = ["format_lists", "lengths_in_text", "read_lists", "remove_counts", "split_lists", "write_lists"]
+
 Integers = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
 
-# A count and a number both are a byte 4 and four bytes more, so that a list of lists is an array of these.
+# Counts and numbers are both a byte 4 and four bytes more, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Numbers taken at a time.
+# Numbers converted at a time.
 _AT_ONCE = 1 << 13
 # C code that packs and prints lists, where it is there.
 _NATIVE = packer()
 _NUMBER_CHARACTERS = b"0123456789-+.eE"
-# Kinds of characters: spaces, those of numbers, marks between lists, and others. A space has to stand between words.
+# Classes of characters: spaces, those of numbers, marks between lists, and others. A space must separate words.
 _SPACE, _WORD, _MARK, _OTHER = range(4)
 _KINDS = 4
 _KIND = bytes(
@@ -43,22 +45,23 @@ _GOOD_NEIGHBOURS = bytes(
 
 
 def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]:
-    """As many lists in binary as are in memory whole and without fault, or one short one; maybe none.
+    """Read the complete and valid lists in binary that are buffered, or one short list; possibly none.
 
     Args:
-        most: no more of them than this.
-        width: how many numbers an element of a list is.
+        most: maximum number of lists.
+        width: numbers per element of a list.
 
     Returns:
-        The numbers of all lists, each list's after its count (a float's bits as an integer); and where each list ends.
+        The numbers of all lists, those of each list after its count (the bits of a float as an integer), and the
+        position where each list ends.
     """
     head = source.peek(_SIZED.itemsize)
     first = 1 + width * int.from_bytes(head[1:], "little")
     if first > _AT_ONCE:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first * _SIZED.itemsize)  # and so some more, if more is there
-    # If the others are longer than this expects, they have their turn later.
-    data = source.peek_at_hand(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
+    source.peek(first * _SIZED.itemsize)  # which buffers more, if more is available
+    # Lists that are longer than this estimate are read by the next call.
+    data = source.peek_buffered(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
     end = len(sizes) - len(sizes.lstrip(b"\4"))
@@ -70,10 +73,10 @@ def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]
 
 
 def _ends(numbers: Integers, most: int, width: int) -> Places:
-    """Where the lists end that are there whole: in each, as many elements follow a number as it says."""
+    """Return the positions where complete lists end: each is a count and that number of elements."""
     if not len(numbers) or numbers[0] < 0:
         return np.empty(0, np.int64)
-    # Those at the start that have the same length, often all of them.
+    # The first lists with equal lengths, often all of them.
     step = 1 + width * int(numbers[0])
     same = numbers[: len(numbers) // step * step : step][:most] == numbers[0]
     run = len(same) if same.all() else int(same.argmin())
@@ -90,8 +93,8 @@ def _ends(numbers: Integers, most: int, width: int) -> Places:
     return np.concatenate([np.arange(1, run + 1) * step, np.array(ends, np.int64)])
 
 
-def without_counts(numbers: Integers, ends: Places) -> Integers:
-    """The numbers that :func:`read_lists` gives, without those that say how long the lists are."""
+def remove_counts(numbers: Integers, ends: Places) -> Integers:
+    """Return the numbers from :func:`read_lists` without the counts."""
     kept = np.ones(len(numbers), bool)
     kept[0] = False
     kept[ends[:-1]] = False
@@ -99,7 +102,7 @@ def without_counts(numbers: Integers, ends: Places) -> Integers:
 
 
 def write_lists(sink: Sink, lengths: Sequence[int], columns: Columns) -> None:
-    """Write lists in binary, after how many there are (see :func:`pack_lists`)."""
+    """Write the number of lists, and the lists in binary (see :func:`pack_lists`)."""
     sink.write(int32_bytes(len(lengths)))
     sink.write(pack_lists(lengths, columns))
 
@@ -108,8 +111,8 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
     """Return lists in binary, each after its length.
 
     Args:
-        lengths: the number of elements of each list.
-        columns: the numbers of all lists, of 32 bits: one array, or two if the elements are pairs.
+        lengths: number of elements of each list.
+        columns: numbers of all lists, of 32 bits: one array, or two if the elements are pairs.
     """
     if _NATIVE is not None:
         return _NATIVE.pack_lists(columns, lengths)
@@ -129,38 +132,39 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
 
 
 def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:
-    """How many words each list in text has; None unless all is laid out as Kaldi does: with single spaces.
+    """Return the number of words of each list in text; None unless all lists have Kaldi's layout with single spaces.
 
-    The words consist of characters of numbers; whether they are numbers is not looked at.
+    The words consist of characters of numbers, but may be invalid numbers.
 
     Args:
-        begin: what each list starts with: ``[ ``, or nothing; and
-        end: what it ends with: ``] `` or ``; ``.
+        text: the lists.
+        begin: start of each list: ``[ ``, or nothing.
+        end: end of each list: ``] `` or ``; ``.
     """
     kinds = np.frombuffer((b" " + text).translate(_KIND), np.uint8)
     neighbours = kinds[:-1] * np.uint8(_KINDS) + kinds[1:]
     if neighbours.tobytes().translate(None, _GOOD_NEIGHBOURS) or not text.endswith(end):
         return None
-    # So a space stands after each word, and the words can be left out to count them.
+    # A space follows each word, so the words can be removed and the spaces counted.
     *lists, rest = text.translate(None, _NUMBER_CHARACTERS).split(end)
     if rest or any(spaces != begin + b" " * (len(spaces) - len(begin)) for spaces in set(lists)):
         return None
     return np.fromiter(map(len, lists), np.int64, len(lists)) - len(begin)
 
 
-def cut(items: Any, lengths: Places) -> list[Any]:
-    """A list or an array as many, of these lengths."""
+def split_lists(items: Any, lengths: Places) -> list[Any]:
+    """Split a list or an array into parts of these lengths."""
     return [items[begin:end] for begin, end in pairwise((0, *np.cumsum(lengths).tolist()))]
 
 
 def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
-    """Return lists in text, with a space after each number.
+    """Format lists in text, with a space after each number.
 
     Args:
-        lengths: the number of elements of each list.
-        begin: the text before each list.
-        end: the text after each list.
-        columns: the numbers of all lists, as int32 or float32: one array, or two if the elements are pairs.
+        lengths: number of elements of each list.
+        begin: start of each list.
+        end: end of each list.
+        columns: numbers of all lists, as int32 or float32: one array, or two if the elements are pairs.
     """
     if _NATIVE is not None and (text := _NATIVE.print_lists(columns, lengths, begin, end)) is not None:
         return text

@@ -1,4 +1,4 @@
-"""Training examples of Kaldi's nnet3 and chain networks, read.
+"""Read training examples of Kaldi's nnet3 and chain networks.
 
 Source: Kaldi's ``src/nnet3/nnet-example.cc``, ``nnet-chain-example.cc``, ``nnet-common.cc`` (indexes) and
 ``src/chain/chain-supervision.cc``.
@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, expect_token, read_bool, read_float, read_int32, read_size, read_token
+from io_ark.codecs.base import (
+    Codec,
+    Sink,
+    expect_token,
+    read_bool,
+    read_float,
+    read_int32,
+    read_size,
+    read_token,
+    written_as,
+)
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
 from io_ark.codecs.int_vector import PlainIntVectorCodec, sized
@@ -19,13 +29,24 @@ from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = [
+    "ChainOutput",
+    "NnetChainExample",
+    "NnetChainExampleCodec",
+    "NnetExample",
+    "NnetExampleCodec",
+    "NnetIo",
+    "Supervision",
+    "read_indexes",
+]
+
 Array = npt.NDArray[Any]
 
-# A byte below this in size is the step in t from the index before; 127 announces an index in full.
+# A byte up to this magnitude is the step in t from the previous index; 127 precedes a full index.
 _LARGEST_STEP = 124
 _IN_FULL = 127
 _FULL = np.dtype([("mark", "u1"), ("index", sized("<i4", "n", "t", "x"))])
-# How many indexes to look ahead for, where one way of writing them has just begun, and where it goes on.
+# Number of indexes to look ahead for after the encoding has changed, and while it stays the same.
 _FEW, _MANY = 1 << 8, 1 << 12
 
 _matrix = GeneralMatrixCodec()
@@ -34,12 +55,12 @@ _integers = PlainIntVectorCodec()
 
 
 class NnetIo(NamedTuple):
-    """An input or output of a network.
+    """Input or output of a network.
 
     Attributes:
-        name: such as ``input``, ``ivector`` or ``output``.
+        name: name, such as ``input``, ``ivector`` or ``output``.
         indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
-        features: array, :class:`CompressedMatrix` or :class:`SparseMatrix` of as many rows.
+        features: array, :class:`CompressedMatrix` or :class:`SparseMatrix` with the same number of rows.
     """
 
     name: str
@@ -47,23 +68,28 @@ class NnetIo(NamedTuple):
     features: GeneralMatrix
 
 
+@written_as("nnet-example")
 class NnetExample(NamedTuple):
-    """An nnet3 example: its inputs and outputs."""
+    """nnet3 training example.
+
+    Attributes:
+        io: inputs and outputs.
+    """
 
     io: list[NnetIo]
 
 
 class Supervision(NamedTuple):
-    """What a chain network should put out for some sequences of one length.
+    """Target output of a chain network for sequences of equal length.
 
     Attributes:
-        weight: of the example.
-        num_sequences: how many there are.
-        frames_per_sequence: of the output.
-        label_dim: the number of pdfs; labels are pdf + 1.
-        fsts: one acceptor for all sequences, or with end-to-end training one for each.
-        end_to_end: which of the two.
-        alignment_pdfs: int32: the pdf of each frame, if they were stored.
+        weight: weight of the example.
+        num_sequences: number of sequences.
+        frames_per_sequence: number of output frames per sequence.
+        label_dim: number of pdfs; labels are pdf + 1.
+        fsts: one acceptor for all sequences, or one per sequence for end-to-end training.
+        end_to_end: True for end-to-end training.
+        alignment_pdfs: int32: the pdf of each frame, or empty.
     """
 
     weight: float
@@ -76,13 +102,13 @@ class Supervision(NamedTuple):
 
 
 class ChainOutput(NamedTuple):
-    """An output of a chain network.
+    """Output of a chain network.
 
     Attributes:
-        name: such as ``output``.
+        name: name, such as ``output``.
         indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
-        supervision: what it should be.
-        deriv_weights: float32 of shape (rows,), or empty: how much each row counts.
+        supervision: the target output.
+        deriv_weights: float32 of shape (rows,), or empty: weight of each row's derivative.
     """
 
     name: str
@@ -91,15 +117,21 @@ class ChainOutput(NamedTuple):
     deriv_weights: Array
 
 
+@written_as("nnet-chain-example")
 class NnetChainExample(NamedTuple):
-    """A chain example: its inputs and outputs."""
+    """Chain training example.
+
+    Attributes:
+        inputs: inputs.
+        outputs: outputs with their supervision.
+    """
 
     inputs: list[NnetIo]
     outputs: list[ChainOutput]
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
-    """Indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
+    """Read indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
     if not binary:
@@ -125,7 +157,7 @@ def _index_in_text(source: Source) -> list[int]:
 
 
 def _steps(source: Source, most: int, last: Array) -> Array:
-    """The indexes that stand here as steps in t of one byte each, up to what is no such step."""
+    """Read the indexes stored as steps in t of one byte each, up to the first byte that is not a step."""
     bytes_here = np.frombuffer(source.peek(most), np.int8).astype(np.int64)
     steps = bytes_here[: _length_of_run(np.abs(bytes_here) <= _LARGEST_STEP)]
     source.skip(len(steps))
@@ -135,7 +167,7 @@ def _steps(source: Source, most: int, last: Array) -> Array:
 
 
 def _in_full(source: Source, most: int) -> Array:
-    """The indexes that stand here in full, at least one, up to what is none."""
+    """Read the indexes stored in full, at least one."""
     here = source.peek(most * _FULL.itemsize)
     records = np.frombuffer(here, _FULL, len(here) // _FULL.itemsize)
     index = records["index"]
@@ -145,12 +177,12 @@ def _in_full(source: Source, most: int) -> Array:
         source.skip(count * _FULL.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _IN_FULL:
-        source.fail("an index is neither a step in time nor given in full", source.tell() - 1)
-    return np.array([[read_int32(source, True) for _ in range(3)]])  # which says what is wrong with it
+        source.fail("an index is neither a step in time nor a full index", source.tell() - 1)
+    return np.array([[read_int32(source, True) for _ in range(3)]])  # raises FormatError
 
 
 def _length_of_run(good: npt.NDArray[np.bool_]) -> int:
-    """How many are good before the first that is not."""
+    """Return the number of True values before the first False."""
     return int(np.argmin(good)) if not good.all() else len(good)
 
 
@@ -194,7 +226,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
-    """The weights in either of the two ways, or none, and the end of the output."""
+    """Read the weights in either of the two formats, if present, and the end of the output."""
     kind = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if kind == b"</NnetChainSup>":
         return np.empty(0, np.float32)
@@ -203,7 +235,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
     else:
         at = source.tell()
         if source.read(1)[0] != 1:
-            source.fail("a vector of bytes should stand here", at)
+            source.fail("expected a vector of bytes", at)
         count = int(np.frombuffer(source.read(4), "<i4")[0])
         weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)
     expect_token(source, binary, b"</NnetChainSup>")
@@ -219,7 +251,7 @@ def _read_output(source: Source, binary: bool) -> ChainOutput:
 
 
 class NnetExampleCodec(Codec[NnetExample]):
-    """An nnet3 training example. Read only."""
+    """Codec of nnet3 training examples, which can only be read."""
 
     def read_body(self, source: Source, binary: bool) -> NnetExample:
         expect_token(source, binary, b"<Nnet3Eg>")
@@ -234,7 +266,7 @@ class NnetExampleCodec(Codec[NnetExample]):
 
 
 class NnetChainExampleCodec(Codec[NnetChainExample]):
-    """A chain training example. Read only."""
+    """Codec of chain training examples, which can only be read."""
 
     def read_body(self, source: Source, binary: bool) -> NnetChainExample:
         expect_token(source, binary, b"<Nnet3ChainEg>")

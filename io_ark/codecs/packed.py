@@ -1,4 +1,4 @@
-"""Symmetric and triangular matrices, of which the lower triangle is stored (``FP``, ``DP``).
+"""Symmetric and triangular matrices, stored as their lower triangle (``FP``, ``DP``).
 
 Source: ``PackedMatrix`` in Kaldi's ``src/matrix/packed-matrix.cc``.
 """
@@ -18,24 +18,26 @@ from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = ["PackedMatrixCodec", "unpack"]
+
 Array = npt.NDArray[Any]
 
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dtype("<f8")}
 
 
 class PackedMatrixCodec(ArrayCodec):
-    """A square matrix as an array of shape (n, n), or its lower triangle, row by row, as one of n (n + 1) / 2.
+    """Codec of square matrices of shape (n, n), or of their lower triangles, row by row, of length n (n + 1) / 2.
 
-    Reads either precision into the one asked for.
+    Reads matrices of either precision into one precision.
 
     Args:
-        form: ``symmetric``, ``triangular`` (zero above the diagonal) or ``packed`` (the lower triangle alone).
-        dtype: float32 or float64, the precision of what is read and written.
+        form: ``symmetric``, ``triangular`` (zero above the diagonal) or ``packed`` (only the lower triangle).
+        dtype: float32 or float64: precision of values that are read and written.
     """
 
     def __init__(self, form: str = "packed", dtype: npt.DTypeLike = np.float32) -> None:
         if form not in ("symmetric", "triangular", "packed"):
-            raise FormatError(f"a packed matrix is symmetric, triangular or packed, not {form!r}")
+            raise FormatError(f"unknown form {form!r}: choose symmetric, triangular or packed")
         self.form = form
         self.dtype = np.dtype(dtype)
 
@@ -47,7 +49,7 @@ class PackedMatrixCodec(ArrayCodec):
             if binary:
                 packed = source.read_array(stored, count)
             else:
-                # An older text form; appended to one by one, for the count may be a lie.
+                # An older text format; the list grows one by one because the count may be wrong.
                 single = self.dtype == np.float32
                 numbers: list[float] = []
                 for _ in range(count):
@@ -65,7 +67,7 @@ class PackedMatrixCodec(ArrayCodec):
     def _read_brackets(self, source: Source) -> tuple[Array, int]:
         text, at = bracketed_text(source, "packed matrix")
         if b";" in text:
-            source.fail("a packed matrix in text: ';' where a number should stand", at + text.index(b";"))
+            source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
@@ -84,9 +86,9 @@ class PackedMatrixCodec(ArrayCodec):
             sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
 
     def _packed(self, array: Array) -> tuple[Array, int]:
-        """The lower triangle, row by row, and the size."""
+        """Return the lower triangle, row by row, and the size."""
         if array.dtype.kind not in "fiub":
-            raise FormatError(f"a matrix of numbers is wanted, not of {array.dtype}")
+            raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")
         with np.errstate(over="ignore"):
             array = array.astype(self.dtype, copy=False)
         if array.ndim == 1:
@@ -104,14 +106,14 @@ class PackedMatrixCodec(ArrayCodec):
 
 
 def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]:
-    """The precision, how many rows, and how many numbers a header says, which is passed over."""
+    """Read a header and return precision, number of rows and number of elements."""
     stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
     size = read_size(source, binary, "the size of a packed matrix")
     return stored, size, size * (size + 1) // 2
 
 
 def unpack(packed: Array, size: int, symmetric: bool) -> Array:
-    """The square matrix whose lower triangle, row by row, is ``packed``."""
+    """Return the square matrix with the lower triangle ``packed``, row by row."""
     full = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
     full[rows, columns] = packed

@@ -1,4 +1,4 @@
-"""Runs of an int32 and a float, which sparse vectors and posteriors consist of."""
+"""Pairs of an int32 and a float, the elements of sparse vectors and posteriors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from io_ark.codecs import base
-from io_ark.codecs.base import Sink, shown
+from io_ark.codecs.base import Sink, quoted
 from io_ark.codecs.int_vector import read_sized, write_sized
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
+
+__all__ = ["Pair", "format_pairs", "parse_pairs", "read_pairs", "write_pairs"]
 
 Pair = tuple[int, float]
 
@@ -22,7 +24,7 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """``count`` pairs in binary; the floats may have been stored as double."""
+    """Read ``count`` pairs in binary; the floats may be stored as double."""
     if count == 0:
         return []
     head = source.peek(6)
@@ -34,28 +36,28 @@ def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
 
 
 def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
-    """Pairs in binary."""
+    """Write pairs in binary."""
     if pairs:
         index, value = zip(*pairs, strict=True)
         write_sized(sink, _LAYOUTS[4], index=np.array(index, np.int64), value=np.array(value, np.float32))
 
 
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
-    """Pairs in text: ``3 0.5 7 0.25``; ``at`` is the offset of the text, for errors."""
+    """Parse pairs in text: ``3 0.5 7 0.25``; ``at`` is the offset of the text, for errors."""
     words = text.split()
     if len(words) % 2:
-        source.fail("pairs of an integer and a number should stand here, but their count is odd", at)
+        source.fail("expected pairs of an integer and a number, found an odd number of words", at)
     pairs = []
     for index, value in zip(words[0::2], words[1::2], strict=True):
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
-            source.fail(f"an integer and a number should stand here, not {shown(index)} and {shown(value)}", at)
+            source.fail(f"expected an integer and a number, found {quoted(index)} and {quoted(value)}", at)
         number = nearest_float32(value)
         if not base.INT32_MIN <= int(index) <= base.INT32_MAX or np.isinf(number):
-            source.fail(f"{shown(index)} or {shown(value)} is beyond the range of 32 bits", at)
+            source.fail(f"{quoted(index)} or {quoted(value)} is out of range for 32 bits", at)
         pairs.append((int(index), number))
     return pairs
 
 
 def format_pairs(pairs: Sequence[Pair]) -> str:
-    """Pairs in text, each number followed by a space."""
+    """Format pairs in text, each number followed by a space."""
     return "".join([f"{index} {format_row([value])}" for index, value in pairs])

@@ -1,4 +1,4 @@
-"""Posteriors: for each frame, what may be there and with what weight.
+"""Posteriors: for each frame, integers (such as pdfs) and their weights.
 
 Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's ``src/hmm/posterior.cc``.
 """
@@ -14,14 +14,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, read_int32, read_size, shown
-from io_ark.codecs.int_vector import fit_into, packed_float32, packed_int32, plain_integers, read_text_line
-from io_ark.codecs.nested_lists import cut, format_lists, lengths_in_text, read_lists, without_counts, write_lists
+from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
+from io_ark.codecs.int_vector import fits, packed_float32, packed_int32, plain_integers, read_text_line
+from io_ark.codecs.nested_lists import (
+    format_lists,
+    lengths_in_text,
+    read_lists,
+    remove_counts,
+    split_lists,
+    write_lists,
+)
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+
+__all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorCodec"]
 
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
@@ -31,7 +40,7 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorCodec(Codec[Posterior]):
-    """A list of frames, each a list of (integer, weight)."""
+    """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
 
     scan_kind = "posterior"
 
@@ -45,9 +54,9 @@ class PosteriorCodec(Codec[Posterior]):
         while len(frames) < count:
             numbers, ends = read_lists(source, count - len(frames), 2)
             if len(ends):
-                numbers = without_counts(numbers, ends)
+                numbers = remove_counts(numbers, ends)
                 indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
-                frames += cut(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
+                frames += split_lists(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
             else:
                 entries = read_size(source, True, "the number of entries of a frame")
                 frames.append(read_pairs(source, entries, "a posterior"))
@@ -63,49 +72,49 @@ class PosteriorCodec(Codec[Posterior]):
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """The integers and the weights."""
+    """Return the integers and the weights as arrays."""
     if not pairs:
         return np.empty(0, np.int32), np.empty(0, np.float32)
     indices, weights = zip(*pairs, strict=True)
     try:
         return packed_int32(indices), packed_float32(weights)
-    except struct.error:  # something else, of which these know what to make or to say
+    except struct.error:  # other types of numbers, or a value that raises FormatError here
         return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
 
 
 def _plain_frames(line: bytes) -> Posterior | None:
-    """A posterior in text that is laid out as Kaldi does; None if anything is wrong or unusual."""
+    """Parse a posterior in text in Kaldi's own layout; return None for an invalid one or another layout."""
     lengths = lengths_in_text(line, b"[ ", b"] ")
     if lengths is None or (lengths % 2).any():
         return None
     words = line.translate(_WITHOUT_BRACKETS).split()
     indices = plain_integers(b" ".join(words[0::2]))
     weights = parse_words(words[1::2], single=True)
-    if indices is None or weights is None or not fit_into(indices, np.int32):
+    if indices is None or weights is None or not fits(indices, np.int32):
         return None
     pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
-    return cut(pairs, lengths // 2)
+    return split_lists(pairs, lengths // 2)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
-    """A posterior in text, frame by frame; ``at`` is the offset of the line."""
+    """Parse a posterior in text frame by frame; ``at`` is the offset of the line."""
     frames = []
     place = 0
     while word := _WORD.search(line, place):
         begin = word.start()
         if not word[0].startswith(b"["):
             hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
-            source.fail(f"a frame of a posterior should start with '[', not {shown(word[0])}{hint}", at + place)
+            source.fail(f"expected '[' before a frame of a posterior, found {quoted(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
-            source.fail("a frame of a posterior has no ']' on its line", at + begin)
+            source.fail("a frame of a posterior has no closing ']' on its line", at + begin)
         frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
         place = end + 1
     return frames
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
-    """A list of frames, each a list of (integer, vector of the weights of a state's Gaussians)."""
+    """Codec of Gaussian posteriors: a list of frames, each a list of (integer, weights of the state's Gaussians)."""
 
     _vector = VectorCodec()
 

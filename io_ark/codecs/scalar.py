@@ -1,4 +1,4 @@
-"""One number or truth value to a key: int32, float, double, bool.
+"""Scalars: int32, float, double, bool.
 
 Source: ``BasicHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` and ``WriteBasicType`` in ``src/base/io-funcs.cc``.
 """
@@ -16,30 +16,32 @@ from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-# What is surely a value on a line of its own, and within the range; what is not goes the long way.
+__all__ = ["BoolCodec", "FloatCodec", "IntCodec"]
+
+# Simple values that are in range, on a line of their own; other lines take the slow path.
 _INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
 _FLOAT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE](?:-[0-9]{1,2}|\+?0?[0-9]))?)[ \t\r]*\n")
 
 
 def _end_text(source: Source) -> None:
-    """What follows a scalar in text: white space and the end of the line."""
+    """Read the text after a scalar: white space and the end of the line."""
     rest = source.read_until(b"\n")
     if rest.strip():
-        source.fail(f"the line should end after its one value, not go on with {base.shown(rest.strip())}")
+        source.fail(f"expected the end of the line after one value, found {base.quoted(rest.strip())}")
     if not source.at_end():
         source.skip(1)
 
 
 def _start_text(source: Source) -> None:
-    """White space, but no newline, before a scalar in text: an empty line holds no value."""
+    """Check that a value follows on this line."""
     ahead = source.peek(base.LONGEST_TOKEN)
     blank = len(ahead) - len(ahead.lstrip(b" \t\v\f\r"))
     if ahead[blank : blank + 1] in (b"", b"\n"):
-        source.fail("a value should stand here, not the end of the line")
+        source.fail("expected a value, found the end of the line")
 
 
 class IntCodec(Codec[int]):
-    """A 32-bit integer."""
+    """Codec of 32-bit integers."""
 
     scan_kind = "int"
 
@@ -49,8 +51,8 @@ class IntCodec(Codec[int]):
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
             return base.read_int32(source, True)
-        if usual := source.match(_INT_LINE):
-            return int(usual[1])
+        if simple := source.match(_INT_LINE):
+            return int(simple[1])
         _start_text(source)
         value = base.read_int32(source, False)
         _end_text(source)
@@ -62,7 +64,7 @@ class IntCodec(Codec[int]):
 
 
 class FloatCodec(Codec[float]):
-    """A float, or with ``double`` a double; reads either."""
+    """Codec of floats, or doubles if ``double``; reads either."""
 
     def __init__(self, double: bool = False) -> None:
         self.double = double
@@ -75,8 +77,8 @@ class FloatCodec(Codec[float]):
     def read_body(self, source: Source, binary: bool) -> float:
         if binary:
             return base.read_float(source, True, not self.double)
-        if usual := source.match(_FLOAT_LINE):
-            return float(usual[1]) if self.double else nearest_float32(usual[1])
+        if simple := source.match(_FLOAT_LINE):
+            return float(simple[1]) if self.double else nearest_float32(simple[1])
         _start_text(source)
         value = base.read_float(source, False, not self.double)
         _end_text(source)
@@ -91,7 +93,7 @@ class FloatCodec(Codec[float]):
 
 
 class BoolCodec(Codec[bool]):
-    """A truth value."""
+    """Codec of booleans."""
 
     scan_kind = "bool"
 

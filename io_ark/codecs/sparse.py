@@ -11,23 +11,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, read_size, shown
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, quoted, read_size, written_as
 from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.codecs.vector import as_vector
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = ["SparseMatrix", "SparseMatrixCodec", "SparseVector", "SparseVectorCodec"]
+
 Array = npt.NDArray[Any]
 
 
+@written_as("sparse-vector")
 class SparseVector(NamedTuple):
-    """A vector of which only some elements are stored; the others are zero.
+    """Sparse vector: only some elements are stored, the others are zero.
 
     Attributes:
-        dim: how many elements there are.
-        indices: int32, ascending: which are stored.
-        values: float32: what they are.
+        dim: number of elements.
+        indices: indices of the stored elements: int32, ascending.
+        values: values of the stored elements: float32.
     """
 
     dim: int
@@ -36,54 +39,55 @@ class SparseVector(NamedTuple):
 
     @classmethod
     def of(cls, vector: npt.ArrayLike) -> SparseVector:
-        """The elements of an array that are not zero."""
+        """Create a sparse vector of the nonzero elements of an array."""
         dense = as_vector(vector, np.float32)
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
 
     @property
     def shape(self) -> tuple[int]:
-        """How many elements there are."""
+        """Number of elements."""
         return (self.dim,)
 
     def part(self, elements: slice) -> SparseVector:
-        """The elements of a slice without a step that lies within the vector."""
+        """Return the elements of a slice without a step that is within the vector."""
         first, last = np.searchsorted(self.indices, (elements.start, elements.stop))
         indices = self.indices[first:last] - np.int32(elements.start)
         return SparseVector(elements.stop - elements.start, indices, self.values[first:last].copy())
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """All elements."""
+        """Return all elements as an array."""
         dense = np.zeros(self.dim, dtype)
         dense[self.indices] = self.values
         return dense
 
 
+@written_as("sparse-matrix")
 class SparseMatrix(NamedTuple):
-    """A matrix of sparse rows.
+    """Matrix of sparse rows.
 
     Attributes:
-        rows: vectors of one dimension.
+        rows: sparse vectors of equal dimension.
     """
 
     rows: Sequence[SparseVector]
 
     @classmethod
     def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:
-        """The elements of an array that are not zero."""
+        """Create a sparse matrix of the nonzero elements of an array."""
         return cls([SparseVector.of(row) for row in as_matrix(matrix, np.float32)])
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return len(self.rows), self.rows[0].dim if self.rows else 0
 
     def part(self, rows: slice, columns: slice) -> SparseMatrix:
-        """Some rows, and of each some columns: slices without a step that lie within the matrix."""
+        """Return a block of rows and columns: slices without a step that are within the matrix."""
         return SparseMatrix([row.part(columns) for row in self.rows[rows]])
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """All elements, as an array of shape (rows, columns)."""
+        """Return all elements as an array of shape (rows, columns)."""
         dense = np.zeros(self.shape, dtype)
         for into, row in zip(dense, self.rows, strict=True):
             into[row.indices] = row.values
@@ -91,7 +95,7 @@ class SparseMatrix(NamedTuple):
 
 
 class SparseVectorCodec(Codec[SparseVector]):
-    """A :class:`SparseVector`; takes that or an array to write."""
+    """Codec of sparse vectors. Reads a :class:`SparseVector`, writes one or an array."""
 
     def read_body(self, source: Source, binary: bool) -> SparseVector:
         at = source.tell()
@@ -103,10 +107,10 @@ class SparseVectorCodec(Codec[SparseVector]):
             dim = _read_named(source, b"dim=", "a sparse vector")
             source.skip_space()
             if source.peek(1) != b"[":
-                source.fail("the elements of a sparse vector should start with '['")
+                source.fail("expected '[' before the elements of a sparse vector")
             text = source.read_until(b"]")
             if source.at_end():
-                source.fail("a sparse vector in text has no end: there is no ']' after it", at)
+                source.fail("a sparse vector in text has no closing ']'", at)
             source.skip(1)
             pairs = parse_pairs(text[1:], source, at)
         return _vector(dim, pairs, source, at)
@@ -122,7 +126,7 @@ class SparseVectorCodec(Codec[SparseVector]):
 
 
 class SparseMatrixCodec(Codec[SparseMatrix]):
-    """A :class:`SparseMatrix`; takes that or an array to write."""
+    """Codec of sparse matrices. Reads a :class:`SparseMatrix`, writes one or an array."""
 
     _row = SparseVectorCodec()
 
@@ -151,14 +155,15 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
 
 
 def _read_named(source: Source, name: bytes, what: str) -> int:
-    """The number of a text such as ``dim=20``."""
+    """Read the number of a text such as ``dim=20``."""
     source.skip_space()
     at = source.tell()
     word = source.peek(40).split(maxsplit=1)[:1]
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"{what} in text starts with {name.decode()} and a number, not {shown(word[0] if word else b'')}", at
+            f"expected {name.decode()} and a number at the start of {what}, found {quoted(word[0] if word else b'')}",
+            at,
         )
     source.skip(len(word[0]))
     return int(digits)
@@ -167,5 +172,5 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
 def _vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
-        source.fail(f"the elements of a sparse vector of dimension {dim} are not in order, or beyond it", at)
+        source.fail(f"the indices of a sparse vector of dimension {dim} are not ascending, or out of range", at)
     return SparseVector(dim, indices, np.array([value for _, value in pairs], np.float32))

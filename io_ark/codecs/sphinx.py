@@ -16,22 +16,24 @@ from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
+__all__ = ["SphinxCodec"]
+
 Array = npt.NDArray[Any]
 
 
 class SphinxCodec(Codec[Array]):
-    """Features of shape (frames, dimension). They have no text form and no binary marker.
+    """Codec of features of shape (frames, dimension), without text format or binary marker.
 
     Args:
-        dim: the dimension, which the file does not say (writing takes any).
-        big_endian: the byte order.
+        dim: the dimension, which the file does not contain (any dimension can be written).
+        big_endian: byte order.
     """
 
     marker = b""
 
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
-            raise FormatError(f"Sphinx features of dimension {dim}")
+            raise FormatError(f"invalid dimension of Sphinx features: {dim}")
         self.dim = dim
         self._order = ">" if big_endian else "<"
 
@@ -44,9 +46,9 @@ class SphinxCodec(Codec[Array]):
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         if not binary:
-            raise FormatError("Sphinx features have no text form: write them to a table without the option 't'")
+            raise FormatError("Sphinx features have no text format: write them to a table without the option 't'")
         features = as_matrix(value, self._order + "f4")
         if features.size > INT32_MAX:
-            raise FormatError(f"{features.size} floats are more than a Sphinx file can count")
+            raise FormatError(f"{features.size} floats are too many for a Sphinx file")
         sink.write(np.array(features.size, self._order + "i4").tobytes())
         sink.write(raw_bytes(features))

@@ -1,10 +1,10 @@
-"""Numbers in text, read as C++ streams do it for Kaldi, many at a time.
+"""Parse numbers in text with the rules of Kaldi's C++ streams, many at a time.
 
-Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) look at one
-character at a time: a digit or ``-`` starts a number as ``istream >> float`` takes it; anything else has to be ``inf``,
-``infinity`` or ``nan`` in any case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
-:func:`scan` does that. Calling a function for each number is slow, so :func:`parse` converts whole arrays of plain
-decimal numbers at once and leaves whatever is not plain to :func:`scan`.
+Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) read one character
+at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``; anything else must be ``inf``,
+``infinity`` or ``nan`` in upper or lower case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
+:func:`scan` follows these rules. Because a function call per number is slow, :func:`parse` converts arrays of plain
+decimal numbers at once and passes all other text to :func:`scan`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from io_ark.native.text import text_functions
 
+__all__ = ["nearest_float32", "parse", "parse_short_row", "parse_words", "scan"]
+
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -33,32 +35,32 @@ _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 _WORD = re.compile(rb"\S+")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
-# The array code costs some 0.2 ms a call, so that shorter texts are done sooner by calling float() for each number.
+# The array code costs about 0.2 ms per call, so calling float() for each number is faster for shorter texts.
 _FEW_BYTES = 10000
-# Text converted at a time, so that the arrays made of it stay in the processor's cache.
+# Bytes of text converted at a time: the intermediate arrays stay in the processor's cache.
 _PIECE = 1 << 16
-# glibc hands freed blocks back to the operating system, and asks for each large one afresh, which costs more than the
-# work that is done on them here; unless they are smaller than the largest block that was ever freed.
+# glibc returns large freed blocks to the operating system and requests each one again, which costs more than the work
+# done on them here. It keeps blocks that are smaller than the largest block freed so far, so free a large one once.
 _largest_block = np.empty(1 << 22, np.uint8)
 del _largest_block
-# Digits that a float64 holds exactly, and the powers of ten that it does: then one division or multiplication rounds
-# correctly (W. D. Clinger, How to read floating point numbers accurately, PLDI 1990).
+# Number of digits, and largest power of ten, that a float64 represents exactly: within these limits one division or
+# multiplication rounds correctly (W. D. Clinger, How to read floating point numbers accurately, PLDI 1990).
 _EXACT_DIGITS = 15
 _EXACT_POWER = 22
 _POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
-# Characters of a number that are looked at at once.
+# Characters of a number that are converted at once.
 _WINDOW = 16
-# A byte 1 for each of the last 0, 1 ... 16 characters.
+# Row n has a byte 1 for each of the last n of 16 characters.
 _LAST_BYTES = (np.arange(_WINDOW, 0, -1) <= np.arange(_WINDOW + 1)[:, None]).view("<u8")
-# The bits of a float64's significand that a float32 lacks, and what they are half-way between two float32; but of those
-# smaller than this, a float32 lacks more.
+# The bits of a float64's significand that a float32 lacks, and their value half-way between two float32 numbers. Below
+# _TINY a float32 is subnormal and lacks more bits.
 _BEYOND_FLOAT32 = 0x1FFFFFFF
 _TIE = 0x10000000
 _TINY = float(np.finfo(np.float32).tiny)
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 _ONES = np.uint64(0x0101010101010101)
-# Where each of 8 characters is, counted from the end.
+# The position of each of 8 characters, counted from the end.
 _PLACES = np.uint64(0x0807060504030201)
 _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
 _PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
@@ -70,7 +72,7 @@ _MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
 
 
 def nearest_float32(text: bytes) -> float:
-    """The float32 nearest to a decimal number, rounded once; ``strtof`` without a second rounding by way of float64."""
+    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice by way of float64."""
     wide = float(text)
     try:
         near: float = _FLOAT.unpack(_FLOAT.pack(wide))[0]
@@ -88,17 +90,17 @@ def nearest_float32(text: bytes) -> float:
 
 
 def _may_be_tie(wide: float) -> bool:
-    """Whether a float64 may be half-way between two float32 (for a small one, which has fewer bits, see later)."""
+    """Return True if a float64 may lie half-way between two float32 numbers; always True for subnormal ones."""
     return abs(wide) < _TINY or int.from_bytes(_DOUBLE.pack(wide), "little") & _BEYOND_FLOAT32 == _TIE
 
 
 def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
-    """The rows of numbers in ``text``, one number at a time, exactly as Kaldi takes them.
+    """Parse the rows of numbers in ``text`` one number at a time, with Kaldi's rules.
 
     Args:
-        text: what stands between ``[`` and ``]``; a row ends at a newline or ``;``, and empty rows do not count.
+        text: the text between ``[`` and ``]``; a row ends at a newline or ``;``, and empty rows are ignored.
         single: round to float32 (else float64).
-        fail: called with a message and the place in ``text`` of what cannot be read.
+        fail: called with a message and the position in ``text`` of a syntax error.
     """
     rows: list[list[float]] = []
     row: list[float] = []
@@ -115,16 +117,16 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
         elif character in b"-0123456789":
             found = _STREAM_NUMBER.match(text, at)
             if not found or text[found.end() : found.end() + 1] in (b"e", b"E"):
-                fail(f"{_word(text, at)[:20]!r} is not a number that can be read here", at)
+                fail(f"{_word(text, at)[:20]!r} is not a valid number", at)
             value = nearest_float32(found[0]) if single else float(found[0])
             if np.isinf(value):
-                fail(f"{found[0][:20].decode()} is beyond the range of a {'float' if single else 'double'}", at)
+                fail(f"{found[0][:20].decode()} is out of range for a {'float' if single else 'double'}", at)
             row.append(value)
             at = found.end()
         else:
             word = _word(text, at)
             if word.lower().encode("latin1") not in _WORDS:
-                fail(f"{word[:20]!r} where a number should stand", at)
+                fail(f"expected a number, found {word[:20]!r}", at)
             row.append(_WORDS[word.lower().encode("latin1")])
             at += len(word)
     if row:
@@ -138,12 +140,12 @@ def _word(text: bytes, at: int) -> str:
 
 
 def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
-    """All numbers in ``text`` (see :func:`scan`) and how many each of its rows has."""
+    """Return all numbers in ``text`` (see :func:`scan`) and the length of each row."""
     single = np.dtype(dtype) == np.float32
     parts = []
     at = 0
     while at < len(text):
-        # Whole rows, as far as rows end with newlines.
+        # Split at newlines, so that each part holds whole rows.
         end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
         part = _parse_plain(text[at:end], single)
         if part is None:
@@ -160,7 +162,7 @@ def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
 
 
 def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """:func:`parse` for rows of plain numbers; None where something in them needs :func:`scan`."""
+    """Parse rows of plain numbers; return None if any of them needs :func:`scan`."""
     if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
         return rows
     if text.translate(None, _PLAIN_CHARACTERS):
@@ -169,7 +171,7 @@ def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 
 def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """:func:`_parse_plain`, calling ``float`` for each number."""
+    """Implement :func:`_parse_plain` with one call of ``float`` per number."""
     numbers = _numbers_of_few(text, single)
     if numbers is None:
         return None
@@ -178,7 +180,7 @@ def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 
 def parse_short_row(text: bytes, single: bool) -> Floats | None:
-    """A row of not many plain numbers; None if it is anything else, which is left to :func:`parse`."""
+    """Parse one short row of plain numbers; return None for any other text, which :func:`parse` handles."""
     if text.translate(None, _PLAIN_ROW):
         return None
     if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
@@ -196,9 +198,9 @@ def _numbers_of_few(text: bytes, single: bool) -> Floats | None:
 
 
 def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
-    """The number that each word is; None if one is none, or beyond the range.
+    """Convert each word to a number; return None if one is not a number or is out of range.
 
-    The words have to consist of digits, signs, dots and ``e``: Python takes more for a number than C does.
+    The words must consist of digits, signs, dots and ``e``: Python accepts more spellings of numbers than C.
     """
     try:
         values = np.fromiter(map(float, words), np.float64, len(words))
@@ -209,8 +211,9 @@ def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
 
 
 def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """:func:`_parse_plain`, converting all numbers at once."""
-    # A space first and last makes every token start and end; the rest lets windows reach over the text's start.
+    """Implement :func:`_parse_plain` by converting all numbers at once."""
+    # A leading and a trailing space delimit the first and last token. The remaining padding lets the window of the
+    # first number begin before the text.
     padding = b" " * _WINDOW
     characters = np.frombuffer(padding + text + b" ", np.uint8)
     spaces = np.frombuffer((padding + text + b" ").translate(_IS_SPACE), np.bool_)
@@ -234,7 +237,7 @@ def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
 
 
 def _plain_values(characters: Bytes, starts: Places, ends: Places, exponents: bool) -> tuple[Floats, Mask]:
-    """Values in float64 of the numbers at these places, and which of them could not be converted here."""
+    """Return the float64 values of the numbers at these positions, and a mask of those not converted here."""
     minus = characters[starts] == _MINUS
     mantissa_ends = ends
     power = np.zeros(len(starts), np.int64)
@@ -261,21 +264,21 @@ def _plain_values(characters: Bytes, starts: Places, ends: Places, exponents: bo
 
 
 def _digits(characters: Bytes, starts: Places, ends: Places) -> tuple[Floats, Places, Mask]:
-    """Read the digits at these places, with at most one dot among them.
+    """Read the digits at these positions, with at most one dot among them.
 
     Returns:
-        the digits as an integer in float64; how many of them follow the dot, or -1 where there is none; and which of
-        these places hold something else.
+        The digits as an integer in float64; the number of digits after the dot, or -1 without a dot; and a mask of the
+        positions that hold anything else.
     """
     lengths = ends - starts
-    # The last 16 characters of each, as two words gathered from a view on each 8 bytes that follow each other.
+    # The last 16 characters of each number as two words, gathered from a view of all 8-byte substrings.
     words = np.ndarray(len(characters) - 7, "<u8", characters, strides=(1,))
     windows = np.empty((len(starts), 2), "<u8")
     windows[:, 0] = words[ends - _WINDOW]
     windows[:, 1] = words[ends - _WINDOW // 2]
     within = np.take(_LAST_BYTES, np.minimum(lengths, _WINDOW), axis=0)
     here = windows.view(np.uint8)
-    digit = here - np.uint8(_ZERO)  # what is no digit wraps to 10 or more
+    digit = here - np.uint8(_ZERO)  # other characters wrap to 10 or more
     is_digit = (digit < 10).view("<u8")
     is_digit &= within
     is_dot = (here == _DOT).view("<u8")
@@ -290,22 +293,22 @@ def _digits(characters: Bytes, starts: Places, ends: Places) -> tuple[Floats, Pl
     whole = _number(digit)
     odd = (digits + dots != lengths) | (digits == 0) | (dots > 1) | (lengths > _EXACT_DIGITS)
     decimals = np.where(odd, 0, dot_place) - 1
-    # The dot was taken for a digit 0: what stands before it is ten times too large.
+    # The dot was read as a digit 0, so the digits before it are ten times too large.
     shift = _POWERS[np.maximum(decimals, 0)]
     before = np.floor(whole / (10 * shift))
     return np.where(decimals >= 0, whole - 9 * shift * before, whole), decimals, odd
 
 
 def _sum_of_bytes(words: Words, weights: np.uint64) -> Places:
-    """The weighted sum of each word's 8 bytes of 0 or 1: all products of bytes and weights meet in the top byte."""
+    """Return the weighted sum of each word's 8 bytes of 0 or 1: the top byte of the product of word and weights."""
     sums: Places = ((words * weights) >> np.uint64(56)).view(np.int64)
     return sums
 
 
 def _number(digit: Bytes) -> Floats:
-    """The numbers that 16 bytes of one decimal digit each stand for, in float64.
+    """Convert rows of 16 bytes, each a decimal digit, to float64 numbers.
 
-    Neighbours are combined within words of 2 and then 4 bytes, the first of them being the lowest.
+    Neighbours are combined within words of 2, 4 and then 8 bytes; the first digit is in the lowest byte.
     """
     pairs = digit.view("<u2")
     pairs = (pairs * np.uint16(10) + (pairs >> np.uint16(8))) & np.uint16(0xFF)
@@ -317,7 +320,7 @@ def _number(digit: Bytes) -> Floats:
 
 
 def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
-    """float64 to float32; where that is a tie, the text decides, since it was rounded once already."""
+    """Round float64 to float32; decide ties by the text, because the float64 has been rounded already."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
     ties = (values.view(np.uint64) & np.uint64(_BEYOND_FLOAT32)) == np.uint64(_TIE)

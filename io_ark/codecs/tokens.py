@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from io_ark.codecs.base import Codec, Sink, shown
+from io_ark.codecs.base import Codec, Sink, quoted
 from io_ark.codecs.batch import Batch, lines
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+
+__all__ = ["TokenCodec", "TokenVectorCodec", "token_bytes", "token_text"]
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 _SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
@@ -20,25 +22,25 @@ _LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")
 
 
 def token_bytes(token: str) -> bytes:
-    """A token as UTF-8.
+    """Encode a token.
 
     Raises:
-        FormatError: it is empty, or holds white space or a character that no terminal shows.
+        FormatError: it is empty, or has white space or a zero byte.
     """
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        raise FormatError(f"a token is not empty and holds no white space, unlike {token!r}")
+        raise FormatError(f"invalid token {token!r}: a token is not empty and has no white space")
     return data
 
 
 def _plain_token(token: object) -> str | None:
-    """A token of ASCII characters; None of anything else."""
+    """Return a token of ASCII characters; None for anything else."""
     plain = type(token) is str and token.isascii() and token.isprintable() and token and " " not in token
     return token if plain else None  # type: ignore[return-value]  # which it is
 
 
 def _plain_tokens(tokens: object) -> str | None:
-    """Tokens of ASCII characters with a space after each; None of anything else."""
+    """Return tokens of ASCII characters with a space after each; None for anything else."""
     if type(tokens) is not list:
         return None
     try:
@@ -47,17 +49,17 @@ def _plain_tokens(tokens: object) -> str | None:
         return None
     if not (line.isascii() and line.isprintable() and line.count(" ") == len(tokens) - 1):
         return None
-    # Now only an empty token could be wrong.
+    # Only an empty token can still be invalid.
     return None if "  " in line or line[0] == " " or line[-1] == " " else line + " "
 
 
 def token_text(data: bytes) -> str:
-    """A token from its bytes; those that are not UTF-8 survive a round trip."""
+    """Decode a token; bytes that are not UTF-8 are kept through a round trip."""
     return data.decode("utf-8", "surrogateescape")
 
 
 class TokenCodec(Codec[str]):
-    """One token, on a line of its own."""
+    """Codec of tokens, each on a line of its own."""
 
     marker = b""
     scan_kind = "token"
@@ -66,13 +68,13 @@ class TokenCodec(Codec[str]):
         return lines(_plain_token)
 
     def read(self, source: Source) -> str:
-        if usual := source.match(_LINE):
-            return token_text(usual[1])
+        if simple := source.match(_LINE):
+            return token_text(simple[1])
         source.skip_space()
         line, at = read_text_line(source, "a token")
         words = line.split()
         if len(words) != 1:
-            source.fail(f"one token should stand on the line, not also {shown(words[1])}", at)
+            source.fail(f"expected one token on the line, found {quoted(words[1])} after it", at)
         return token_text(words[0])
 
     def write_body(self, sink: Sink, value: str, binary: bool) -> None:
@@ -80,7 +82,7 @@ class TokenCodec(Codec[str]):
 
 
 class TokenVectorCodec(Codec[list[str]]):
-    """Tokens, up to the end of a line."""
+    """Codec of lists of tokens, each list on a line."""
 
     marker = b""
     scan_kind = "token-vector"
@@ -90,14 +92,14 @@ class TokenVectorCodec(Codec[list[str]]):
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        words = line.split()  # as bytes, which have other white space than text
+        words = line.split()  # bytes, whose white space is ASCII only
         return token_text(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
-            raise FormatError(f"a list of tokens is wanted, not the one string {value!r}")
+            raise FormatError(f"expected a list of tokens, not the string {value!r}")
         tokens = list(value)
         line = "".join([token + " " for token in tokens]).encode("utf-8", "surrogateescape")
         if not _SPACED_TOKENS.fullmatch(line) or line.count(b" ") != len(tokens):
-            line = b"".join([token_bytes(token) + b" " for token in tokens])  # which says what is wrong
+            line = b"".join([token_bytes(token) + b" " for token in tokens])  # raises FormatError
         sink.write(line + b"\n")

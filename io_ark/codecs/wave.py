@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, raw_bytes, shown
+from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.streams.source import Source
+
+__all__ = ["Wave", "WaveCodec", "WaveInfo", "WaveInfoCodec", "pcm16", "read_header"]
 
 logger = logging.getLogger("io_ark")
 
@@ -25,17 +27,18 @@ _PCM = 1
 _EXTENSIBLE = 0xFFFE
 # The GUID 00000001-0000-0010-8000-00aa00389b71 as it stands in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
-# Sizes that programs write when they do not know yet how much audio will come (the last of them: sox).
+# Sizes that programs write when the length of the audio is not known yet (the last one: sox).
 _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 _UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 
 
+@written_as("wave")
 class Wave(NamedTuple):
     """Audio.
 
     Attributes:
-        sample_frequency: in Hz.
+        sample_frequency: sampling rate in Hz.
         samples: int16 of shape (channels, samples).
     """
 
@@ -44,19 +47,19 @@ class Wave(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """In seconds."""
+        """Duration in seconds."""
         return float(self.samples.shape[1] / self.sample_frequency)
 
 
 class WaveInfo(NamedTuple):
-    """What the header of a wave file says about its audio.
+    """Fields of the header of a wave file.
 
     Attributes:
-        sample_frequency: in Hz.
-        channels: how many.
-        sample_count: of each channel; None if the header does not say (audio written to a pipe).
-        big_endian: whether the samples are (RIFX).
-        data_bytes: how many bytes of samples the header announces; None if it does not say.
+        sample_frequency: sampling rate in Hz.
+        channels: number of channels.
+        sample_count: samples per channel; None if the header does not have it (audio written to a pipe).
+        big_endian: True for big-endian samples (RIFX).
+        data_bytes: number of bytes of samples; None if the header does not have it.
     """
 
     sample_frequency: float
@@ -67,12 +70,12 @@ class WaveInfo(NamedTuple):
 
     @property
     def duration(self) -> float | None:
-        """In seconds; None if the header does not say."""
+        """Duration in seconds; None if the header does not have it."""
         return None if self.sample_count is None else self.sample_count / self.sample_frequency
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Channels and samples; () if the header does not say."""
+        """Numbers of channels and samples; () if the header does not have them."""
         return () if self.sample_count is None else (self.channels, self.sample_count)
 
 
@@ -84,22 +87,22 @@ class _Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            source.fail(f"a wave file starts with RIFF or RIFX, not {shown(tag)}")
+            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quoted(tag)}")
         source.skip(4)
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
         self.riff_size = self.integers("I")[0]
         if source.peek(4) != b"WAVE":
-            source.fail(f"a wave file should say WAVE here, not {shown(source.peek(4))}")
+            source.fail(f"expected WAVE in the header of a wave file, found {quoted(source.peek(4))}")
         source.skip(4)
 
     def integers(self, layout: str) -> tuple[int, ...]:
-        """Unsigned integers: ``H`` of 16 bits, ``I`` of 32."""
+        """Read unsigned integers: ``H`` of 16 bits, ``I`` of 32."""
         fields = struct.Struct(self._order + layout)
         return fields.unpack(self._source.read(fields.size))
 
     def enter(self, tag: bytes) -> int:
-        """Go past other chunks into the one with this tag; its size."""
+        """Skip chunks up to the one with this tag, and return its size."""
         while True:
             found = bytes(self._source.read(4))
             (size,) = self.integers("I")
@@ -108,18 +111,19 @@ class _Chunks:
             if found == b"fact" and size != 4:
                 logger.warning("%s: a fact chunk of %d bytes instead of 4", self._source.name, size)
             self._source.skip(size)
-            # A zero follows a chunk of odd size by the standard; not all writers know, nor does Kaldi. No tag is so.
+            # By the standard a zero follows a chunk of odd size, but not in all writers, and not in Kaldi. No tag
+            # starts with zero.
             if size % 2 and self._source.peek(1) == b"\0":
                 self._source.skip(1)
 
     @property
     def count(self) -> int:
-        """Bytes read that the RIFF chunk's size should count: all but its tag and the size itself."""
+        """Number of bytes read that the size of the RIFF chunk includes: all but its tag and the size itself."""
         return self._source.tell() - self._start - 8
 
 
-def read_info(source: Source) -> WaveInfo:
-    """The header of a wave file, up to its samples."""
+def read_header(source: Source) -> WaveInfo:
+    """Read the header of a wave file, up to its samples."""
     chunks = _Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
@@ -134,22 +138,22 @@ def read_info(source: Source) -> WaveInfo:
         subtype = chunks.integers("HIIIII")[2:]
         done = 40
         if size < 40 or extra < 22:
-            refuse("in the extensible format with a format chunk that is too short")
+            refuse("has a format chunk that is too short for the extensible format")
         if subtype != _PCM_SUBTYPE:
-            refuse("in the extensible format whose samples are not linear PCM: convert it to 16-bit PCM first")
+            refuse("in the extensible format has samples that are not linear PCM: convert it to 16-bit PCM first")
     elif coding != _PCM:
-        refuse(f"whose samples are not linear PCM (format {coding}): convert it to 16-bit PCM first")
+        refuse(f"has samples that are not linear PCM (format {coding}): convert it to 16-bit PCM first")
     if size < 16:
-        refuse(f"with a format chunk of {size} bytes, where 16 are the least")
+        refuse(f"has a format chunk of {size} bytes, less than 16")
     source.skip(size - done)
     if channels == 0:
-        refuse("without channels")
+        refuse("has no channels")
     if bits != 16:
-        refuse(f"with {bits} bits a sample: convert it to 16-bit PCM first")
+        refuse(f"has {bits} bits per sample: convert it to 16-bit PCM first")
     if rate == 0:
-        refuse("with 0 samples a second")
+        refuse("has a sampling rate of 0")
     if byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
-        refuse(f"that contradicts itself: {byte_rate} bytes a second in blocks of {block} for {channels} channels "
+        refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
                f"of 2 bytes at {rate} Hz")  # fmt: skip
     data_size = chunks.enter(b"data")
     if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in _UNKNOWN_DATA_SIZES:
@@ -157,18 +161,18 @@ def read_info(source: Source) -> WaveInfo:
     # One byte more or less is the padding of a chunk of odd size.
     if abs(chunks.count + data_size - chunks.riff_size) > 1:
         logger.warning(
-            "%s: the RIFF chunk should have %d bytes, but %d are read and %d of samples follow; what lies after them "
-            "is not read", source.name, chunks.riff_size, chunks.count, data_size,
+            "%s: the RIFF chunk should have %d bytes, but %d were read and %d bytes of samples follow; bytes after "
+            "them are ignored", source.name, chunks.riff_size, chunks.count, data_size,
         )  # fmt: skip
     return WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
 
 
 def _read_samples(source: Source, info: WaveInfo, max_duration: float) -> bytes | bytearray | memoryview:
-    """The bytes of the samples: as many as announced, or if it is not, or fewer are there, all up to the end."""
+    """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
     limit = max_duration * info.sample_frequency * 2 * info.channels
     announced, remaining = info.data_bytes, source.remaining()
-    there = min((size for size in (announced, remaining) if size is not None), default=0)
-    if remaining is not None and there > limit:
+    available = min((size for size in (announced, remaining) if size is not None), default=0)
+    if remaining is not None and available > limit:
         _refuse_long(source, max_duration)
     if announced is None and (remaining is not None or limit == math.inf):
         return source.read_rest()
@@ -180,7 +184,7 @@ def _read_samples(source: Source, info: WaveInfo, max_duration: float) -> bytes 
         piece = source.peek(min(_PIECE, wanted - len(data)))
         if not piece:
             if announced is not None:
-                logger.warning("%s: %d bytes of samples announced, but only %d are there; is the file cut short?",
+                logger.warning("%s: %d bytes of samples expected, but only %d are available; is the file truncated?",
                                source.name, announced, len(data))  # fmt: skip
             break
         source.skip(len(piece))
@@ -195,21 +199,21 @@ def _refuse_long(source: Source, max_duration: float) -> NoReturn:
 
 
 def _frames(source: Source, info: WaveInfo, size: int) -> int:
-    """How many samples of each channel ``size`` bytes are."""
+    """Return the number of samples per channel in ``size`` bytes."""
     frames = size // (2 * info.channels)
     if frames == 0:
-        source.fail("a wave file without samples")
+        source.fail("a wave file has no samples")
     return frames
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """The header of a wave file; the samples are passed over, as far as they are there. Read only."""
+    """Codec that reads the header of wave files and skips their samples. It cannot write."""
 
     marker = b""
 
     def read(self, source: Source) -> WaveInfo:
-        info = read_info(source)
-        # In an archive the next key follows the samples. A file that is cut short still says how long it should be.
+        info = read_header(source)
+        # In an archive the next key follows the samples. The header of a truncated file is still valid.
         with suppress(TruncatedError):
             source.skip(info.data_bytes or 0)
         return info
@@ -219,10 +223,10 @@ class WaveInfoCodec(Codec[WaveInfo]):
 
 
 class WaveCodec(Codec[Wave]):
-    """Audio as a :class:`Wave`. No text form and no binary marker: a wave file stands in the archive as it is.
+    """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files.
 
     Args:
-        max_duration: audio that is longer than this, in seconds, is refused.
+        max_duration: maximum duration in seconds; longer audio is refused.
     """
 
     marker = b""
@@ -231,15 +235,17 @@ class WaveCodec(Codec[Wave]):
         self.max_duration = max_duration
 
     def read(self, source: Source) -> Wave:
-        info = read_info(source)
+        info = read_header(source)
         data = _read_samples(source, info, self.max_duration)
         frames = _frames(source, info, len(data))
         order = ">i2" if info.big_endian else "<i2"
-        samples = np.frombuffer(data, order, frames * info.channels).reshape(frames, info.channels)
-        return Wave(info.sample_frequency, np.ascontiguousarray(samples.T, np.int16))
+        samples = np.frombuffer(data, order, frames * info.channels)
+        if info.channels > 1 or info.big_endian or isinstance(data, bytes):
+            return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
+        return Wave(info.sample_frequency, samples.reshape(1, frames))
 
-    def read_outline(self, source: Source) -> WaveInfo:
-        info = read_info(source)
+    def read_info(self, source: Source) -> WaveInfo:
+        info = read_header(source)
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
             size = len(_read_samples(source, info, self.max_duration))
@@ -250,7 +256,7 @@ class WaveCodec(Codec[Wave]):
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:
-            raise FormatError("audio has no text form: write it to a table without the option 't'")
+            raise FormatError("audio has no text format: write it to a table without the option 't'")
         frequency, samples = value
         if _is_unscaled(samples):
             raise FormatError(
@@ -260,20 +266,22 @@ class WaveCodec(Codec[Wave]):
         channels = data.shape[0]
         rate = int(frequency)
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
-            raise FormatError(f"{data.shape[1]} samples of {channels} channels at {frequency} Hz are not a wave file")
+            raise FormatError(
+                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file"
+            )
         sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate,
                                2 * channels * rate, 2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(raw_bytes(data.T))
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Whether these can only be samples on a scale from -1 to 1. (Whole numbers are near silence, on Kaldi's scale.)"""
+    """Return True for samples on a scale from -1 to 1. (Whole numbers may be near silence on Kaldi's scale.)"""
     array = np.asarray(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Samples of shape (channels, samples) as 16-bit integers: truncated towards zero, and clipped with a warning."""
+    """Convert samples of shape (channels, samples) to 16-bit integers: truncate towards zero, clip with a warning."""
     array = np.asarray(samples)
     if array.ndim == 1:
         array = array[None]
@@ -282,10 +290,10 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise FormatError("audio with infinite or undefined samples")
+        raise FormatError("audio has infinite or NaN samples")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
     count = int((clipped != whole).sum())
     if count:
-        logger.warning("%d of %d samples are beyond 16 bits and were clipped; reduce the volume?", count, array.size)
+        logger.warning("%d of %d samples exceed 16 bits and were clipped; reduce the volume?", count, array.size)
     return clipped.astype("<i2")

@@ -1,13 +1,13 @@
-"""Readers and writers under Kaldi's names (src/util/table-types.h), each with the type of its values.
+"""Readers and writers under Kaldi's names (src/util/table-types.h), typed by their values.
 
 >>> from io_ark.interop.kaldi import SequentialBaseFloatMatrixReader
 >>> with SequentialBaseFloatMatrixReader("ark:feats.ark") as reader:  # doctest: +SKIP
 ...     for key, matrix in reader:
 ...         print(key, matrix.shape)
 
-The name is a function that makes a :class:`~io_ark.tables.readers.SequentialReader`, :class:`~io_ark.tables.readers.RandomAccessReader`
-or :class:`~io_ark.tables.writers.Writer` of its kind, of which the type checker knows the values. The ``...Mapped`` ones take a
-second rspecifier, that of a map such as ``utt2spk``.
+Each name is a function that creates a :class:`~io_ark.tables.readers.SequentialReader`,
+:class:`~io_ark.tables.readers.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of its kind. The
+``...Mapped`` functions take a second rspecifier, of a map such as ``utt2spk``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,119 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
+__all__ = [
+    "BaseFloatMatrixWriter",
+    "BaseFloatPairVectorWriter",
+    "BaseFloatVectorWriter",
+    "BaseFloatWriter",
+    "BoolWriter",
+    "CompressedMatrixWriter",
+    "DoubleMatrixWriter",
+    "DoubleVectorWriter",
+    "DoubleWriter",
+    "Factories",
+    "Float32",
+    "Float64",
+    "GaussPostWriter",
+    "GeneralMatrixWriter",
+    "Int8",
+    "Int8VectorWriter",
+    "Int32",
+    "Int32PairVectorWriter",
+    "Int32VectorVectorWriter",
+    "Int32VectorWriter",
+    "Int32Writer",
+    "MappedReaderFactory",
+    "NnetChainExampleWriter",
+    "NnetExampleWriter",
+    "Posterior",
+    "PosteriorWriter",
+    "RandomAccessBaseFloatMatrixReader",
+    "RandomAccessBaseFloatMatrixReaderMapped",
+    "RandomAccessBaseFloatPairVectorReader",
+    "RandomAccessBaseFloatPairVectorReaderMapped",
+    "RandomAccessBaseFloatReader",
+    "RandomAccessBaseFloatReaderMapped",
+    "RandomAccessBaseFloatVectorReader",
+    "RandomAccessBaseFloatVectorReaderMapped",
+    "RandomAccessBoolReader",
+    "RandomAccessBoolReaderMapped",
+    "RandomAccessCompressedMatrixReader",
+    "RandomAccessCompressedMatrixReaderMapped",
+    "RandomAccessDoubleMatrixReader",
+    "RandomAccessDoubleMatrixReaderMapped",
+    "RandomAccessDoubleReader",
+    "RandomAccessDoubleReaderMapped",
+    "RandomAccessDoubleVectorReader",
+    "RandomAccessDoubleVectorReaderMapped",
+    "RandomAccessGaussPostReader",
+    "RandomAccessGaussPostReaderMapped",
+    "RandomAccessGeneralMatrixReader",
+    "RandomAccessGeneralMatrixReaderMapped",
+    "RandomAccessInt8VectorReader",
+    "RandomAccessInt8VectorReaderMapped",
+    "RandomAccessInt32PairVectorReader",
+    "RandomAccessInt32PairVectorReaderMapped",
+    "RandomAccessInt32Reader",
+    "RandomAccessInt32ReaderMapped",
+    "RandomAccessInt32VectorReader",
+    "RandomAccessInt32VectorReaderMapped",
+    "RandomAccessInt32VectorVectorReader",
+    "RandomAccessInt32VectorVectorReaderMapped",
+    "RandomAccessNnetChainExampleReader",
+    "RandomAccessNnetChainExampleReaderMapped",
+    "RandomAccessNnetExampleReader",
+    "RandomAccessNnetExampleReaderMapped",
+    "RandomAccessPosteriorReader",
+    "RandomAccessPosteriorReaderMapped",
+    "RandomAccessReaderFactory",
+    "RandomAccessTokenReader",
+    "RandomAccessTokenReaderMapped",
+    "RandomAccessTokenVectorReader",
+    "RandomAccessTokenVectorReaderMapped",
+    "RandomAccessWaveInfoReader",
+    "RandomAccessWaveInfoReaderMapped",
+    "RandomAccessWaveReader",
+    "RandomAccessWaveReaderMapped",
+    "SequentialBaseFloatMatrixReader",
+    "SequentialBaseFloatPairVectorReader",
+    "SequentialBaseFloatReader",
+    "SequentialBaseFloatVectorReader",
+    "SequentialBoolReader",
+    "SequentialCompressedMatrixReader",
+    "SequentialDoubleMatrixReader",
+    "SequentialDoubleReader",
+    "SequentialDoubleVectorReader",
+    "SequentialGaussPostReader",
+    "SequentialGeneralMatrixReader",
+    "SequentialInt8VectorReader",
+    "SequentialInt32PairVectorReader",
+    "SequentialInt32Reader",
+    "SequentialInt32VectorReader",
+    "SequentialInt32VectorVectorReader",
+    "SequentialNnetChainExampleReader",
+    "SequentialNnetExampleReader",
+    "SequentialPosteriorReader",
+    "SequentialReaderFactory",
+    "SequentialTokenReader",
+    "SequentialTokenVectorReader",
+    "SequentialWaveInfoReader",
+    "SequentialWaveReader",
+    "TokenVectorWriter",
+    "TokenWriter",
+    "WaveInfoWriter",
+    "WaveWriter",
+    "WriterFactory",
+]
+
 Value = TypeVar("Value")
+Read = TypeVar("Read", covariant=True)
+Written = TypeVar("Written", contravariant=True)
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -31,44 +139,46 @@ Int8 = npt.NDArray[np.int8]
 Posterior = list[list[tuple[int, float]]]
 
 
-class SequentialDoor(Protocol[Value]):
-    """Makes a sequential reader of one kind."""
+class SequentialReaderFactory(Protocol[Read]):
+    """Function that creates a sequential reader of one kind."""
 
-    def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Value]: ...
-
-
-class RandomAccessDoor(Protocol[Value]):
-    """Makes a random-access reader of one kind."""
-
-    def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
+    def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Read]: ...
 
 
-class MappedDoor(Protocol[Value]):
-    """Makes a random-access reader of one kind, whose keys are first looked up in a map."""
+class RandomAccessReaderFactory(Protocol[Read]):
+    """Function that creates a random-access reader of one kind."""
 
-    def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Value]: ...
-
-
-class WriterDoor(Protocol[Value]):
-    """Makes a writer of one kind."""
-
-    def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Value]: ...
+    def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
-Doors = tuple[SequentialDoor[Value], RandomAccessDoor[Value], MappedDoor[Value], WriterDoor[Value]]
+class MappedReaderFactory(Protocol[Read]):
+    """Function that creates a random-access reader of one kind, whose keys are first looked up in a map."""
+
+    def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
 
 
-def _mapped(kind: str, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
+class WriterFactory(Protocol[Written]):
+    """Function that creates a writer of one kind."""
+
+    def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Written]: ...
+
+
+Factories = tuple[
+    SequentialReaderFactory[Value], RandomAccessReaderFactory[Value], MappedReaderFactory[Value], WriterFactory[Value]
+]
+
+
+def _mapped(kind: Kind, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
     return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, pipes=pipes)
 
 
-def _doors(kind: str, value: type[Value]) -> Doors[Value]:
-    """The readers and the writer of one kind of object."""
+def _factories(kind: Kind, value: type[Value]) -> Factories[Value]:
+    """Return the functions that create the readers and the writer of one kind of object."""
     return (
-        cast("SequentialDoor[Value]", partial(SequentialReader, kind)),
-        cast("RandomAccessDoor[Value]", partial(RandomAccessReader, kind)),
-        cast("MappedDoor[Value]", partial(_mapped, kind)),
-        cast("WriterDoor[Value]", partial(Writer, kind)),
+        cast("SequentialReaderFactory[Value]", partial(SequentialReader, kind)),
+        cast("RandomAccessReaderFactory[Value]", partial(RandomAccessReader, kind)),
+        cast("MappedReaderFactory[Value]", partial(_mapped, kind)),
+        cast("WriterFactory[Value]", partial(Writer, kind)),
     )
 
 
@@ -77,136 +187,136 @@ def _doors(kind: str, value: type[Value]) -> Doors[Value]:
     RandomAccessBaseFloatMatrixReader,
     RandomAccessBaseFloatMatrixReaderMapped,
     BaseFloatMatrixWriter,
-) = _doors("matrix", Float32)
+) = _factories("matrix", Float32)
 (
     SequentialDoubleMatrixReader,
     RandomAccessDoubleMatrixReader,
     RandomAccessDoubleMatrixReaderMapped,
     DoubleMatrixWriter,
-) = _doors("double-matrix", Float64)
+) = _factories("double-matrix", Float64)
 (
     SequentialCompressedMatrixReader,
     RandomAccessCompressedMatrixReader,
     RandomAccessCompressedMatrixReaderMapped,
     CompressedMatrixWriter,
-) = _doors("compressed-matrix", CompressedMatrix)
+) = _factories("compressed-matrix", CompressedMatrix)
 (
     SequentialGeneralMatrixReader,
     RandomAccessGeneralMatrixReader,
     RandomAccessGeneralMatrixReaderMapped,
     GeneralMatrixWriter,
-) = _doors("general-matrix", Any)
+) = _factories("general-matrix", Any)
 (
     SequentialBaseFloatVectorReader,
     RandomAccessBaseFloatVectorReader,
     RandomAccessBaseFloatVectorReaderMapped,
     BaseFloatVectorWriter,
-) = _doors("vector", Float32)
+) = _factories("vector", Float32)
 (
     SequentialDoubleVectorReader,
     RandomAccessDoubleVectorReader,
     RandomAccessDoubleVectorReaderMapped,
     DoubleVectorWriter,
-) = _doors("double-vector", Float64)
+) = _factories("double-vector", Float64)
 (
     SequentialInt32Reader,
     RandomAccessInt32Reader,
     RandomAccessInt32ReaderMapped,
     Int32Writer,
-) = _doors("int", int)
+) = _factories("int", int)
 (
     SequentialInt32VectorReader,
     RandomAccessInt32VectorReader,
     RandomAccessInt32VectorReaderMapped,
     Int32VectorWriter,
-) = _doors("int-vector", Int32)
+) = _factories("int-vector", Int32)
 (
     SequentialInt32VectorVectorReader,
     RandomAccessInt32VectorVectorReader,
     RandomAccessInt32VectorVectorReaderMapped,
     Int32VectorVectorWriter,
-) = _doors("int-vector-vector", list[Int32])
+) = _factories("int-vector-vector", list[Int32])
 (
     SequentialInt32PairVectorReader,
     RandomAccessInt32PairVectorReader,
     RandomAccessInt32PairVectorReaderMapped,
     Int32PairVectorWriter,
-) = _doors("int-pair-vector", Int32)
+) = _factories("int-pair-vector", Int32)
 (
     SequentialInt8VectorReader,
     RandomAccessInt8VectorReader,
     RandomAccessInt8VectorReaderMapped,
     Int8VectorWriter,
-) = _doors("int8-vector", Int8)
+) = _factories("int8-vector", Int8)
 (
     SequentialBaseFloatPairVectorReader,
     RandomAccessBaseFloatPairVectorReader,
     RandomAccessBaseFloatPairVectorReaderMapped,
     BaseFloatPairVectorWriter,
-) = _doors("float-pair-vector", Float32)
+) = _factories("float-pair-vector", Float32)
 (
     SequentialBaseFloatReader,
     RandomAccessBaseFloatReader,
     RandomAccessBaseFloatReaderMapped,
     BaseFloatWriter,
-) = _doors("float", float)
+) = _factories("float", float)
 (
     SequentialDoubleReader,
     RandomAccessDoubleReader,
     RandomAccessDoubleReaderMapped,
     DoubleWriter,
-) = _doors("double", float)
+) = _factories("double", float)
 (
     SequentialBoolReader,
     RandomAccessBoolReader,
     RandomAccessBoolReaderMapped,
     BoolWriter,
-) = _doors("bool", bool)
+) = _factories("bool", bool)
 (
     SequentialTokenReader,
     RandomAccessTokenReader,
     RandomAccessTokenReaderMapped,
     TokenWriter,
-) = _doors("token", str)
+) = _factories("token", str)
 (
     SequentialTokenVectorReader,
     RandomAccessTokenVectorReader,
     RandomAccessTokenVectorReaderMapped,
     TokenVectorWriter,
-) = _doors("token-vector", list[str])
+) = _factories("token-vector", list[str])
 (
     SequentialPosteriorReader,
     RandomAccessPosteriorReader,
     RandomAccessPosteriorReaderMapped,
     PosteriorWriter,
-) = _doors("posterior", Posterior)
+) = _factories("posterior", Posterior)
 (
     SequentialGaussPostReader,
     RandomAccessGaussPostReader,
     RandomAccessGaussPostReaderMapped,
     GaussPostWriter,
-) = _doors("gauss-posterior", Any)
+) = _factories("gauss-posterior", Any)
 (
     SequentialWaveReader,
     RandomAccessWaveReader,
     RandomAccessWaveReaderMapped,
     WaveWriter,
-) = _doors("wave", Wave)
+) = _factories("wave", Wave)
 (
     SequentialWaveInfoReader,
     RandomAccessWaveInfoReader,
     RandomAccessWaveInfoReaderMapped,
     WaveInfoWriter,
-) = _doors("wave-info", WaveInfo)
+) = _factories("wave-info", WaveInfo)
 (
     SequentialNnetExampleReader,
     RandomAccessNnetExampleReader,
     RandomAccessNnetExampleReaderMapped,
     NnetExampleWriter,
-) = _doors("nnet-example", Any)
+) = _factories("nnet-example", Any)
 (
     SequentialNnetChainExampleReader,
     RandomAccessNnetChainExampleReader,
     RandomAccessNnetChainExampleReaderMapped,
     NnetChainExampleWriter,
-) = _doors("nnet-chain-example", Any)
+) = _factories("nnet-chain-example", Any)

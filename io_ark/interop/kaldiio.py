@@ -1,9 +1,9 @@
-"""kaldiio's names over io_ark: ``from io_ark import kaldiio_names as kaldiio`` is all that a move takes.
+"""kaldiio's functions over io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
 
-Arguments and what is returned have kaldiio's shapes (audio is ``(rate, samples)``, samples of shape ``(samples,)`` or
-``(samples, channels)``). What kaldiio cannot say is said by the errors of :mod:`io_ark.errors`. Not here: big-endian
-archives, and ``write_function`` (objects of pickle, NumPy or soundfile that Kaldi does not know; nothing is unpickled).
-What else differs is listed in docs/archives.md.
+Arguments and results have kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or
+``(samples, channels)``). Errors are those of :mod:`io_ark.errors`. Not supported: big-endian archives, and
+``write_function`` (objects of pickle, NumPy or soundfile, which Kaldi does not have; nothing is unpickled). Other
+differences are listed in docs/archives.md.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import IO, Any
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, OrderError, RangeError, SpecifierError
-from io_ark.interop.kaldiio_values import KaldiioCodec, Reading, as_kaldiio, from_kaldiio
+from io_ark.interop.kaldiio_values import KaldiioCodec, KaldiioLoader, as_kaldiio, from_kaldiio, is_audio
 from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
-from io_ark.streams.files import OPEN_FILES, OPEN_FILES_IN_ORDER
+from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, open_output
 from io_ark.streams.source import StreamSource
@@ -29,6 +29,20 @@ from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 from io_ark.text import WHITE_SPACE
 
+__all__ = [
+    "ReadHelper",
+    "WriteHelper",
+    "load_ark",
+    "load_mat",
+    "load_scp",
+    "load_scp_sequential",
+    "load_wav_scp",
+    "open_like_kaldi",
+    "parse_specifier",
+    "save_ark",
+    "save_mat",
+]
+
 Stream = IO[bytes] | IO[str]
 FileOrName = str | PathLike[str] | Stream
 
@@ -36,31 +50,31 @@ FileOrName = str | PathLike[str] | Stream
 def load_mat(
     ark_name: str | PathLike[str], endian: str = "<", fd_dict: dict[str, Any] | None = None, *, pipes: bool = True
 ) -> Any:
-    """One object, such as the one at ``feats.ark:123``, with or without a range in brackets.
+    """Load one object, such as ``feats.ark:123``, with or without a range in brackets.
 
     Args:
         ark_name: an rxfilename.
-        endian: "<"; nothing else is supported.
-        fd_dict: taken and not needed: no file position is shared.
-        pipes: whether a command may be run.
+        endian: "<"; other values are not supported.
+        fd_dict: kaldiio's cache of open files; not needed, because no file position is shared.
+        pipes: allow commands.
 
     Raises:
-        ArkError: it cannot be opened, or is no object.
+        ArkError: the object cannot be opened or read.
     """
     _check_endian(endian)
-    return Reading(pipes).load(name_of(ark_name))
+    return KaldiioLoader(pipes).load(name_of(ark_name))
 
 
 def load_ark(fname: FileOrName, endian: str = "<", *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
-    """The entries of an archive, given by its name or as an open binary file.
+    """Iterate over the entries of an archive.
 
     Args:
-        fname: the archive.
-        endian: "<"; nothing else is supported.
-        pipes: whether a command may be run.
+        fname: name of the archive, or an open binary file.
+        endian: "<"; other values are not supported.
+        pipes: allow commands.
 
     Raises:
-        ArkError: it cannot be opened, or an entry not be read.
+        ArkError: the archive cannot be opened, or an entry cannot be read.
     """
     _check_endian(endian)
     with _input(fname, pipes) as opened:
@@ -82,29 +96,29 @@ def load_scp(
     *,
     pipes: bool = True,
 ) -> Mapping[str, Any]:
-    """A script file as a mapping; an object is read when it is asked for.
+    """Load a script file as a mapping. Objects are read on access.
 
     Args:
-        fname: the script file's name, or the open file.
-        endian: "<"; nothing else is supported.
-        separator: what stands after a line's first key, which then may hold white space; None: any white space.
-        segments: a segments file; then the keys are segments, the values ``(rate, samples)``.
-        max_cache_fd: how many archives are held open; 0 for the default.
-        pipes: whether commands may be run.
+        fname: name of the script file, or an open file.
+        endian: "<"; other values are not supported.
+        separator: separator after the key, which may then contain white space; None: any white space.
+        segments: a segments file; then the keys are segments and the values ``(rate, samples)``.
+        max_cache_fd: maximum number of archives kept open; 0 for the default.
+        pipes: allow commands.
 
     Raises:
-        ArkError: it cannot be opened, is no script file, or has a key twice.
+        ArkError: the file cannot be opened, is not a script file, or has a duplicate key.
     """
     _check_endian(endian)
-    reading = Reading(pipes, max_cache_fd or OPEN_FILES)
+    loader = KaldiioLoader(pipes, max_cache_fd or MAX_OPEN_FILES)
     if separator is None:
-        recordings: Mapping[str, Any] = ScriptTable(_script(fname, pipes), reading.load_value)
+        recordings: Mapping[str, Any] = ScriptTable(_script(fname, pipes), loader.load_value)
     else:
         lines = list(_separated(fname, separator, pipes))
-        recordings = _Places(dict(lines), reading)
+        recordings = _LazyTable(dict(lines), loader)
         if len(recordings) < len(lines):
-            raise OrderError("has a key twice", file=_name(fname))
-    return recordings if segments is None else _Cut(segments, recordings, pipes)
+            raise OrderError("has a duplicate key", file=_name(fname))
+    return recordings if segments is None else _SegmentTable(segments, recordings, pipes)
 
 
 def load_scp_sequential(
@@ -115,21 +129,21 @@ def load_scp_sequential(
     *,
     pipes: bool = True,
 ) -> Iterator[tuple[str, Any]]:
-    """The entries that a script file names, in its order; see :func:`load_scp`."""
+    """Iterate over the entries of a script file in its order; see :func:`load_scp`."""
     if segments is not None:
         yield from load_scp(fname, endian, separator, segments, pipes=pipes).items()
         return
     _check_endian(endian)
-    reading = Reading(pipes, OPEN_FILES_IN_ORDER)
+    loader = KaldiioLoader(pipes, MAX_OPEN_FILES_SEQUENTIAL)
     lines = _script(fname, pipes).lines() if separator is None else _separated(fname, separator, pipes)
     for key, rxfilename in lines:
-        yield key, reading.load_value(key, rxfilename)
+        yield key, loader.load_value(key, rxfilename)
 
 
 def load_wav_scp(
     fname: FileOrName, segments: str | None = None, separator: str | None = None, *, pipes: bool = True
 ) -> Mapping[str, Any]:
-    """What :func:`load_scp` does, under its older name."""
+    """Load a script file: the older name of :func:`load_scp`."""
     return load_scp(fname, separator=separator, segments=segments, pipes=pipes)
 
 
@@ -146,21 +160,22 @@ def save_ark(
     *,
     pipes: bool = True,
 ) -> None:
-    """Write an archive, and a script file into it if one is named.
+    """Write an archive, and optionally a script file that points into it.
 
     Args:
-        ark: the archive's name, or an open binary file.
-        array_dict: what to write; audio is ``(rate, samples)``.
-        scp: the script file's name, or an open file.
-        append: add to both files.
+        ark: name of the archive, or an open binary file.
+        array_dict: keys and values; audio is ``(rate, samples)``.
+        scp: name of the script file, or an open file.
+        append: append to both files.
         text: write text.
-        endian: "<"; nothing else is supported.
-        compression_method: how matrices are compressed, from 1 to 7; None: not at all.
-        write_function, write_kwargs: None; nothing else is supported.
-        pipes: whether a command may be run.
+        endian: "<"; other values are not supported.
+        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
+        write_function: None; other values are not supported.
+        write_kwargs: None; other values are not supported.
+        pipes: allow commands.
 
     Raises:
-        ArkError: a key or value cannot be written, or not there.
+        ArkError: a key or value cannot be written, or a file cannot be opened.
     """
     _check_endian(endian)
     if write_function is not None or write_kwargs:
@@ -191,7 +206,7 @@ def save_ark(
 def save_mat(
     fname: FileOrName, array: Any, endian: str = "<", compression_method: int | None = None, *, pipes: bool = True
 ) -> int:
-    """Write one object to a file, and return how many bytes that took."""
+    """Write one object to a file, and return the number of bytes written."""
     _check_endian(endian)
     with _output(fname, False, pipes) as output:
         KaldiioCodec(compression_method).write(output, from_kaldiio(array), binary=True)
@@ -202,13 +217,13 @@ class WriteHelper:
     """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
 
     Args:
-        wspecifier: where to.
-        compression_method: how matrices are compressed, from 1 to 7; None: not at all.
-        write_function: None; nothing else is supported.
-        pipes: whether a command may be run.
+        wspecifier: the table.
+        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
+        write_function: None; other values are not supported.
+        pipes: allow commands.
 
     Raises:
-        ArkError: it cannot be opened, or a key or value not be written.
+        ArkError: the table cannot be opened, or a key or value cannot be written.
     """
 
     def __init__(
@@ -246,10 +261,10 @@ class ReadHelper:
     Args:
         wspecifier: the table (an rspecifier, in spite of the name).
         segments: a segments file, for a script file of recordings.
-        pipes: whether commands may be run.
+        pipes: allow commands.
 
     Raises:
-        ArkError: it cannot be opened, or an entry not be read.
+        ArkError: the table cannot be opened, or an entry cannot be read.
     """
 
     def __init__(self, wspecifier: str, segments: str | None = None, *, pipes: bool = True) -> None:
@@ -257,7 +272,7 @@ class ReadHelper:
         table = classify_rspecifier(wspecifier)
         script = table is not None and table.kind == "scp"
         if segments is not None and not script:
-            raise SpecifierError(f"{wspecifier!r}: segments are cut out of the recordings of an 'scp:' table")
+            raise SpecifierError(f"{wspecifier!r}: segments need an 'scp:' table of recordings")
         if table is not None and script and (segments is not None or not table.permissive):
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes)
             return
@@ -280,10 +295,10 @@ class ReadHelper:
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) -> Any:
-    """A file object for what Kaldi would read or write: a file, ``-``, a command with ``|``; an open file as it is.
+    """Open a file, ``-`` or a command with ``|`` as a file object. An open file is returned unchanged.
 
     Raises:
-        ArkError: it cannot be opened.
+        ArkError: the file cannot be opened.
     """
     if not isinstance(name, str | PathLike):
         return name
@@ -295,10 +310,12 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) ->
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:
-    """What a specifier names, as a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
+    """Parse a specifier to a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
 
     Raises:
-        SpecifierError: the text is no specifier.
+        SpecifierError: the text is not a specifier.
+
+    >>> from io_ark.interop.kaldiio import parse_specifier
 
     >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
     'a.scp'
@@ -306,7 +323,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     specifier = _archive_first(specifier)
     writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
     if writing is None and reading is None:
-        raise SpecifierError(f"{specifier!r} is no specifier: one looks like ark:FILE or ark,scp:ARCHIVE,SCRIPT")
+        raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE or ark,scp:ARCHIVE,SCRIPT")
     options = specifier.partition(":")[0].replace(" ", ",").split(",")
     if writing is not None:
         names = {"ark": writing.archive or None, "scp": writing.script or None}
@@ -317,7 +334,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def _archive_first(specifier: str) -> str:
-    """``scp,ark:a.scp,a.ark``, which kaldiio takes, in Kaldi's order."""
+    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order."""
     options, _, names = specifier.partition(":")
     words = options.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
@@ -327,15 +344,15 @@ def _archive_first(specifier: str) -> str:
     return f"{','.join(['ark', 'scp', *flags])}:{archive},{script}"
 
 
-class _Places(Mapping[str, Any]):
-    """Objects by key. Unlike a :class:`ScriptTable`, keys may hold white space, and an object a key takes memory."""
+class _LazyTable(Mapping[str, Any]):
+    """Mapping of lazily loaded objects. Unlike in a :class:`ScriptTable`, keys may contain white space."""
 
-    def __init__(self, places: Mapping[str, str], reading: Reading) -> None:
+    def __init__(self, places: Mapping[str, str], loader: KaldiioLoader) -> None:
         self._places = places
-        self._reading = reading
+        self._loader = loader
 
     def __getitem__(self, key: str) -> Any:
-        return self._reading.load_value(key, self._places[key])
+        return self._loader.load_value(key, self._places[key])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -344,8 +361,8 @@ class _Places(Mapping[str, Any]):
         return len(self._places)
 
 
-class _Cut(Mapping[str, Any]):
-    """Segments of recordings, as kaldiio cuts them: of all channels, times rounded down, ends cut, however short."""
+class _SegmentTable(Mapping[str, Any]):
+    """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
 
     def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool) -> None:
         self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes)
@@ -357,13 +374,16 @@ class _Cut(Mapping[str, Any]):
         last = self._last
         if last is None or last[0] != segment.recording:
             last = self._last = (segment.recording, self._recordings[segment.recording])
-        if not isinstance(last[1], tuple):
-            raise FormatError(f"the recording {segment.recording!r} is no audio", key=key)
-        rate, samples = last[1]
-        if segment.channel is not None:  # which kaldiio does not know
+        recording = last[1]
+        if not is_audio(recording):
+            raise FormatError(
+                f"the recording {segment.recording!r} is not audio, so no segment can be cut out of it", key=key
+            )
+        rate, samples = recording
+        if segment.channel is not None:  # kaldiio does not support channels
             if segment.channel >= samples[:1].size:
                 raise RangeError(
-                    f"is of channel {segment.channel}, and {segment.recording} has {samples[:1].size}", key=key
+                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}", key=key
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):
@@ -383,7 +403,7 @@ class _Cut(Mapping[str, Any]):
 
 def _check_endian(endian: str) -> None:
     if endian != "<":
-        raise FormatError(f"endian={endian!r}: Kaldi's archives are little-endian, and others are not read or written")
+        raise FormatError(f"endian={endian!r} is not supported: Kaldi's archives are little-endian")
 
 
 def _script(fname: FileOrName, pipes: bool) -> Script:
@@ -398,7 +418,7 @@ def _bytes_of(stream: Stream) -> bytes:
 
 
 def _separated(fname: FileOrName, separator: str, pipes: bool) -> Iterator[tuple[str, str]]:
-    """Key and rest of each line of a script file, between which this stands."""
+    """Iterate over key and rest of each line of a script file with this separator."""
     if isinstance(fname, str | PathLike):
         with open_input(name_of(fname), pipes=pipes) as opened:
             data = opened.source.read_rest()
@@ -439,7 +459,7 @@ def _name(target: FileOrName) -> str:
 
 
 class _SourceOfRead:
-    """A stream that knows ``read`` only."""
+    """Adapter for streams that have only ``read``."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -451,7 +471,7 @@ class _SourceOfRead:
 
 
 class _SinkOfText:
-    """A stream of text in memory, which takes bytes."""
+    """Adapter that writes bytes to a text stream in memory."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -461,7 +481,7 @@ class _SinkOfText:
         return len(data)
 
     def flush(self) -> None:
-        """There is nothing between us and memory."""
+        """Do nothing: nothing is buffered."""
 
 
 class _SourceFile(io.RawIOBase):

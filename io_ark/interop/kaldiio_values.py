@@ -1,19 +1,18 @@
-"""Values in kaldiio's shapes: text, audio, and parts of both.
+"""Values in kaldiio's shapes: text, audio, and ranges of both.
 
 Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in kaldiio's ``matio.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.api import AnyCodec
-from io_ark.codecs import Codec, codec
+from io_ark.codecs import AnyCodec, Codec, codec
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, end_line
-from io_ark.codecs.detect import kind_of as kind_told
+from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from io_ark.codecs.wave import Wave
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
@@ -22,17 +21,19 @@ from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import Source
 from io_ark.tables.loader import Loader, name_key
 
+__all__ = ["KaldiioCodec", "KaldiioLoader", "as_kaldiio", "from_kaldiio", "is_audio"]
+
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
 
 class KaldiioCodec(AnyCodec):
-    """Objects of any kind. Numbers in text are an array, as kaldiio has them; a vector is of int32 if all are whole."""
+    """Codec of objects of any kind. As in kaldiio, numbers in text are an array, of int32 if all are whole numbers."""
 
     def read(self, source: Source) -> Any:
         if not _is_text(source):
             return super().read(source)
-        kind, _ = kind_told(source)
+        kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
                 integers = PlainIntVectorCodec().read_body(source, False)
@@ -63,7 +64,7 @@ def _is_text(source: Source) -> bool:
 
 
 def _look(source: Source, stop: bytes) -> bytes:
-    """What stands before this byte, and stays unread."""
+    """Return the bytes before this byte without consuming them."""
     size = _FIRST_LOOK
     while stop not in (ahead := source.peek(size)) and len(ahead) == size:
         size *= 4
@@ -71,7 +72,7 @@ def _look(source: Source, stop: bytes) -> bytes:
 
 
 def _text_of(array: npt.NDArray[Any]) -> bytes:
-    """A float array as kaldiio writes it: with as many digits as tell it from all others."""
+    """Format a float array as kaldiio does: with the digits that identify each number uniquely."""
     if array.ndim == 1:
         return f" [ {_row_of(array)}]\n".encode("ascii")
     return (" [" + "".join([f"\n  {_row_of(row)}" for row in array]) + "]\n").encode("ascii")
@@ -81,22 +82,22 @@ def _row_of(values: npt.NDArray[Any]) -> str:
     return "".join([f"{value} " for value in values.tolist()])
 
 
-class Reading:
+class KaldiioLoader:
     """Loads objects in kaldiio's shapes.
 
     Args:
-        pipes: whether commands may be run.
-        max_open_files: how many archives are held open.
+        pipes: allow commands.
+        max_open_files: maximum number of archives kept open.
     """
 
     def __init__(self, pipes: bool, max_open_files: int = 1) -> None:
         self._loader = Loader(KaldiioCodec(), pipes=pipes, files=OpenFiles(max_open_files))
 
     def load(self, rxfilename: str) -> Any:
-        """The object that an rxfilename names, or the part of it that a range takes, by Kaldi's rules or NumPy's.
+        """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.
 
         Raises:
-            ArkError: it cannot be opened, read, or cut to the range.
+            ArkError: the object cannot be opened or read, or has no such range.
         """
         try:
             return as_kaldiio(self._loader.load(rxfilename))
@@ -108,12 +109,12 @@ class Reading:
             refused = error
         value = as_kaldiio(self._loader.load(name))
         try:
-            return (value[0], value[1][slices]) if isinstance(value, tuple) else value[slices]
+            return (value[0], value[1][slices]) if is_audio(value) else value[slices]
         except (IndexError, TypeError):
             raise refused from None
 
     def load_value(self, key: str, rxfilename: str) -> Any:
-        """The object of a key's line in a script file; errors name the key."""
+        """Load the object of a line in a script file. Errors have the key."""
         try:
             return self.load(rxfilename)
         except ArkError as error:
@@ -121,7 +122,7 @@ class Reading:
 
 
 def _slices(part: str) -> tuple[slice, ...] | None:
-    """What kaldiio takes a range for: slices of which both ends count; None if it is no range."""
+    """Parse a range as kaldiio does: slices that include both ends; None if it is not a range."""
     slices = []
     for text in part.split(","):
         if text in ("", ":"):
@@ -137,16 +138,21 @@ def _slices(part: str) -> tuple[slice, ...] | None:
     return tuple(slices)
 
 
+def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
+    """Return True for ``(rate, samples)``, and False for named tuples, such as training examples."""
+    return type(value) is tuple
+
+
 def as_kaldiio(value: Any) -> Any:
-    """A value in kaldiio's shape: audio as ``(rate, samples)``, each row of samples a moment."""
+    """Convert a value to kaldiio's shape: audio to ``(rate, samples)``, with samples of shape (time, channels)."""
     if not isinstance(value, Wave):
         return value
     samples = value.samples
-    return int(value.sample_frequency), samples[0] if len(samples) == 1 else np.ascontiguousarray(samples.T)
+    return int(value.sample_frequency), samples[0] if len(samples) == 1 else samples.T.copy()
 
 
 def from_kaldiio(value: Any) -> Any:
-    """The other way: ``(rate, samples)`` or ``(samples, rate)`` is audio.
+    """Convert a value from kaldiio's shape: ``(rate, samples)`` or ``(samples, rate)`` is audio.
 
     Raises:
         FormatError: the samples are not int16.
@@ -157,7 +163,5 @@ def from_kaldiio(value: Any) -> Any:
     if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
         return value
     if samples.dtype != np.int16:
-        raise FormatError(
-            f"audio is written from samples of int16, not of {samples.dtype}: scale, round and convert them"
-        )
+        raise FormatError(f"audio needs samples of int16, not of {samples.dtype}: scale, round and convert them")
     return Wave(float(rate), np.atleast_2d(samples.T))

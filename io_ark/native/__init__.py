@@ -6,9 +6,27 @@ from pathlib import Path
 
 from io_ark.native.library import Library, load
 
-__all__ = ["library"]
+__all__ = ["FUNCTIONS", "library"]
+
+FUNCTIONS = (
+    "ark_from_bytes",
+    "ark_from_percentiles",
+    "ark_from_words",
+    "ark_pack_entries",
+    "ark_pack_lists",
+    "ark_print_entries",
+    "ark_print_integers",
+    "ark_print_lists",
+    "ark_print_numbers",
+    "ark_read_rows",
+    "ark_scan",
+    "ark_to_bytes",
+    "ark_to_percentiles",
+    "ark_to_words",
+)
+"""Functions of the library that this package calls."""
 
 
 def library() -> Library:
     """Return the library of this package; false if it was not built or is switched off."""
-    return load(str(Path(__file__).parent))
+    return load(str(Path(__file__).parent), *FUNCTIONS)

@@ -66,11 +66,13 @@ class Library:
 
 
 @functools.cache
-def load(directory: str) -> Library:
+def load(directory: str, *functions: str) -> Library:
     """Load the library of a package.
 
     Args:
-        directory: the package's directory, in which ``_native.so`` lies.
+        directory: the package's directory, which contains ``_native.so``.
+        *functions: names, without suffixes, of functions that the library needs to have. A library without one of
+            them was built from other sources, and is not used.
 
     Returns:
         The library. It is false if there is none; ``reason`` then says why.
@@ -97,6 +99,9 @@ def load(directory: str) -> Library:
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
         raise ValueError(f"KALDI_COMPAT_SIMD={level} is not available: choose one of {', '.join(levels)}")
+    for name in functions:
+        if not hasattr(handle, f"{name}_{level}") and not hasattr(handle, name):
+            return _missing(f"{path} is of another version (it has no function {name}): reinstall the package")
     return Library(handle, levels, level, f"{path.name} with {level} instructions")
 
 

@@ -153,7 +153,7 @@ class Scanner:
         return self._values[: self._table.values_used].view(dtype)
 
     def lengths(self, count: int) -> npt.NDArray[np.int64]:
-        """How many elements each of the last objects has."""
+        """Return the number of elements of each of the last objects."""
         return self._shapes[:count, 0]
 
     def shapes(self, count: int) -> npt.NDArray[np.int64]:
@@ -161,7 +161,7 @@ class Scanner:
         return self._shapes[:count]
 
     def lists(self) -> npt.NDArray[np.int64]:
-        """How many numbers each inner list of the last block has."""
+        """Return the number of numbers in each inner list of the last block."""
         return self._lists[: self._table.lists_used]
 
 

@@ -1,1 +1,1 @@
-"""Bytes in and out: files, offsets, standard streams and pipes, opened by Kaldi's names for them."""
+"""Open files, offsets, standard streams and pipes by Kaldi's names."""

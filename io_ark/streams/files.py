@@ -1,4 +1,4 @@
-"""Open files, read with ``pread`` at any offset and shared by readers; and what to do where descriptors run out."""
+"""Open files that readers share, read with ``pread`` at any offset, and handling of scarce file descriptors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,14 +15,23 @@ from typing import Any, TypeVar
 from io_ark.errors import OpenError
 from io_ark.streams.source import FileSource, MapSource, Source
 
-OPEN_FILES = 64
-# Of files that are read from start to end one is in use at a time, and few are come back to.
-OPEN_FILES_IN_ORDER = 16
+__all__ = [
+    "MAX_OPEN_FILES",
+    "MAX_OPEN_FILES_SEQUENTIAL",
+    "OpenFile",
+    "OpenFiles",
+    "reason_of",
+    "retry_when_out_of_descriptors",
+]
+
+MAX_OPEN_FILES = 64
+# Files that are read from start to end are used one at a time and rarely again.
+MAX_OPEN_FILES_SEQUENTIAL = 16
 Opened = TypeVar("Opened")
 
 
 class OpenFile:
-    """A descriptor that closes when the last one who uses it lets go, whoever dropped it from a cache before."""
+    """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before."""
 
     __slots__ = ("_map", "_size", "descriptor", "path", "regular")
 
@@ -34,15 +45,15 @@ class OpenFile:
             raise OpenError(f"cannot be opened: {reason_of(error)}", file=path) from error
         status = os.fstat(self.descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise OpenError("is a folder, not a file", file=path)
+            raise OpenError("is a directory, not a file", file=path)
         self.regular = stat.S_ISREG(status.st_mode)
         self._size = status.st_size
 
     def mapped(self) -> Any:
-        """A memory map of the whole file as it is now.
+        """Map the whole file into memory as it is now.
 
         Raises:
-            OpenError: it cannot be mapped.
+            OpenError: the file cannot be mapped.
         """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
@@ -50,7 +61,7 @@ class OpenFile:
         size = os.fstat(self.descriptor).st_size
         if size <= len(self._map or b""):
             return self._map
-        # Before Python 3.13 a map has a descriptor of its own, open for as long as an array is a view of the map.
+        # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
             self._map = retry_when_out_of_descriptors(
@@ -61,9 +72,11 @@ class OpenFile:
         return self._map
 
     def source(self, offset: int, *, ahead: bool = True) -> Source:
-        """The bytes of this regular file from an offset on; views of a memory map, if it was opened so.
+        """Return the bytes of this regular file from an offset on, or a view of its memory map.
 
-        ``ahead`` says whether more than one object is likely to be read.
+        Args:
+            offset: the byte to start at.
+            ahead: read ahead, because more than one object is likely to be read.
         """
         if self._map is not None:
             mapped = self._map if offset < len(self._map) else self.mapped()
@@ -72,7 +85,7 @@ class OpenFile:
             self._size = os.fstat(self.descriptor).st_size  # the file may have grown
             if offset > self._size:
                 raise OpenError(
-                    f"has only {self._size} bytes: there is nothing at the offset", file=self.path, offset=offset
+                    f"the offset is beyond the end: the file has {self._size} bytes", file=self.path, offset=offset
                 )
         return FileSource(self.descriptor, offset, self._size, self.path, self, ahead)
 
@@ -86,27 +99,31 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 class OpenFiles:
-    """A bounded number of open files by path; the one not used for longest goes first.
+    """A bounded cache of open files by path, which closes the least recently used file first.
 
-    Where the process has no descriptor left for anything that this package opens, all kept files go.
+    When the process runs out of descriptors, all cached files are closed.
 
-    Safe among threads without a lock: each step on the dictionary is atomic, and at worst a file is opened twice.
+    Thread-safe without a lock: each operation on the dictionary is atomic, and at worst a file is opened twice.
 
     Args:
-        limit: how many files stay open.
-        mmap: read through memory maps, so that values are views where the layout allows (and read-only).
+        limit: maximum number of files kept open.
+        mmap: read through memory maps, so that values are read-only views where the layout allows.
+
+    Attributes:
+        idle_sources: sources for the next reads; a user takes one out.
     """
 
-    def __init__(self, limit: int = OPEN_FILES, *, mmap: bool = False) -> None:
+    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
         self._files: dict[str, OpenFile] = {}
+        self.idle_sources: list[FileSource] = []
         _kept[id(self)] = self
 
     def get(self, path: str) -> OpenFile:
-        """The open file at this path."""
+        """Return the open file at this path."""
         file = self._files.pop(path, None) or OpenFile(path, mmap=self._mmap)
-        if file.regular:  # A device or named pipe has a state, so it is opened anew each time.
+        if file.regular:  # a device or named pipe has a state, so it is opened again each time
             self._files[path] = file
             if len(self._files) > self._limit:
                 for oldest in list(self._files)[: -self._limit]:
@@ -114,12 +131,15 @@ class OpenFiles:
         return file
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Descriptors mean nothing in another process, which opens its own.
+        # Descriptors are invalid in another process, which opens its own.
         return _open_files, (self._limit, self._mmap)
 
-    def clear(self) -> None:
-        """Close all files that nobody else uses at this moment."""
+    def clear(self, keep_fewer: bool = False) -> None:
+        """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
+        if keep_fewer:
+            self._limit = max(1, self._limit // 2)
         self._files.clear()
+        self.idle_sources.clear()
 
 
 def _open_files(limit: int, mmap: bool) -> OpenFiles:
@@ -129,15 +149,48 @@ def _open_files(limit: int, mmap: bool) -> OpenFiles:
 _kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()
 
 
+# Other threads take the descriptors that closing kept files frees, so one attempt is not enough.
+_RETRY_SECONDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+_retry_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _retry_lock
+    _retry_lock = threading.Lock()
+
+
+# A thread that does not exist in the forked process may have held the lock.
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def retry_when_out_of_descriptors(opening: Callable[[], Opened]) -> Opened:
-    """What a call that takes descriptors gives; where none is free, the kept files are closed and it is made again."""
+    """Call a function that takes descriptors; while none is free, close the kept files and call it again."""
+    # No exception is kept in a variable: its traceback would keep files open.
     try:
         return opening()
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if not _is_out_of_descriptors(error):
             raise
+    for seconds in _RETRY_SECONDS:
+        time.sleep(seconds)
+        with _retry_lock:
+            _close_kept_files(keep_fewer=not seconds)
+            try:
+                return opening()
+            except OSError as error:
+                if not _is_out_of_descriptors(error):
+                    raise
+    with _retry_lock:
+        _close_kept_files(keep_fewer=False)
+        return opening()
+
+
+def _close_kept_files(keep_fewer: bool) -> None:
     for reference in _kept.valuerefs():
         files = reference()
         if files is not None:
-            files.clear()
-    return opening()
+            files.clear(keep_fewer)
+
+
+def _is_out_of_descriptors(error: OSError) -> bool:
+    return error.errno in (errno.EMFILE, errno.ENFILE)

@@ -1,4 +1,4 @@
-"""Open what an rxfilename names: a file, an offset into one, standard input, a pipe."""
+"""Open rxfilenames: files, offsets into files, standard input, pipes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from io_ark.streams.files import OpenFile, OpenFiles
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 from io_ark.streams.source import Source, StreamSource
 
+__all__ = ["Input", "open_input", "standard_input"]
+
 
 class Input:
-    """An opened rxfilename: a source, and what has to be closed after it.
+    """An opened rxfilename: its source of bytes, and the resources to close.
 
     Attributes:
         source: the bytes.
@@ -27,19 +29,19 @@ class Input:
         self._keep = keep
 
     def close(self) -> int:
-        """Close it, and return the exit status of a pipe's command (0 for all else)."""
+        """Close it, and return the exit status of a pipe's command (0 for anything else)."""
         close, self._close, self._keep = self._close, None, None
         return close() if close else 0
 
     def finish(self) -> None:
-        """Close it after its end: that its command failed then means that what came out of it is not complete.
+        """Close it after all bytes have been read.
 
         Raises:
-            PipeError: the command failed.
+            PipeError: the command failed, so its output may be incomplete.
         """
         status = self.close()
         if status:
-            raise PipeError(f"the command {describe_status(status)}: the table is not complete", file=self.source.name)
+            raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
 
     def __enter__(self) -> Input:
         return self
@@ -49,15 +51,17 @@ class Input:
 
 
 def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenFiles | None = None) -> Input:
-    """Open what an rxfilename names for reading.
+    """Open an rxfilename for reading.
 
     Args:
         rxfilename: its text, or the parsed form.
-        pipes: whether a command may be run.
-        files: where open regular files are kept for the next call.
+        pipes: allow commands.
+        files: cache of open regular files.
 
     Raises:
-        SpecifierError, OpenError, PipesRefusedError
+        SpecifierError: the rxfilename is invalid.
+        OpenError: the file cannot be opened.
+        PipesRefusedError: it is a command, and pipes are disabled.
     """
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     if target.kind == "stdin":
@@ -69,28 +73,28 @@ def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenF
     if file.regular:
         return Input(file.source(offset))
     if offset:
-        raise OpenError("is no regular file: no offset into it can be read", file=target.path, offset=offset)
+        raise OpenError("is not a regular file, so it has no offsets", file=target.path, offset=offset)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, target.path), keep=file)
 
 
-# Standard input is one stream however often it is named: what was read ahead of one table belongs to the next.
+# Standard input is one stream, however often it is named: bytes read ahead for one table belong to the next.
 _standard_input: tuple[Any, Source] | None = None
 _standard_input_taken = False
 
 
 def standard_input() -> Source:
-    """Standard input's bytes.
+    """Return the source of standard input.
 
     Raises:
-        OpenError: something else is reading them already.
+        OpenError: another table reads it already, or it is closed or has no bytes.
     """
     global _standard_input, _standard_input_taken
     stream = getattr(sys.stdin, "buffer", sys.stdin)
     if stream is None:
         raise OpenError("cannot be read: it is closed", file="standard input")
     if not hasattr(stream, "readinto"):
-        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__}, which has no bytes",
+        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__} without a binary buffer",
                         file="standard input")  # fmt: skip
     if _standard_input is None or _standard_input[0] is not stream:
         _standard_input = stream, StreamSource(_OneRead(stream), "standard input")
@@ -108,7 +112,7 @@ def _standard_input_free() -> int:
 
 
 class _OneRead:
-    """A buffered stream, of which each call takes what one system call gives: nobody waits for a full buffer."""
+    """Reads a buffered stream with one system call per read, so that no read waits for a full buffer."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -122,9 +126,12 @@ def _open_pipe(command: str, pipes: bool) -> Input:
     refuse_pipes(command, pipes)
     process, reading = spawn(command, 1, f"{command}|")
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
+    parent = os.getpid()
 
     def close() -> int:
         raw.close()
+        if os.getpid() != parent:
+            return 0  # in a forked process: only the parent can wait for the command
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
     return Input(StreamSource(raw, f"{command}|"), close)

@@ -1,4 +1,4 @@
-"""Open what a wxfilename names: a file, standard output, a pipe."""
+"""Open wxfilenames: files, standard output, pipes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 
+__all__ = ["Output", "open_output"]
+
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
 
 
 class Output:
-    """An opened wxfilename: takes bytes, knows how many it took, and complains when they did not get there.
+    """An opened wxfilename with a buffer. All write errors are raised, at the latest on closing.
 
     Attributes:
-        name: what to call it in an error.
-        start: how many bytes were there before.
+        name: name for error messages.
+        start: number of bytes that the file had before.
     """
 
     def __init__(
@@ -37,13 +39,21 @@ class Output:
         self._flush_raw = flush_raw
         self._pending = bytearray()
         self._written = 0
+        self._process = os.getpid()
+
+    @property
+    def inherited(self) -> bool:
+        """True in a process forked after this was opened: its buffered bytes belong to the other process."""
+        return os.getpid() != self._process
 
     def write(self, data: Any) -> None:
-        """Take these bytes; large ones go on at once, small ones are gathered.
+        """Write bytes. Small writes are buffered, large ones are passed to the system at once.
 
         Raises:
-            WriteError: the system does not take them (ReaderGoneError: nobody reads the pipe any more).
+            WriteError: the write failed (ReaderGoneError: the reader of the pipe is gone).
+            ClosedError: this is closed, or the process was forked after it was opened.
         """
+        self._check_process()
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         if len(self._pending) + size <= OUTPUT_BUFFER:
             self._pending += data
@@ -52,11 +62,11 @@ class Output:
         self._send(data)
 
     def tell(self) -> int:
-        """How many bytes it took so far."""
+        """Return the number of bytes written so far, buffered ones included."""
         return self._written + len(self._pending)
 
     def flush(self) -> None:
-        """Hand all bytes to the system."""
+        """Pass all buffered bytes to the system."""
         self._send_pending()
         if self._flush_raw and self._raw is not None:
             try:
@@ -65,13 +75,16 @@ class Output:
                 self._complain(error)
 
     def close(self) -> None:
-        """Hand all bytes to the system and close; a second call does nothing.
+        """Flush and close; a second call does nothing.
 
         Raises:
-            WriteError: not all bytes got there.
-            PipeError: the command that they went to failed.
+            WriteError: not all bytes were written.
+            PipeError: the command that reads them failed.
         """
         if self._raw is None:
+            return
+        if self.inherited:
+            self._discard()
             return
         try:
             self.flush()
@@ -84,6 +97,20 @@ class Output:
                     raise
                 self._complain(error)
 
+    def _check_process(self) -> None:
+        if self.inherited:
+            raise ClosedError(
+                "was opened in the process that forked this one: write there, or open another output here",
+                file=self.name,
+            )
+
+    def _discard(self) -> None:
+        """Close this process's copy of the descriptor and write nothing: the process that opened it writes."""
+        raw, self._raw = self._raw, None
+        self._pending.clear()
+        if not self._flush_raw:  # else it is a stream of the caller's
+            raw.close()
+
     def _send_pending(self) -> None:
         pending, self._pending = self._pending, bytearray()
         if pending:
@@ -92,19 +119,22 @@ class Output:
     def _send(self, data: Any) -> None:
         if self._raw is None:
             raise ClosedError("was written to after it was closed", file=self.name)
+        self._check_process()
         view = memoryview(data).cast("B")
         self._written += len(view)
         try:
             while len(view):
                 view = view[self._raw.write(view) :]
+            if self._flush_raw:
+                self._raw.flush()  # a fork must not copy bytes that the stream buffers
         except (OSError, ValueError) as error:
             self._complain(error)
 
     def _complain(self, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
-            raise ReaderGoneError("nobody reads what is written to it any more", file=self.name) from error
+            raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error
-        hint = "; what was written so far is not complete" if getattr(error, "errno", 0) == errno.ENOSPC else ""
+        hint = "; the output is incomplete" if getattr(error, "errno", 0) == errno.ENOSPC else ""
         raise WriteError(f"cannot be written to: {reason}{hint}", file=self.name) from error
 
     def __enter__(self) -> Output:
@@ -122,10 +152,12 @@ class Output:
 
 
 def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True, append: bool = False) -> Output:
-    """Open what a wxfilename names for writing; a file that is there is emptied, or with ``append`` added to.
+    """Open a wxfilename for writing. An existing file is truncated, or with ``append`` extended.
 
     Raises:
-        SpecifierError, OpenError, PipesRefusedError
+        SpecifierError: the wxfilename is invalid.
+        OpenError: the file cannot be opened.
+        PipesRefusedError: it is a command, and pipes are disabled.
     """
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
@@ -143,7 +175,7 @@ def _standard_output() -> Output:
     if sys.stdout is None:
         raise OpenError("cannot be written to: it is closed", file="standard output")
     if not hasattr(sys.stdout, "buffer"):
-        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__}, which takes no bytes",
+        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer",
                         file="standard output")  # fmt: skip
     try:
         sys.stdout.flush()
@@ -157,10 +189,10 @@ def _open_output_pipe(command: str, pipes: bool) -> Output:
     process, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:
+    def finish() -> None:  # never called in a forked process, see Output.close
         raw.close()
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if status:
-            raise PipeError(f"the command {describe_status(status)}: its output is not complete", file=f"|{command}")
+            raise PipeError(f"the command {describe_status(status)}: its output is incomplete", file=f"|{command}")
 
     return Output(f"|{command}", raw, finish)

@@ -1,4 +1,4 @@
-"""Commands that Kaldi file names run: started in a shell, as in Kaldi (src/util/kaldi-io.cc), unless they are switched off."""
+"""Run the commands in Kaldi file names in a shell, as in Kaldi (src/util/kaldi-io.cc), unless they are disabled."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import signal
 from io_ark.errors import PipeError, PipesRefusedError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 
+__all__ = ["NO_PIPES_VARIABLE", "describe_status", "refuse_pipes", "spawn"]
+
 NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
 
 
 def refuse_pipes(command: str, pipes: bool) -> None:
+    """Raise :class:`PipesRefusedError` if commands are disabled, by the argument or by the environment."""
     if not pipes or os.environ.get(NO_PIPES_VARIABLE, "") not in ("", "0"):
-        why = f"the environment has {NO_PIPES_VARIABLE} set" if pipes else "pipes are switched off here"
+        why = f"{NO_PIPES_VARIABLE} is set in the environment" if pipes else "pipes are disabled (pipes=False)"
         raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:
-    """Start a shell with one end of a pipe as its standard input (0) or output (1).
+    """Start a shell with one end of a pipe as its standard input (``target`` 0) or output (1).
 
     Returns:
-        The process id, and the other end.
+        The process id, and the descriptor of the other end.
     """
     try:
         ends = retry_when_out_of_descriptors(os.pipe)
@@ -29,7 +32,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
         raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
     ours, inherited = ends[1 - target], ends[target]
     try:
-        # Python ignores SIGPIPE, and children would inherit that: `yes | head` in a script file would never end.
+        # Python ignores SIGPIPE, which children inherit: `yes | head` in a script file would never end.
         process = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", command],
@@ -46,5 +49,5 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
 
 def describe_status(status: int) -> str:
-    """What an exit status of a command means, in words."""
+    """Describe the exit status of a command in words."""
     return f"was ended by signal {-status}" if status < 0 else f"ended with exit status {status}"

@@ -1,8 +1,8 @@
-"""Bytes in order: what a codec reads an object from.
+"""Sources of bytes that codecs read objects from.
 
-A :class:`Source` knows its name and the offset of the next byte, so that every complaint can say where. A size that a
-header claims is checked against the bytes that are there before memory is taken; where nobody can know how many bytes
-are there (a pipe), memory grows only as they come in.
+A :class:`Source` knows its name and the offset of the next byte, so that every error can name them. A size in a header
+is checked against the number of available bytes before memory is allocated. For a pipe, whose length is unknown,
+memory grows only as bytes arrive.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 
+__all__ = ["BytesSource", "FileSource", "MapSource", "RawInput", "Source", "StreamSource"]
+
 HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
-# What is read along with a large array, in the same call: mostly the next key, and how large the next array is.
+# Bytes read after a large array in the same call: usually the next key and the header of the next array.
 TAIL = 128
-# A stream of unknown length is believed in pieces that double from here.
-FIRST_PIECE = 1 << 20
+# Size of the first chunk of a large object in a stream of unknown length; the chunks double.
+FIRST_CHUNK = 1 << 20
 
 
 class RawInput(Protocol):
-    """The least that a stream has to offer: an unbuffered binary file, a pipe, a socket's file."""
+    """Protocol of streams: an unbuffered binary file, a pipe, the file of a socket."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill the buffer as far as one call goes; 0 at the end."""
+        """Read into the buffer with one call and return the number of bytes; 0 at the end."""
 
 
 @lru_cache(maxsize=64)
@@ -46,10 +48,10 @@ _TOKEN = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)(?=[ \t\n\v\f\r])")
 
 
 class Source:
-    """A window on bytes that move past in order; subclasses say how the window is filled.
+    """Base class of sources: a window that moves over the bytes in order. Subclasses fill the window.
 
     Attributes:
-        name: what to call this source in an error.
+        name: name for error messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,47 +62,47 @@ class Source:
         self._base = 0  # the offset of the window's first byte
 
     def tell(self) -> int:
-        """The offset of the next byte."""
+        """Return the offset of the next byte."""
         return self._base + self._at
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        """Raise :class:`FormatError` that names this source and the offset (default: of the next byte)."""
+        """Raise a :class:`FormatError` with this source's name and an offset (default: of the next byte)."""
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
     def remaining(self) -> int | None:
-        """How many bytes are left at this moment, or None where nobody can know (a pipe)."""
+        """Return the number of bytes left at this moment, or None if it is unknown (a pipe)."""
         return None
 
     def peek(self, count: int) -> bytes:
-        """Up to ``count`` next bytes, which stay unread; fewer only where the source ends."""
+        """Return up to ``count`` next bytes without consuming them; fewer only at the end of the source."""
         if self._end - self._at < count:
             self._fill(count)
         return bytes(self._window[self._at : self._at + count])
 
-    def peek_at_hand(self, limit: int) -> bytes:
-        """Those of the next ``limit`` bytes that are in memory already; they stay unread."""
+    def peek_buffered(self, limit: int) -> bytes:
+        """Return those of the next ``limit`` bytes that are buffered already, without consuming them."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        """Return the window, and where its unread bytes begin and end: at least one unless the source has ended.
+        """Return the window and the begin and end of its unread bytes: at least one unless the source has ended.
 
-        Of a regular file, so many bytes are read ahead as are ``wanted``; of a stream, only what is there already.
+        A regular file is read ahead by ``wanted`` bytes; a stream returns only the bytes available already.
         """
         if self._at == self._end:
             self._fill(1)
         return self._window, self._at, self._end
 
     def unread(self, count: int) -> None:
-        """Go back by so many bytes, which have to be within the window."""
+        """Move back by this number of bytes, which must be within the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
 
     def read(self, count: int) -> bytes | memoryview:
-        """Exactly ``count`` bytes; a view (no copy) where the source is memory.
+        """Read exactly ``count`` bytes; a view (no copy) if the source is memory.
 
         Raises:
-            TruncatedError: fewer are there. This is known before memory is taken for them.
+            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -109,10 +111,10 @@ class Source:
         return self.read_array(np.uint8, count).data
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """``count`` elements as a one-dimensional array; writable and the caller's own unless the source is memory.
+        """Read ``count`` elements as a one-dimensional array, which is writable unless the source is memory.
 
         Raises:
-            TruncatedError: fewer bytes are there. This is known before memory is taken for them.
+            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
         """
         kind = np.dtype(dtype)
         size = count * kind.itemsize
@@ -121,8 +123,8 @@ class Source:
             at, self._at = self._at, self._at + size
             return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
         self.check(size)
-        if self.remaining() is None and size > buffered + FIRST_PIECE:
-            return np.frombuffer(self._read_pieces(size), kind)
+        if self.remaining() is None and size > buffered + FIRST_CHUNK:
+            return np.frombuffer(self._read_chunks(size), kind)  # a view of a bytearray, which is writable
         array = np.empty(count, kind)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
@@ -131,10 +133,10 @@ class Source:
         return array
 
     def skip(self, count: int) -> None:
-        """Go past ``count`` bytes without looking at them.
+        """Skip ``count`` bytes.
 
         Raises:
-            TruncatedError: fewer are there.
+            TruncatedError: fewer bytes are available.
         """
         if 0 <= count <= self._end - self._at:
             self._at += count
@@ -149,7 +151,7 @@ class Source:
             left -= step
 
     def read_rest(self) -> bytes:
-        """All bytes up to the end of the source."""
+        """Read all bytes up to the end of the source."""
         pieces = []
         while self._at < self._end or self._fill(1):
             pieces.append(bytes(self._window[self._at : self._end]))
@@ -157,7 +159,7 @@ class Source:
         return b"".join(pieces)
 
     def read_some(self, limit: int) -> bytes:
-        """Some bytes, at most ``limit``: those that can be had without waiting for more; b"" at the end."""
+        """Read at most ``limit`` bytes, those available without waiting for more; b"" at the end."""
         if self._at == self._end:
             self._fill(1)
         at = self._at
@@ -165,11 +167,11 @@ class Source:
         return bytes(self._window[at : self._at])
 
     def read_lines(self) -> Iterator[bytes]:
-        r"""The lines up to the end of the source, without their ``\n``, each as soon as it has come."""
+        r"""Yield the lines up to the end of the source without their ``\n``, each as soon as it arrives."""
         return chain.from_iterable(self.read_line_lists())
 
     def read_line_lists(self) -> Iterator[list[bytes]]:
-        """The same lines, those together that come together."""
+        """Yield the same lines in lists of lines that arrive together."""
         begun: list[bytes] = []
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, rest = piece.partition(b"\n")
@@ -182,13 +184,13 @@ class Source:
             yield [b"".join(begun)]
 
     def read_line(self) -> bytes:
-        r"""The bytes before the next ``\n``, which is passed over; or before the end of the source."""
+        r"""Read the bytes before the next ``\n``, which is skipped, or before the end of the source."""
         line = self.read_until(b"\n")
         self._at += self._at < self._end
         return line
 
     def read_until(self, stops: bytes) -> bytes:
-        """The bytes before the first of these stop bytes, which stays unread; or before the end of the source."""
+        """Read the bytes before the first of these stop bytes, or before the end of the source."""
         pieces = []
         while True:
             stop = self._find(stops)
@@ -202,7 +204,7 @@ class Source:
         return b"".join((*pieces, piece)) if pieces else piece
 
     def skip_space(self) -> None:
-        """Go past white space (as C's isspace has it)."""
+        """Skip white space, as defined by C's ``isspace``."""
         while True:
             found = _NOT_SPACE.search(self._window, self._at, self._end)
             self._at = found.start() if found else self._end
@@ -210,7 +212,7 @@ class Source:
                 return
 
     def read_token(self) -> bytes:
-        """The bytes up to the next white space, which stays unread, after any before them; b"" at the end."""
+        """Skip white space and read the bytes up to the next white space; b"" at the end."""
         if self._at == self._end:
             self._fill(1)
         if token := self.match(_TOKEN):
@@ -219,18 +221,18 @@ class Source:
         return self.read_until(_SPACE)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Go past what a pattern matches, if the window holds it; it may stand there all the same if it does not."""
+        """Consume a match of the pattern if the window holds it whole; None does not mean that there is no match."""
         found = pattern.match(self._window, self._at, self._end)
         if found:
             self._at = found.end()
         return found
 
     def at_end(self) -> bool:
-        """Whether no byte is left."""
+        """Return True if no byte is left."""
         return self._at == self._end and not self._fill(1)
 
     def _find(self, stops: bytes) -> int:
-        """Where in the window the first of the stop bytes is; the window's end if nowhere."""
+        """Return the position of the first stop byte in the window, or the window's end."""
         if len(stops) == 1 and type(self._window) is bytes:
             found = self._window.find(stops, self._at)
             return found if found >= 0 else self._end
@@ -238,46 +240,46 @@ class Source:
         return match.start() if match else self._end
 
     def check(self, count: int) -> None:
-        """Make sure that ``count`` bytes may still be there; none is read.
+        """Check that ``count`` more bytes may be available, without reading them.
 
         Raises:
-            TruncatedError: fewer are there.
+            TruncatedError: fewer bytes are available.
         """
         if count < 0:
-            self.fail(f"a size of {count} bytes")
+            self.fail(f"invalid size: {count} bytes")
         remaining = self.remaining()
         if remaining is not None and count > remaining:
             self._truncated(count, remaining)
 
     def _truncated(self, wanted: int, present: int) -> NoReturn:
         raise TruncatedError(
-            f"ends too early: {wanted} bytes should follow, {present} are there", file=self.name, offset=self.tell()
+            f"ends too early: {wanted} bytes should follow, {present} are available", file=self.name, offset=self.tell()
         )
 
     def _fill(self, count: int) -> bool:
-        """Have at least ``count`` unread bytes in the window if the source has them; whether any are there."""
+        """Fill the window with at least ``count`` unread bytes if the source has them; return True if any are left."""
         return self._at < self._end
 
     def _read_past_window(self, target: memoryview, wanted: int) -> None:
-        """Fill ``target`` with the bytes after the (used up) window."""
+        """Fill ``target`` with the bytes after the window, which has been consumed."""
         self._truncated(wanted, wanted - len(target))
 
-    def _read_pieces(self, size: int) -> bytearray:
-        """``size`` bytes of a stream that may end earlier: memory grows as they come in."""
+    def _read_chunks(self, size: int) -> bytearray:
+        """Read ``size`` bytes of a stream that may end earlier; memory grows as they arrive."""
         data = bytearray()
-        piece = FIRST_PIECE
+        piece = FIRST_CHUNK
         while len(data) < size:
             step = min(piece, size - len(data))
             try:
                 data += self.read_array(np.uint8, step).data
             except TruncatedError:
                 self._truncated(size, len(data))
-            piece = max(FIRST_PIECE, len(data))
+            piece = max(FIRST_CHUNK, len(data))
         return data
 
 
 class BytesSource(Source):
-    """Bytes that lie in memory already: ``bytes``, a memory map, an array's buffer. Reading makes views of them."""
+    """Bytes in memory: ``bytes``, a memory map, the buffer of an array. Arrays read are views of it."""
 
     def __init__(self, buffer: Any, offset: int = 0, name: str = "<bytes>") -> None:
         super().__init__(name)
@@ -286,7 +288,7 @@ class BytesSource(Source):
         self._end = len(self._window)
         if not 0 <= offset <= self._end:
             self._at = self._end
-            raise OpenError(f"cannot start at byte {offset}: there are {self._end}", file=name)
+            raise OpenError(f"cannot start at byte {offset} of {self._end}", file=name)
 
     def remaining(self) -> int:
         return self._end - self._at
@@ -301,13 +303,13 @@ class BytesSource(Source):
 
 
 class MapSource(BytesSource):
-    """A file that is mapped into memory, and may grow meanwhile. Reading makes views of the map.
+    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map.
 
     Args:
         buffer: the map.
         offset: the byte to start at.
-        name: what to call the file in an error.
-        map_again: gives a map of the file as it is now.
+        name: name of the file for error messages.
+        map_again: returns a map of the file as it is now.
     """
 
     def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
@@ -328,7 +330,7 @@ class MapSource(BytesSource):
 
 
 class StreamSource(Source):
-    """A readable stream: a pipe, standard input, anything with ``readinto``. Keeps a window of its own on it."""
+    """A readable stream: a pipe, standard input, any object with ``readinto``, read through a buffer."""
 
     def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
         super().__init__(name)
@@ -336,20 +338,20 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read some bytes of the stream, which is at ``offset``; 0 at its end."""
+        """Read some bytes of the stream, whose position is ``offset``; return 0 at its end."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
             raise
-        except Exception as error:  # a stream of the caller's may raise anything: gzip alone, three kinds of errors
+        except Exception as error:  # a stream of the caller may raise anything; gzip raises three kinds of errors
             raise OpenError(f"cannot be read: {error}", file=self.name, offset=offset) from error
 
     def _fill(self, count: int) -> bool:
         kept = bytes(self._window[self._at : self._end])
         self._base += self._at
         wanted = max(count, self._step)
-        # Small objects are read many to a window; after a large one (see _read_past_window) the window is small again,
-        # for what goes through it is copied twice.
+        # The window grows while objects are small. After a large one (see _read_past_window) it is small again,
+        # because bytes that go through it are copied twice.
         self._step = min(2 * self._step, LARGE_WINDOW)
         fresh = bytearray(wanted)
         view = memoryview(fresh)
@@ -379,15 +381,15 @@ class StreamSource(Source):
 
 
 class FileSource(StreamSource):
-    """A part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
+    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
 
     Args:
         descriptor: an open file descriptor.
         offset: the byte to start at.
-        size: the size of the file in bytes.
-        name: what to call the file in an error.
-        owner: who closes the descriptor, kept from doing so while this source is there.
-        ahead: whether what follows an object is likely to be read next.
+        size: size of the file in bytes.
+        name: name of the file for error messages.
+        owner: object that closes the descriptor when it is deleted; kept alive by this source.
+        ahead: read ahead, because the bytes after an object are likely to be read next.
     """
 
     def __init__(
@@ -409,9 +411,9 @@ class FileSource(StreamSource):
         self._step = 2 * SMALL_WINDOW
 
     def reach(self, offset: int) -> bool:
-        """Go to an offset, forth or back, unless that is beyond where the file was known to end; whether it is there.
+        """Seek to an offset and return True; return False if it is beyond the known end of the file.
 
-        What stands there is read anew, but if objects come in order and it has been read ahead.
+        The bytes there are read again, unless they have been read ahead.
         """
         at = offset - self._base
         if self._ahead and 0 <= at < self._end:
@@ -434,10 +436,10 @@ class FileSource(StreamSource):
 
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
-            super().check(count)  # which looks whether the file has grown
+            super().check(count)  # the file may have grown
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        if self._end - self._at < wanted // 2:  # more rarely than each time that some bytes have been taken
+        if self._end - self._at < wanted // 2:  # not after every read
             self._fill(wanted)
         return self._window, self._at, self._end
 
@@ -472,7 +474,7 @@ class FileSource(StreamSource):
         size = count * kind.itemsize
         if 0 <= size <= self._end - self._at:
             return super().read_array(kind, count)
-        # What the window has of it is read again: that takes less than to put two pieces together.
+        # The part in the window is read again, which is faster than joining two parts.
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
             self.check(size)

@@ -1,4 +1,4 @@
-"""Many small entries written at once, which costs less than a call of the codec for each."""
+"""Write many small entries at once, which is faster than calling the codec for each."""
 
 from __future__ import annotations
 
@@ -14,32 +14,35 @@ logger = logging.getLogger("io_ark")
 
 __all__ = ["Pending", "pending_entries"]
 
-# Entries that wait at most.
-_MOST_ENTRIES = 500
+# Maximum number of pending entries.
+_MAX_ENTRIES = 500
 
 
 def pending_entries(codec: Codec[Any], binary: bool, output: Output) -> Pending | None:
-    """Return what gathers entries for an output; None if objects of this kind are written one by one."""
+    """Create the buffer of entries for an output; None if objects of this kind are written one by one."""
     batch = codec.batch(binary)
     return None if batch is None else Pending(batch, output)
 
 
 class Pending:
-    """Entries that wait to be written together; what waits when this is dropped is written then.
+    """Buffer of entries that are written together. Entries that are left when it is deleted are written then.
 
     Args:
-        batch: which values it takes, and the bytes of many entries.
-        output: where they go.
+        batch: encoder of many entries, which accepts some values.
+        output: the output to write to.
 
     Attributes:
-        add: takes a key and a value, and returns True; False if the entry has to be written in another way.
-        send: hands all that waits to the output.
+        add: adds a key and a value and returns True, or returns False if the codec has to write the entry.
+        send: writes all pending entries to the output.
     """
 
     def __init__(self, batch: Batch, output: Output) -> None:
+        self._output = output
         self.add, self.send = _functions(batch, output)
 
     def __del__(self) -> None:
+        if self._output.inherited:
+            return  # a forked process: the process that opened the output writes the entries
         try:
             self.send()
         except Exception as error:
@@ -47,7 +50,7 @@ class Pending:
 
 
 def _functions(batch: Batch, output: Output) -> tuple[Callable[[str, Any], bool], Callable[[], None]]:
-    """Return ``add`` and ``send``: functions that share local variables, which takes less time than attributes do."""
+    """Return ``add`` and ``send``, which share local variables because attributes would be slower."""
     keys: list[str] = []
     values: list[Any] = []
     take, add_key, add_value = batch.take, keys.append, values.append
@@ -60,13 +63,13 @@ def _functions(batch: Batch, output: Output) -> tuple[Callable[[str, Any], bool]
             output.write(data)
 
     def add(key: str, value: Any) -> bool:
-        # Some of the keys that check_key allows, which take less time to tell.
+        # A subset of the keys that check_key allows, which is faster to check.
         if type(key) is str and key.isascii() and key.isprintable() and key and " " not in key:
             taken = take(value)
             if taken is not None:
                 add_key(key)
                 add_value(taken)
-                if len(keys) == _MOST_ENTRIES:
+                if len(keys) == _MAX_ENTRIES:
                     send()
                 return True
         return False

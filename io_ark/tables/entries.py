@@ -1,4 +1,4 @@
-"""The entries of an archive, many small ones at a time where the C library is there."""
+"""Read the entries of an archive, many small ones at a time if the C library is available."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from io_ark.tables.loader import name_key
 __all__ = ["read_entries"]
 
 Entries = Generator[tuple[str, Any], None, None]
-# Entries that are read one by one, at most, before another block is tried where the last one gave nothing.
+# Maximum number of entries read one by one after a block that had no small entries, before the next block is tried.
 _LONGEST_PAUSE = 64
 
 
 def read_entries(source: Source, codec: Codec[Any]) -> Entries:
-    """Yield the keys and values of an archive, from here to its end.
+    """Yield the keys and values of an archive from the next byte to its end.
 
-    Small objects are read a block at a time, as far as they are in memory; so an entry that arrives through a pipe is
-    yielded at once. When the generator is closed, the source is behind the last entry that it yielded.
+    Small objects are read a block at a time, as far as they are buffered, so an entry that arrives through a pipe is
+    yielded at once. When the generator is closed, the source is after the last entry that it yielded.
 
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
@@ -45,17 +45,20 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
         key = read_key(source)
         if key is None:
             return
-        try:
-            value = codec.read(source)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
-        # After a large object a large one is likely, which is not read ahead.
+        yield key, _read_value(source, codec, key)  # no variable here keeps the value in memory
+        # After a large object another one is likely, and large objects are not read ahead.
         pause = max(pause - 1, int(source.tell() - start > LARGEST_OBJECT))
-        yield key, value
+
+
+def _read_value(source: Source, codec: Codec[Any], key: str) -> Any:
+    try:
+        return codec.read(source)
+    except ArkError as error:
+        raise name_key(error, key) from error.__cause__
 
 
 def _each(block: Block, source: Source) -> Entries:
-    """Yield a block's entries; the source, which is behind the block, goes back to the first that is not taken."""
+    """Yield a block's entries. On closing, the source moves back from the block's end to the first unused entry."""
     entries = iter(block.entries)
     try:
         yield from entries

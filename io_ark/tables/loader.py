@@ -1,54 +1,77 @@
-"""Reads and writes single objects: what one rxfilename or wxfilename names."""
+"""Read and write single objects by rxfilename and wxfilename."""
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import numpy.typing as npt
 
 from io_ark import codecs
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import (
+    ArrayKind,
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+    OtherWrittenKind,
+)
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
 from io_ark.native.scan import BLOCK
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
-from io_ark.streams.files import OPEN_FILES, OPEN_FILES_IN_ORDER, OpenFiles
+from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
+
+__all__ = ["Loader", "as_codec", "name_key", "read_object", "ready", "write_object"]
+
+T = TypeVar("T")
+
 logger = logging.getLogger("io_ark")
 
-_LONGEST_OFFSET = 19  # digits; what is longer is refused by parse_rxfilename
+_LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 
-# How a command ends that writes on after we have read enough: by SIGPIPE, or a shell says that what it ran did.
+# Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
 _STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 
 
-def codec_of(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """The codec for a kind of object, or the one that was given."""
+def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
+    """Create the codec of a kind of object, or return the codec that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
-# Objects that are read one by one where some could not be read together.
+# Number of objects read one by one after some that could not be read together.
 _LONGEST_PAUSE = 64
-# Lines of a script that are looked at to read their objects together.
+# Maximum number of lines of a script file whose objects are read together.
 _MOST_LINES = 1 << 11
 
 
 class Loader:
-    """Loads objects of one kind by rxfilename, as the lines of a script file name them.
+    """Loads objects of one kind by rxfilename, for the lines of a script file.
 
     Args:
-        kind: what they are (see :mod:`io_ark.codecs`), or a codec that reads them.
-        pipes: whether commands may be run.
-        files: where open files are kept between calls.
-        in_order: whether the objects are mostly asked for in the order in which they stand in their files, once each:
-            then a little is read ahead.
+        kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
+        pipes: allow commands.
+        files: cache of open files.
+        in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
+        options: arguments of the codec.
     """
 
     def __init__(
@@ -60,22 +83,23 @@ class Loader:
         in_order: bool = False,
         **options: Any,
     ) -> None:
-        self._codec = codec_of(kind, options)
+        self._codec = as_codec(kind, options)
         self._pipes = pipes
-        self._files = files if files is not None else OpenFiles(OPEN_FILES_IN_ORDER if in_order else OPEN_FILES)
-        # Regular files that were named with an offset: the same with another offset need not be understood again.
+        self._files = (
+            files if files is not None else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES)
+        )
+        # Regular files that were named with an offset: their names need not be parsed again with other offsets.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
-        self._sources: list[FileSource] = []  # for the next call; who uses one takes it out
         self._scanner = self._codec.scanner() if in_order else None
-        self._run_pause = 1  # objects to be read one by one; the first tells whether its file is a regular one
+        self._run_pause = 1  # objects to read one by one; the first one shows if its file is a regular one
 
     def load(self, text: str) -> Any:
-        """The object that an rxfilename, with or without a range, names.
+        """Load the object of an rxfilename with or without a range.
 
         Raises:
-            ArkError: it cannot be opened, read, or cut to the range.
+            ArkError: the object cannot be opened or read, or has no such range.
         """
         path, _, offset = text.rpartition(":")
         if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
@@ -89,16 +113,16 @@ class Loader:
         return extract_range(self._whole(name, target), part, name)
 
     def load_value(self, key: str, text: str) -> Any:
-        """The object of a key's line in a script file; errors name the key."""
+        """Load the object of a line in a script file. Errors have the key."""
         try:
             return self.load(text)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
     def load_run(self, lines: list[bytes], first: int) -> list[Any]:
-        """Return the small objects that lines of a script from ``first`` on name, as far as they are read together.
+        """Load the small objects of lines of a script file from ``first`` on, as far as they can be read together.
 
-        They stand close together in one file, in this order. Most often there are none: then :meth:`load` reads them.
+        They are close together in one file, in this order. The list is often empty; then :meth:`load` reads them.
         """
         if self._scanner is None or self._run_pause > 0:
             self._run_pause -= 1
@@ -107,23 +131,24 @@ class Loader:
         path = prefix[:-1].decode("utf-8", "surrogateescape")
         values: list[Any] = []
         if len(places) > 1 and path in self._paths:
-            with suppress(ArkError):  # which load() raises, too
+            with suppress(ArkError):  # load() raises it, too
                 source = self._source(path, places[0])
                 if isinstance(source, FileSource):
                     window, begin, end = source.buffered(BLOCK)
                     values = self._scanner.objects(window, begin, end, [place - places[0] for place in places])
-                    self._sources.append(source)
+                    self._files.idle_sources.append(source)
         self._run_pause = 0 if values else _LONGEST_PAUSE
         return values
 
     def _source(self, path: str, offset: int) -> Source:
-        """The file from an offset on; a source that was used before, if there is one."""
+        """Return the file from an offset on; reuse an idle source if there is one."""
         source: Source | None
         try:
-            source = self._sources.pop()
+            source = self._files.idle_sources.pop()
         except IndexError:
             source = None
         if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
+            source = None  # which closes a file that is not kept any more, before another one is opened
             source = self._files.get(path).source(offset, ahead=self._in_order)
         return source
 
@@ -131,14 +156,14 @@ class Loader:
         source = self._source(path, offset)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
-            self._sources.append(source)
+            self._files.idle_sources.append(source)
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_sources": [], "_last": None}  # which are open, or large
+        return self.__dict__ | {"_last": None}  # which may be large
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
-        """What a command gives, of which ranges are wanted: the next line often names another range of it."""
+        """Load a whole object, and keep it: the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
             last = self._last = (name, self._read(target))
@@ -158,23 +183,22 @@ class Loader:
                 message = f"the command {describe_status(status)} ({error.message})"
                 raise PipeError(message, file=error.file) from error
             status = opened.close()
-        # The object came whole; a command that ends because nobody reads on is none the worse for it.
+        # The object is complete; a command that could not write more has not failed.
         if status not in (0, *_STOPPED_READING):
             logger.warning("the command %r %s", target.command.strip(), describe_status(status))
         return value
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close all open files."""
         self._files.clear()
         self._paths.clear()
-        self._sources.clear()
         self._last = None
 
 
 def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
-    """Return the path with ``:`` that lines of a script have in common, from the first on, and the offsets after it.
+    """Return the path with ``:`` that lines of a script file have in common from ``first`` on, and their offsets.
 
-    The offsets are near each other and ascending.
+    The offsets are close to each other and ascending.
     """
     _, _, rest = lines[first].partition(b" ")
     prefix = rest[: rest.rfind(b":") + 1]
@@ -198,26 +222,153 @@ def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
     return prefix, places
 
 
-def read_object(kind: str | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
-    """Read one object.
+@overload
+def read_object(
+    kind: Float32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Float32: ...
+@overload
+def read_object(
+    kind: Float64Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Float64: ...
+@overload
+def read_object(kind: Int32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Int32: ...
+@overload
+def read_object(kind: Literal["int"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> int: ...
+@overload
+def read_object(kind: FloatKind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> float: ...
+@overload
+def read_object(
+    kind: Literal["token"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> str: ...
+@overload
+def read_object(
+    kind: Literal["token-vector"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> list[str]: ...
+@overload
+def read_object(
+    kind: Literal["compressed-matrix"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> CompressedMatrix: ...
+@overload
+def read_object(
+    kind: Literal["posterior"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Posterior: ...
+@overload
+def read_object(
+    kind: Literal["wave"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> Wave: ...
+@overload
+def read_object(
+    kind: Literal["wave-info"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+) -> WaveInfo: ...
+@overload
+def read_object(kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Any: ...
+@overload
+def read_object(kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> T: ...
+def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
+    """Read one object of a given kind.
 
     Args:
-        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
-        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``; a range may follow. Or a path,
-            which is the name of a file whatever it looks like.
-        pipes: whether a command may be run.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
+        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``, with or without a range. Or a path,
+            which is a plain file name.
+        pipes: allow commands.
+        options: arguments of the codec.
 
     Returns:
-        The value, of the codec's type.
+        The value, of the type of the kind.
 
     Raises:
-        ArkError: it cannot be opened or is no such object.
+        ArkError: the object cannot be opened or read as this kind.
     """
     return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(name_of(rxfilename))
 
 
+@overload
 def write_object(
-    kind: str | Codec[Any],
+    kind: ArrayKind,
+    wxfilename: str | PathLike[str],
+    value: npt.ArrayLike,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["int"],
+    wxfilename: str | PathLike[str],
+    value: int,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: FloatKind,
+    wxfilename: str | PathLike[str],
+    value: float,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["token"],
+    wxfilename: str | PathLike[str],
+    value: str,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["token-vector"],
+    wxfilename: str | PathLike[str],
+    value: Iterable[str],
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["posterior"],
+    wxfilename: str | PathLike[str],
+    value: Sequence[Sequence[tuple[int, float]]],
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Literal["wave"],
+    wxfilename: str | PathLike[str],
+    value: Wave,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: OtherWrittenKind,
+    wxfilename: str | PathLike[str],
+    value: Any,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def write_object(
+    kind: Codec[T], wxfilename: str | PathLike[str], value: T, binary: bool = ..., *, pipes: bool = ..., **options: Any
+) -> None: ...
+def write_object(
+    kind: Kind | Codec[Any],
     wxfilename: str | PathLike[str],
     value: Any,
     binary: bool = True,
@@ -228,27 +379,28 @@ def write_object(
     """Write one object to a file, standard output or a command.
 
     Args:
-        kind: what it is, such as "matrix" (see :mod:`io_ark.codecs`).
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
         wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
         value: the object.
-        binary: binary, or text.
-        pipes: whether a command may be run.
+        binary: write binary, else text.
+        pipes: allow commands.
+        options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
-        ArkError: the value is no such object, or it cannot be written there.
+        ArkError: the value cannot be written as this kind, or the output cannot be written.
     """
-    writer = codec_of(kind, options)
+    writer = as_codec(kind, options)
     with open_output(name_of(wxfilename), pipes=pipes) as output:
         writer.write(output, value, binary=binary)
 
 
 def ready(value: Any) -> Callable[[], Any]:
-    """A function that returns this value, which has been read already."""
+    """Return a function that returns this value, in place of one that reads it."""
     return lambda: value
 
 
 def name_key(error: ArkError, key: str) -> ArkError:
-    """The same error, which now says which key it is about."""
+    """Add the key to an error that has none, and return the error."""
     if error.key is None:
         error.key = key
     return error

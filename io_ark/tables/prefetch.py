@@ -1,49 +1,60 @@
-"""Reading ahead in a thread (the option ``bg``)."""
+"""Read ahead in a thread (the option ``bg``)."""
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Generator, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from io_ark.errors import ClosedError
+
+__all__ = ["ReadAhead"]
+
 Entry = tuple[str, Any]
-# How many objects may wait: one being used, one ready, is what overlaps reading with computing.
+# Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
 AHEAD = 2
 JOIN_SECONDS = 5.0
 
 
 class ReadAhead(Iterator[Entry]):
-    """The entries of a generator, which runs in a thread; its errors are raised where the entry would have come.
+    """Iterator over the entries of a generator that runs in a thread. Errors are raised in place of the entry.
 
-    The thread ends when this is closed, or dropped: it knows the queues alone. They are simple ones, which a finalizer
-    may use whatever it interrupts.
+    The thread ends when this object is closed or deleted, because it refers to the queues only. These are SimpleQueues,
+    which a finalizer may use at any time.
 
     Args:
-        entries: what to run ahead of the caller; it must not refer to who holds this.
+        entries: the generator to run in the thread; it must not refer to the owner of this object.
     """
 
     def __init__(self, entries: Generator[Entry, None, None]) -> None:
         self._items: SimpleQueue[Entry | BaseException | None] = SimpleQueue()
         self._ended = False
-        room: SimpleQueue[None] = SimpleQueue()  # as many as objects may be added
+        free_slots: SimpleQueue[None] = SimpleQueue()
         stopped = threading.Event()
-        self._make_room = room.put
+        self._release_slot = free_slots.put
         for _ in range(AHEAD):
-            room.put(None)
+            free_slots.put(None)
+        self._process = os.getpid()
         self._thread = threading.Thread(
-            target=_run, args=(entries, self._items, room, stopped), name="io_ark reader", daemon=True
+            target=_run, args=(entries, self._items, free_slots, stopped), name="io_ark reader", daemon=True
         )
-        self._stop = weakref.finalize(self, _stop, room, stopped)
+        self._stop = weakref.finalize(self, _stop, free_slots, stopped)
         self._thread.start()
 
     def __next__(self) -> Entry:
         if self._ended:
             raise StopIteration
+        if os.getpid() != self._process:
+            raise ClosedError(
+                "the table is read by a thread of the process that forked this one: open it in this process, or "
+                "without the option bg"
+            )
         item = self._items.get()
         if isinstance(item, tuple):
-            self._make_room(None)
+            self._release_slot(None)
             return item
         self._ended = True
         if item is not None:
@@ -53,8 +64,11 @@ class ReadAhead(Iterator[Entry]):
     def close(self) -> None:
         """Stop the thread and wait for it."""
         self._ended = True
+        if os.getpid() != self._process:
+            self._stop.detach()  # a forked process has no such thread
+            return
         self._stop()
-        # A thread that waits for a pipe to speak would keep us waiting as long; it ends with the process at the latest.
+        # A thread that waits for a pipe may take longer; it ends with the process at the latest.
         self._thread.join(JOIN_SECONDS)
         self._items = SimpleQueue()
 
@@ -62,13 +76,13 @@ class ReadAhead(Iterator[Entry]):
 def _run(
     entries: Generator[Entry, None, None],
     items: SimpleQueue[Entry | BaseException | None],
-    room: SimpleQueue[None],
+    free_slots: SimpleQueue[None],
     stopped: threading.Event,
 ) -> None:
     end: BaseException | None = None
     try:
         for entry in entries:
-            room.get()
+            free_slots.get()
             if stopped.is_set():
                 break
             items.put(entry)
@@ -78,6 +92,6 @@ def _run(
     items.put(end)
 
 
-def _stop(room: SimpleQueue[None], stopped: threading.Event) -> None:
+def _stop(free_slots: SimpleQueue[None], stopped: threading.Event) -> None:
     stopped.set()
-    room.put(None)
+    free_slots.put(None)

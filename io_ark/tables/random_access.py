@@ -1,4 +1,4 @@
-"""Ways to find a key's value in a table: what each holds in memory is what the table's options promise it may.
+"""Look up the values of keys in a table. The table's options decide what is kept in memory.
 
 Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader...Impl).
 """
@@ -23,23 +23,25 @@ from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.entries import read_entries
 from io_ark.tables.keys import decode_key, encode_key
-from io_ark.tables.loader import Loader, codec_of
+from io_ark.tables.loader import Loader, as_codec
 from io_ark.tables.script import Script
+
+__all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "open_lookup"]
 
 logger = logging.getLogger("io_ark")
 
 
 def open_lookup(table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Lookup:
-    """The way that suits a table's options."""
+    """Create the lookup for a table's options."""
     if table.kind == "scp":
         return ScriptLookup(table, Loader(kind, pipes=pipes, **options), pipes)
     if table.sorted and table.called_sorted:
-        return OrderedLookup(table, kind, pipes, options)
+        return SortedArchiveLookup(table, kind, pipes, options)
     return ArchiveLookup(table, kind, pipes, options)
 
 
 class Lookup:
-    """A way to find a key's value; each has its own promise about memory."""
+    """Base class of lookups. Each subclass has its own bound on memory."""
 
     def __init__(self, table: Rspecifier) -> None:
         self.table = table
@@ -55,7 +57,7 @@ class Lookup:
         self.closed = True
 
     def missing(self, key: str) -> NoReturn:
-        raise MissingKeyError("the table has no such key", file=self.table.rxfilename, key=key)
+        raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
 
     def check_open(self) -> None:
         if self.closed:
@@ -63,7 +65,7 @@ class Lookup:
 
 
 class ScriptLookup(Lookup):
-    """A script file, held as its bytes and an index."""
+    """Lookup in a script file, which is kept as its bytes and an index."""
 
     def __init__(self, table: Rspecifier, loader: Loader, pipes: bool) -> None:
         super().__init__(table)
@@ -85,7 +87,7 @@ class ScriptLookup(Lookup):
         except RangeError:
             raise
         except ArkError as error:
-            logger.warning("%s (taken as not there, as the option p asks)", error)
+            logger.warning("%s (treated as missing, because of the option p)", error)
             return False
         return True
 
@@ -104,21 +106,21 @@ class ScriptLookup(Lookup):
         self._loader.close()
 
 
-class ArchiveReading(Lookup):
-    """An archive read from start to end, as far as a key needs; the stream is not opened before the first call.
+class _ArchiveScan(Lookup):
+    """Base class of lookups that read an archive from start to end, as far as the keys need.
 
     With ``p``, an error while reading ends the archive with a warning.
     """
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table)
-        self._codec = codec_of(kind, options)
+        self._codec = as_codec(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
     def read_next(self) -> tuple[str, Any] | None:
-        """The next entry, or None at the end."""
+        """Read the next entry; None at the end."""
         self.check_open()
         if self._input is None:
             return None
@@ -130,10 +132,10 @@ class ArchiveReading(Lookup):
                 return None
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
-                if self._input is not None:  # a generator is at its end after an error, the archive is not
+                if self._input is not None:  # after an error the generator has ended, but not the archive
                     self._entries = read_entries(self._input.source, self._codec)
                 raise
-            logger.warning("%s (taken as the archive's end, as the option p asks)", error)
+            logger.warning("%s (treated as the end of the archive, because of the option p)", error)
             self._end()
             return None
         if self.table.sorted:
@@ -144,8 +146,8 @@ class ArchiveReading(Lookup):
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
             raise OrderError(
-                f"comes after {decode_key(self._previous)!r}: the table is not sorted (or has a key twice), as the "
-                "option s promised",
+                f"comes after {decode_key(self._previous)!r}: the table is not sorted or has a duplicate key, although "
+                "it has the option s",
                 file=self.table.rxfilename,
                 key=key,
             )
@@ -162,16 +164,16 @@ class ArchiveReading(Lookup):
         self._end()
 
 
-class ArchiveLookup(ArchiveReading):
-    """An archive of which all that was read is held, unless ``o`` lets go of what was asked for.
+class ArchiveLookup(_ArchiveScan):
+    """Lookup in an archive that keeps all values read; with ``o`` each is released when it is returned.
 
-    If the archive is sorted, reading stops at the first key that is greater.
+    If the archive is sorted, reading stops at the first greater key.
     """
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table, kind, pipes, options)
         self._values: dict[str, Any] = {}
-        self._given: dict[str, None] = {}  # in the order in which they were asked for
+        self._given: dict[str, None] = {}  # keys of released values, in order
 
     def has(self, key: str) -> bool:
         self.check_open()
@@ -184,16 +186,16 @@ class ArchiveLookup(ArchiveReading):
                 break
             name, value = entry
             if name in self._values:
-                raise OrderError("is twice in the archive", file=self.table.rxfilename, key=name)
+                raise OrderError("is a duplicate key in the archive", file=self.table.rxfilename, key=name)
             self._values[name] = value
             if name == key:
                 return True
         if key in self._given:
-            # Kaldi remembers the first key that it let go of; in a sorted table, all of them.
+            # Kaldi remembers the first key that it released; in a sorted table, all of them.
             if self.table.sorted or key == next(iter(self._given)):
                 self._refuse_again(key)
             logger.warning(
-                "%s: %s: was let go of as the option o asks (taken as not there)", self.table.rxfilename, key
+                "%s: %s: was released because of the option o (treated as missing)", self.table.rxfilename, key
             )
         return False
 
@@ -208,15 +210,17 @@ class ArchiveLookup(ArchiveReading):
         return self._values.pop(key)
 
     def _refuse_again(self, key: str) -> NoReturn:
-        raise OrderError("was asked for twice, where the option o promised once", file=self.table.rxfilename, key=key)
+        raise OrderError(
+            "was looked up twice, although the table has the option o", file=self.table.rxfilename, key=key
+        )
 
     def close(self) -> None:
         super().close()
         self._values.clear()
 
 
-class OrderedLookup(ArchiveReading):
-    """A sorted archive whose keys are asked for in order: one object is held at a time."""
+class SortedArchiveLookup(_ArchiveScan):
+    """Lookup in a sorted archive whose keys are looked up in order: one object is kept at a time."""
 
     def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
         super().__init__(table, kind, pipes, options)
@@ -228,7 +232,7 @@ class OrderedLookup(ArchiveReading):
         goal = encode_key(key)
         if goal < self._asked:
             raise OrderError(
-                f"is asked for after {decode_key(self._asked)!r}, where the option cs promised sorted calls",
+                f"is looked up after {decode_key(self._asked)!r}, although the table has the option cs (sorted calls)",
                 file=self.table.rxfilename,
                 key=key,
             )

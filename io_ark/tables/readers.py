@@ -1,7 +1,7 @@
-"""Keyed tables over streams and codecs: sequential reading, random access, writing.
+"""Read tables sequentially and by key.
 
-The rules are those of Kaldi's src/util/kaldi-table-inl.h: what each option does, what is an error at once and what only
-ends a permissive reader. Where Kaldi stops in the middle of a table and says nothing, these raise.
+Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a
+permissive reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
 """
 
 from __future__ import annotations
@@ -10,22 +10,40 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import (
+    Float32,
+    Float32Kind,
+    Float64,
+    Float64Kind,
+    FloatKind,
+    Int32,
+    Int32Kind,
+    Kind,
+)
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.input import open_input
 from io_ark.streams.source import Source
 from io_ark.tables.entries import read_entries
 from io_ark.tables.keys import check_key
-from io_ark.tables.loader import Loader, codec_of, ready
+from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import split_line
+from io_ark.tables.script import split_lines
+
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix
+    from io_ark.codecs.posterior import Posterior
+    from io_ark.codecs.wave import Wave, WaveInfo
+
+__all__ = ["RandomAccessReader", "SequentialReader"]
 
 logger = logging.getLogger("io_ark")
 
-Value = TypeVar("Value")
+T = TypeVar("T")
+Value = TypeVar("Value", covariant=True)
 Entry = tuple[str, Any]
 Entries = Generator[Entry, None, None]
 
@@ -33,28 +51,158 @@ Entries = Generator[Entry, None, None]
 class SequentialReader(Generic[Value]):
     """Reads a table from its start to its end.
 
-    Iterating gives ``(key, value)`` pairs. The first object is read when the reader is made, so that a wrong file name
-    is noticed then. Errors are raised where they are met; with the option ``p``, objects that cannot be read are passed
-    over with a warning (the rest of an archive too: where its next object starts is not known), and counted.
+    Iterating gives ``(key, value)`` pairs. The first object is read by the constructor, so that a wrong file name is
+    reported there. Errors are raised when they occur. With the option ``p``, unreadable objects are skipped with a
+    warning and counted (and the rest of an archive, because the start of its next object is unknown).
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
-        pipes: whether commands may be run.
-        background: read ahead in a thread, as the option ``bg`` asks.
-        options: what the codec takes.
+        pipes: allow commands.
+        background: read ahead in a thread, as with the option ``bg``.
+        options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened, or an object not be read.
+        ArkError: the table cannot be opened, or an object cannot be read.
 
     >>> with SequentialReader("matrix", "ark:feats.ark") as reader:  # doctest: +SKIP
     ...     for key, matrix in reader:
     ...         print(key, matrix.shape)
     """
 
+    @overload
+    def __init__(
+        self: SequentialReader[Float32],
+        kind: Float32Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Float64],
+        kind: Float64Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Int32],
+        kind: Int32Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[int],
+        kind: Literal["int"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[float],
+        kind: FloatKind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[str],
+        kind: Literal["token"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[list[str]],
+        kind: Literal["token-vector"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[CompressedMatrix],
+        kind: Literal["compressed-matrix"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Posterior],
+        kind: Literal["posterior"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Wave],
+        kind: Literal["wave"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[WaveInfo],
+        kind: Literal["wave-info"],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Any],
+        kind: Kind,
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SequentialReader[Value],
+        kind: Codec[Value],
+        rspecifier: str | Rspecifier,
+        *,
+        pipes: bool = ...,
+        background: bool = ...,
+        **options: Any,
+    ) -> None: ...
     def __init__(
         self,
-        kind: str | Codec[Any],
+        kind: Kind | Codec[Any],
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = True,
@@ -63,13 +211,13 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._passed_over = _PassedOver()
-        # What runs in a thread does not refer to this reader, which so can be dropped while the thread waits.
+        self._skip_counter = _SkipCounter()
+        # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
-        entries = entries_of(table, kind, pipes, options, self._passed_over)
+        entries = entries_of(table, kind, pipes, options, self._skip_counter)
         self._stop: Callable[[], None] = entries.close
         self._entries: Iterator[Entry] = entries
-        self._lazy = table.kind == "scp"  # entries have functions that read the values
+        self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
@@ -81,17 +229,17 @@ class SequentialReader(Generic[Value]):
 
     @property
     def skipped(self) -> int:
-        """How many objects were passed over so far."""
-        return self._passed_over.count
+        """Number of objects skipped so far."""
+        return self._skip_counter.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         entries = self._all()
         yield from _loaded(entries) if self._lazy else entries
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
-        """Pairs of a key and a function that reads its value: for those who do not need each one.
+        """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
-        An object of a script file is read by that call only (at once with ``p``, which must know whether it can be).
+        An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
         entries = self._all()
         yield from entries if self._lazy else ((key, ready(value)) for key, value in entries)
@@ -118,9 +266,9 @@ class SequentialReader(Generic[Value]):
 
     @staticmethod
     def _archive(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
     ) -> Entries:
-        decoder = codec_of(kind, options)
+        decoder = as_codec(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             begun = False
             try:
@@ -131,30 +279,33 @@ class SequentialReader(Generic[Value]):
                         yield from entries
                 opened.finish()
             except (FormatError, OpenError, PipeError) as error:
-                # Where not even the first object can be read, this is no archive: an error even if permissive.
+                # If the first object is unreadable, the file is not an archive: an error even if permissive.
                 if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
-                passed_over.add(error, "the rest of the archive is passed over")
+                skip_counter.add(error, "the rest of the archive is skipped")
 
     @staticmethod
     def _script(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], passed_over: _PassedOver
+        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
     ) -> Entries:
         loader = Loader(kind, pipes=pipes, in_order=True, **options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             name = opened.source.name
-            for number, line, run in _lines_in_runs(opened.source, loader):
+            runs = _Runs(opened.source, loader)
+            for line in split_lines(runs.lines(), name):
                 try:
-                    key, rxfilename = split_line(line, name, number)
-                    load: Callable[[], Any] = partial(run, key, rxfilename)
+                    if isinstance(line, FormatError):
+                        raise line
+                    key, rxfilename = line
+                    load: Callable[[], Any] = partial(runs.load, key, rxfilename)
                     if table.permissive:
                         load = ready(load())
                 except RangeError:
-                    raise  # even if permissive, as in Kaldi: the script is wrong, not the data
+                    raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
                 except ArkError as error:
                     if not table.permissive:
                         raise
-                    passed_over.add(error, "passed over")
+                    skip_counter.add(error, "skipped")
                 else:
                     yield key, load
             try:
@@ -162,30 +313,41 @@ class SequentialReader(Generic[Value]):
             except PipeError as error:
                 if not table.permissive:
                     raise
-                passed_over.add(error, "what came of it is used")
+                skip_counter.add(error, "its output is used")
             loader.close()
 
 
-def _lines_in_runs(source: Source, loader: Loader) -> Iterator[tuple[int, bytes, Callable[[str, str], Any]]]:
-    """Yield the number of each line of a script, the line, and a function that loads its object by key and name."""
-    number = 0
-    for lines in source.read_line_lists():
-        run = _Run(loader, lines)
-        for i, line in enumerate(lines):
-            number += 1
-            yield number, line, partial(run.load, i)
+class _Runs:
+    """Reads the lines of a script file, and the objects of adjacent lines together.
+
+    Attributes:
+        load: function that loads the object of the line read last, by its key and rxfilename.
+    """
+
+    def __init__(self, source: Source, loader: Loader) -> None:
+        self._source = source
+        self._loader = loader
+        self.load: Callable[[str, str], Any] = loader.load_value
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the script file."""
+        for lines in self._source.read_line_lists():
+            run = _Run(self._loader, lines)
+            for i, line in enumerate(lines):
+                self.load = partial(run.load, i)
+                yield line
 
 
 class _Run:
-    """Lines of a script, of which objects that follow each other in a file are read together.
+    """Lines of a script file, whose objects are read together if they are adjacent in a file.
 
-    No object is read before one is asked for.
+    No object is read before one of them is needed.
     """
 
     def __init__(self, loader: Loader, lines: list[bytes]) -> None:
         self._loader = loader
         self._lines = lines
-        self._begin = 0  # the line of the first value
+        self._begin = 0  # line of the first value
         self._values: list[Any] = []
 
     def load(self, i: int, key: str, rxfilename: str) -> Any:
@@ -196,52 +358,182 @@ class _Run:
             self._begin, at = i, 0
         if not self._values or self._values[at] is None:
             return self._loader.load_value(key, rxfilename)
-        value, self._values[at] = self._values[at], None  # not to be held longer than by who has it
+        value, self._values[at] = self._values[at], None  # the caller decides how long it is kept
         return value
 
 
 def _loaded(entries: Entries) -> Entries:
-    """Call the functions that read the values."""
+    """Replace the functions in entries with the values that they read."""
     for key, load in entries:
         yield key, load()
 
 
-class _PassedOver:
-    """Counts what a permissive reader passes over, and tells."""
+class _SkipCounter:
+    """Counts and logs what a permissive reader skips."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def add(self, error: ArkError, what: str) -> None:
         self.count += 1
-        logger.warning("%s (%s, as the option p asks)", error, what)
+        logger.warning("%s (%s, because of the option p)", error, what)
 
 
 class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
-    A script file is read at once, its objects when they are asked for. An archive is read as far as a key needs; what
-    is read stays in memory unless the options promise that it is not needed again: ``o`` (a key is asked for once),
-    ``s`` (the archive is sorted), ``s,cs`` (and so are the calls: then one object is held at a time).
+    A script file is read at once, its objects on access. An archive is read as far as a key needs, and its values stay
+    in memory unless the options promise that they are not needed again: ``o`` (each key is looked up once), ``s`` (the
+    archive is sorted), ``s,cs`` (the calls are sorted, too: one object is kept at a time).
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
-        utt2spk: a table of tokens; if given, a key asked for is first looked up there, and the value is its speaker's.
-        pipes: whether commands may be run.
-        options: what the codec takes.
+        utt2spk: a table of tokens. If given, keys are utterances, and their values are those of their speakers.
+        pipes: allow commands.
+        options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened, read, or is not what the options promise.
-        MissingKeyError: the key is not there (``reader[key]``), or not in ``utt2spk`` (any call).
+        ArkError: the table cannot be opened or read, or does not keep the promises of its options.
+        MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
 
     >>> with RandomAccessReader("matrix", "scp:feats.scp") as reader:  # doctest: +SKIP
     ...     if "utt1" in reader:
     ...         print(reader["utt1"].shape)
     """
 
+    @overload
     def __init__(
-        self, kind: str | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
+        self: RandomAccessReader[Float32],
+        kind: Float32Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Float64],
+        kind: Float64Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Int32],
+        kind: Int32Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[int],
+        kind: Literal["int"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[float],
+        kind: FloatKind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[str],
+        kind: Literal["token"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[list[str]],
+        kind: Literal["token-vector"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[CompressedMatrix],
+        kind: Literal["compressed-matrix"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Posterior],
+        kind: Literal["posterior"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Wave],
+        kind: Literal["wave"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[WaveInfo],
+        kind: Literal["wave-info"],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Any],
+        kind: Kind,
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RandomAccessReader[Value],
+        kind: Codec[Value],
+        rspecifier: str,
+        *,
+        utt2spk: str = ...,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self, kind: Kind | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
@@ -258,15 +550,19 @@ class RandomAccessReader(Generic[Value]):
         value: Value = self._lookup.value(self._mapped(key))
         return value
 
-    def get(self, key: str, default: Value | None = None) -> Value | None:
-        """The value of a key, or ``default`` if it is not there."""
+    @overload
+    def get(self, key: str) -> Value | None: ...
+    @overload
+    def get(self, key: str, default: T) -> Value | T: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
     def _mapped(self, key: str) -> str:
         if self._speakers is None:
             return key
         if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so it has no speaker to look up", key=key)
+            raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
         return self._speakers[key]
 
     def close(self) -> None:

@@ -1,15 +1,16 @@
-"""Script files (scp): where each key's object is. Ten million lines are held as their bytes and a few arrays.
+"""Script files (scp): the location of each key's object. Ten million lines are kept as their bytes and a few arrays.
 
-A line is a key, white space, and the rest: an rxfilename, or for ``utt2spk``, ``text`` and their like whatever stands
-there. Nothing is kept per line but where it starts, how long its key is, and 8 bytes of an index that is built at the
-first look-up: no Python object (but for a dictionary of the keys, where there are few).
+A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Only
+the start of each line, the length of its key, and 8 bytes of an index built by the first lookup are kept. There are no
+Python objects for lines, except in a dictionary of the keys of small files.
 """
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -21,7 +22,12 @@ from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 
-# A smaller file is read, which is safe should it change; a larger one is mapped, which costs no memory of ours.
+__all__ = ["Script", "ScriptTable", "split_line", "split_lines"]
+
+logger = logging.getLogger("io_ark")
+
+_TAIL = 1 << 16
+# Smaller files are read, which is safe if they change; larger files are mapped, which takes no memory.
 MAP_FROM = 1 << 25
 _CHUNK = 1 << 24
 _NEWLINE = 10
@@ -29,12 +35,12 @@ _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
 _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
-# How many lines are worked on at once: what that takes in memory stays small.
+# Number of lines processed at once, which bounds the memory of temporary arrays.
 _LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
-# Of so few lines a dictionary is held, which is quicker to look up in and takes some hundred bytes a line.
+# Up to this number of lines a dictionary is kept, which is faster and takes about a hundred bytes per line.
 _FEW_LINES = 1 << 16
-# An odd number with well spread bits (2^64 over the golden ratio), as multiplicative hashing wants it.
+# Multiplier of the hash function: an odd number with well spread bits (2^64 divided by the golden ratio).
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 
@@ -42,13 +48,57 @@ Indices = npt.NDArray[np.int64]
 Value = TypeVar("Value")
 
 
+def split_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, str] | FormatError]:
+    """Split the lines of a script file into key and rest, and yield an error in place of an invalid line.
+
+    As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is
+    an error: Kaldi would stop there and lose the lines after it.
+
+    Args:
+        lines: the lines, without their ends.
+        name: the script file, for messages.
+    """
+    blank: list[int] = []
+    has_lines = False
+    for number, line in enumerate(lines, 1):
+        if has_lines and not line.strip():
+            blank.append(number)
+            continue
+        for other in blank:
+            yield FormatError(_bad_line(other, b""), file=name)
+        blank.clear()
+        has_lines = True
+        try:
+            yield split_line(line, name, number)
+        except FormatError as error:
+            yield error
+    _warn_of_blank_lines(name, len(blank))
+
+
+def _warn_of_blank_lines(name: str, count: int) -> None:
+    if count:
+        logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
+
+
+def _text_length(data: bytes | mmap.mmap) -> int:
+    """Return the length of the data without the blank lines at its end."""
+    end = len(data)
+    while end:
+        begin = max(0, end - _TAIL)
+        text = data[begin:end].rstrip()
+        if text:
+            return data.find(b"\n", begin + len(text)) + 1
+        end = begin
+    return len(data)  # nothing but blank lines, which is an error
+
+
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """A script file's line as key and rest.
+    """Split a line of a script file into key and rest.
 
     Args:
         line: the line, without its end.
-        name: the script file, and
-        number: the line's number from 1, for the message.
+        name: the script file, for messages.
+        number: number of the line from 1, for messages.
 
     Raises:
         FormatError: the line has no key or nothing after it.
@@ -62,21 +112,22 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
 def _bad_line(number: int, line: bytes) -> str:
     if not line.strip():
-        return f"line {number} is blank: each line should be a key, a space and where its object is"
-    return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) and nothing after it"
+        return f"line {number} is blank: each line needs a key, a space and the name of a file; remove the line"
+    return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value"
 
 
 class Script(Mapping[str, str]):
     """A script file as a read-only mapping from key to the rest of the line.
 
     Args:
-        data: the file's bytes.
-        name: what to call it in an error.
-        empty: whether a line may have nothing after its key, as in a file of transcripts.
+        data: the bytes of the file.
+        name: name for error messages.
+        empty: allow lines with nothing after the key, as in a file of transcripts.
 
     Raises:
-        FormatError: a line is blank or has nothing after its key.
+        FormatError: a line before the last is blank, has nothing after its key, or has an invalid key.
 
+    >>> from io_ark.tables.script import Script
     >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
     >>> script["b"], script.get("c"), len(script)
     ('1.ark:90', None, 2)
@@ -90,19 +141,21 @@ class Script(Mapping[str, str]):
         self.name = name
         self._empty = empty
         self._data = data
+        self._length = _text_length(data)
+        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: npt.NDArray[np.uint64] | None = None
         self._ends_of_few: dict[str, int] | None = None
-        self._next_line = 0  # a guess at which line is asked for next
+        self._next_line = 0  # the line that is probably looked up next
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True) -> Script:
-        """Read the script file that an rxfilename, or a path, names.
+        """Read the script file at an rxfilename or path.
 
         Raises:
-            ArkError: it cannot be opened, or is none.
+            ArkError: the file cannot be opened, or is not a script file.
         """
         target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset:
@@ -137,26 +190,26 @@ class Script(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         end = self._find(key)
         if end is None:
-            raise MissingKeyError("the script has no such key", file=self.name, key=key)
+            raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
         return self._rest(end)
 
     def items(self) -> ItemsView[str, str]:
-        """Key and rest of each line, in the order of the file."""
+        """Return a view of key and rest of each line, in file order."""
         return _Lines(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Key and rest of each line, in the order of the file; without any look-up."""
+        """Iterate over key and rest of each line in file order, without lookups."""
         for line in range(len(self)):
             yield self.line(line)
 
     def line(self, number: int) -> tuple[str, str]:
-        """Key and rest of a line, by its number from 0."""
+        """Return key and rest of a line by its number from 0."""
         start = int(self._starts[number])
         end = start + int(self._key_lengths[number])
         return self._text(start, end), self._rest(end)
 
     def check_unique(self) -> None:
-        """Raise :class:`OrderError` if a key is there twice."""
+        """Raise :class:`OrderError` if there is a duplicate key."""
         if len(self) <= _FEW_LINES and len(self._dictionary()) == len(self):
             return
         index = self._index()
@@ -171,16 +224,16 @@ class Script(Mapping[str, str]):
             line = int(index[at + 1]) & 0xFFFFFFFF
             key = self._key(line)
             if key in seen:
-                raise OrderError(f"is there twice, the second time on line {line + 1}", file=self.name, key=key)
+                raise OrderError(f"is a duplicate key on line {line + 1}", file=self.name, key=key)
             seen.add(key)
 
     def check_sorted(self) -> None:
-        """Raise :class:`OrderError` unless the keys are in the order of their bytes, each greater than the last."""
+        """Raise :class:`OrderError` unless the keys are strictly increasing in the order of their bytes."""
         for begin in range(0, len(self) - 1, _LINES):
             self._check_sorted(np.arange(begin, min(begin + _LINES, len(self) - 1)))
 
     def _check_sorted(self, undecided: Indices) -> None:
-        """The same for these lines and those after each, eight bytes of the key at a time."""
+        """Compare each of these lines with the next one, eight bytes of the key at a time."""
         first_wrong = len(self)
         word = 0
         while len(undecided):
@@ -198,8 +251,8 @@ class Script(Mapping[str, str]):
 
     def _out_of_order(self, line: int) -> None:
         raise OrderError(
-            f"on line {line + 1} comes after {self._key(line - 1)!r}: the script is not sorted by bytes "
-            "(LC_ALL=C sort), as the option s promised",
+            f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the script file "
+            "is not sorted by bytes (sort it with LC_ALL=C sort)",
             file=self.name,
             key=self._key(line),
         )
@@ -216,12 +269,12 @@ class Script(Mapping[str, str]):
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
     def _find_lines(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Where each line's key starts, and how long it is."""
+        """Return the start and the length of each line's key."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, lines = 0, 0
-        while begin < len(self._data):
-            end = min(begin + _CHUNK, len(self._data))
+        while begin < self._length:
+            end = min(begin + _CHUNK, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
             start, length = self._find_lines_of(begin, end, lines)
             starts.append(start)
@@ -234,8 +287,9 @@ class Script(Mapping[str, str]):
 
     def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         chunk = self._bytes[begin:end]
-        white = np.flatnonzero(chunk <= 32)  # quicker than a table, and seldom more than is wanted
-        white = white[_WHITE[chunk[white]]]
+        low = np.flatnonzero(chunk <= 32)  # faster than a table, and rarely more than white space
+        is_white = _WHITE[chunk[low]]
+        white = low[is_white]
         newlines = np.flatnonzero(chunk[white] == _NEWLINE)
         starts = np.concatenate(([0], white[newlines[:-1]] + 1))
         key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
@@ -243,6 +297,8 @@ class Script(Mapping[str, str]):
         if len(indented):
             _past_blanks(chunk, starts, indented)
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
+        if len(white) < len(low):
+            self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
         rests = key_ends.copy()
         _past_blanks(chunk, rests, np.arange(len(rests)))
         valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
@@ -250,13 +306,26 @@ class Script(Mapping[str, str]):
         if len(bad):
             line = int(bad[0])
             if key_ends[line] - starts[line] > _LONGEST_KEY:
-                raise FormatError(f"line {lines_before + line + 1}: the key is too long", file=self.name)
+                raise FormatError(
+                    f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, "
+                    f"at most {_LONGEST_KEY} are supported)",
+                    file=self.name,
+                )
             text = bytes(chunk[starts[line] : rests[line]])
             raise FormatError(_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
+    def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
+        """Raise FormatError if one of these positions of control characters is within a key."""
+        lines = np.searchsorted(starts, at, "right") - 1
+        in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
+        if len(in_keys):
+            line = lines_before + int(in_keys[0]) + 1
+            raise FormatError(f"line {line}: the key has a control character in it, which no table can hold",
+                              file=self.name)  # fmt: skip
+
     def _words(self, lines: Indices, word: int) -> npt.NDArray[np.uint64]:
-        """Eight bytes of each line's key, from byte ``8 * word`` on, little-endian; zeros after the key's end."""
+        """Return eight bytes of each line's key from byte ``8 * word`` on, little-endian, with zeros after the key."""
         starts = self._starts[lines] + 8 * word
         left = self._key_lengths[lines].astype(np.int64) - 8 * word
         at = np.clip(starts, 0, max(0, len(self._bytes) - 8))
@@ -267,7 +336,7 @@ class Script(Mapping[str, str]):
             padded = self._bytes
         unaligned: npt.NDArray[np.uint64] = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
         words = unaligned[at]
-        # At the file's end the eight bytes were read from further left.
+        # At the end of the file the eight bytes were read from further left.
         words >>= (8 * np.minimum(starts - at, 7)).astype(np.uint64)
         kept = np.uint64(8) * np.clip(left, 0, 8).astype(np.uint64)
         keep = np.where(kept == 64, np.uint64(_MASK), (np.uint64(1) << (kept % np.uint64(64))) - np.uint64(1))
@@ -275,16 +344,16 @@ class Script(Mapping[str, str]):
         return result
 
     def _dictionary(self) -> dict[str, int]:
-        """Key -> where it ends in its line; for scripts of few lines."""
+        """Return a dictionary from key to the end of the key, for files of few lines."""
         if self._ends_of_few is None:
             self._ends_of_few = dict(zip(self, (self._starts + self._key_lengths).tolist(), strict=True))
         return self._ends_of_few
 
     def _index(self) -> npt.NDArray[np.uint64]:
-        """Per line, 32 bits of its key's hash above 32 bits of its number, in order."""
+        """Return the sorted index: per line 32 bits of the key's hash above 32 bits of the line number."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
-                raise SpecifierError("a script of four milliards of lines cannot be looked up in", file=self.name)
+                raise SpecifierError("script files with 2**32 or more lines are not supported", file=self.name)
             index = np.empty(len(self), np.uint64)
             for begin in range(0, len(self), _LINES):
                 lines = np.arange(begin, min(begin + _LINES, len(self)))
@@ -305,12 +374,12 @@ class Script(Mapping[str, str]):
         return hashes
 
     def _find(self, key: str) -> int | None:
-        """Where this key ends in its line."""
+        """Return the end of this key in the data, or None."""
         if len(self._starts) <= _FEW_LINES:
             return self._dictionary().get(key)
         try:
             wanted = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # no text; or half a surrogate pair, which no bytes are read as
+        except (AttributeError, UnicodeEncodeError):  # not a string, or an unpaired surrogate, which no key has
             return None
         line = self._line_of(wanted)
         if line is None:
@@ -319,7 +388,7 @@ class Script(Mapping[str, str]):
         return int(self._starts[line]) + len(wanted)
 
     def _line_of(self, wanted: bytes) -> int | None:
-        """The number of a key's line."""
+        """Return the number of a key's line, or None."""
         guess = self._next_line
         if guess < len(self._starts) and self._has_key(guess, wanted):
             return guess
@@ -339,7 +408,7 @@ class Script(Mapping[str, str]):
 
 
 def _hash(key: bytes) -> int:
-    """The hash of one key: the same as :meth:`Script._hashes` has for many."""
+    """Return the hash of one key, as :meth:`Script._hashes` does for many."""
     value = 0
     for at in range(0, len(key), 8):
         value = ((value ^ int.from_bytes(key[at : at + 8], "little")) * _MULTIPLIER) & _MASK
@@ -348,18 +417,18 @@ def _hash(key: bytes) -> int:
 
 
 def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move these positions right until none is at a blank (white space that does not end a line)."""
+    """Move positions right to the next byte that is not a blank (white space that does not end a line)."""
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # more than the one blank that is usual
+    if len(which):  # more than one blank
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
         at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
 
 
 class _Lines(ItemsView[str, str]):
-    """A script's items: iterating goes through the lines, not through the index."""
+    """Items view of a script file that iterates over the lines without lookups."""
 
     _mapping: Script
 
@@ -368,13 +437,13 @@ class _Lines(ItemsView[str, str]):
 
 
 class ScriptTable(Mapping[str, Value]):
-    """A script file as a read-only mapping from key to what a function makes of its line, when asked.
+    """A script file as a read-only mapping from key to a value that a function makes of the line, on access.
 
-    Safe to share among threads and processes, and to pickle if the function is.
+    Can be shared by threads and processes, and pickled if the function can.
 
     Args:
-        script: the lines; no key may be there twice.
-        make: the value for a key and the rest of its line.
+        script: the lines, without duplicate keys.
+        make: returns the value for a key and the rest of its line.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:
@@ -407,7 +476,7 @@ def _remake(data: bytes, name: str, empty: bool) -> Script:
 
 
 def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
-    """Open a script file in another process; what was true of it there must be true still."""
+    """Open a script file in another process and check that it has not changed."""
     status = os.stat(path)
     if (status.st_size, status.st_mtime_ns) != (size, modified):
         raise SpecifierError("has changed since it was opened", file=path)

@@ -1,35 +1,46 @@
-"""Where a table's entries are written to: one archive, or a file each (Kaldi: src/util/kaldi-table-inl.h)."""
+"""Write tables: to an archive, or each object to a file of its own (Kaldi: src/util/kaldi-table-inl.h)."""
 
 from __future__ import annotations
 
 import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+import numpy.typing as npt
 
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
 from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.loader import codec_of, name_key
+from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
+
+if TYPE_CHECKING:
+    from io_ark.codecs.wave import Wave
+
+__all__ = ["ArchiveTarget", "ChunkBuffer", "ScriptTarget", "Writer"]
 
 logger = logging.getLogger("io_ark")
 
-Value = TypeVar("Value")
+Value = TypeVar("Value", contravariant=True)
 
 
-class Pieces:
-    """Gathers what a codec writes, so that a value it refuses leaves no half object behind."""
+class ChunkBuffer:
+    """Collects the output of a codec, so that a value it refuses leaves no partial object behind."""
 
     def __init__(self) -> None:
-        self.pieces: list[Any] = []
-        self.write = self.pieces.append
+        self.chunks: list[Any] = []
+        self.write = self.chunks.append
 
 
-class ToArchive:
-    """One stream for all objects, and maybe a script file that says where each one is."""
+class ArchiveTarget:
+    """Writes all objects to one stream, and optionally a script file with their locations."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
         self._table = table
@@ -37,25 +48,25 @@ class ToArchive:
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
-                logger.warning("%s: a script file cannot point into what is not a file", self._archive.name)
+                logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
             try:
                 self._script = open_output(table.script, pipes=pipes)
             except ArkError:
                 self._archive.close()
                 raise
 
-    def write(self, key: str, pieces: list[Any]) -> None:
+    def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
         self._archive.write(name)
         if self._script is not None:
             self._script.write(name + encode_key(f"{self._table.archive}:{self._archive.tell()}\n"))
-        for piece in pieces:
-            self._archive.write(piece)
+        for chunk in chunks:
+            self._archive.write(chunk)
         if self._table.flush:
             self.flush()
 
     def pending(self, codec: Codec[Any]) -> Pending | None:
-        """Return what gathers small entries; None if each has to be written at once, or its place be known."""
+        """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
         if self._script is not None or self._table.flush:
             return None
         return pending_entries(codec, self._table.binary, self._archive)
@@ -73,8 +84,8 @@ class ToArchive:
                 self._script.close()
 
 
-class ToScript:
-    """A stream for each object: a script file, which is there already, says which."""
+class ScriptTarget:
+    """Writes each object to a stream of its own, named by an existing script file."""
 
     def __init__(self, table: Wspecifier, pipes: bool) -> None:
         self._table = table
@@ -82,92 +93,167 @@ class ToScript:
         self._script = Script.open(table.script, pipes=pipes)
         self._script.check_unique()
 
-    def write(self, key: str, pieces: list[Any]) -> None:
+    def write(self, key: str, chunks: list[Any]) -> None:
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
                 return
-            raise WriteError("the script has no entry for this key: where should it go?", file=self._table.script)
+            raise WriteError(
+                "the key is not in the script file, so its output file is unknown", file=self._table.script
+            )
         with open_output(wxfilename, pipes=self._pipes) as output:
-            for piece in pieces:
-                output.write(piece)
+            for chunk in chunks:
+                output.write(chunk)
 
     def pending(self, codec: Codec[Any]) -> None:
-        """Nothing is gathered."""
+        """Return None: entries are not buffered."""
 
     def flush(self) -> None:
-        """Each object has been handed on already."""
+        """Do nothing: each object has been written already."""
 
     def close(self) -> None:
-        """Each object's stream is closed already."""
+        """Do nothing: the stream of each object is closed already."""
 
 
 class Writer(Generic[Value]):
-    """Writes a table.
+    """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
+
+    After :meth:`close` has returned, all entries have been passed to the system.
 
     Args:
-        kind: what the objects are, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
-        pipes: whether commands may be run.
-        options: what the codec takes, such as ``method`` for "compressed-matrix".
+        pipes: allow commands.
+        options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
-        ArkError: the table cannot be opened or written; a key or value is none that it can hold. After
-            :meth:`close` returned, everything has been handed to the system.
+        ArkError: the table cannot be opened or written, or cannot hold a key or value.
+        ClosedError: the writer is used after it was closed, or in a forked process.
 
     >>> with Writer("matrix", "ark,scp:feats.ark,feats.scp") as writer:  # doctest: +SKIP
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
+    @overload
     def __init__(
-        self, kind: str | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
+        self: Writer[npt.ArrayLike], kind: ArrayKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[int], kind: Literal["int"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[float], kind: FloatKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[str], kind: Literal["token"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Iterable[str]],
+        kind: Literal["token-vector"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Sequence[Sequence[tuple[int, float]]]],
+        kind: Literal["posterior"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Wave], kind: Literal["wave"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Any], kind: OtherWrittenKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Value], kind: Codec[Value], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+    ) -> None: ...
+    def __init__(
+        self, kind: Kind | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
     ) -> None:
-        self._encoder = codec_of(kind, options)
+        self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
-        target = ToScript if self._table.kind == "scp" else ToArchive
-        self._target: ToScript | ToArchive = target(self._table, pipes)
+        target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
+        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
         self._closed = False
+        self._process = os.getpid()
+        # Reentrant, so that a signal handler may close the writer.
+        self._lock = threading.RLock()
         self._pending = self._target.pending(self._encoder)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
-        if self._pending is not None:
-            if self._pending.add(key, value):
-                return
-            self._pending.send()
-        if self._closed:
-            raise ClosedError("the writer is closed", key=key)
+        self._check_process(key)
+        with self._lock:
+            if self._pending is not None:
+                if self._pending.add(key, value):
+                    return
+                self._pending.send()
+            if self._closed:
+                raise ClosedError("the writer is closed", key=key)
         check_key(key)
-        gathered = Pieces()
+        buffer = ChunkBuffer()
         try:
-            self._encoder.write(gathered, value, binary=self._table.binary)
-            self._target.write(key, gathered.pieces)
+            self._encoder.write(buffer, value, binary=self._table.binary)
+            with self._lock:
+                if self._closed:
+                    raise ClosedError("the writer is closed")
+                self._target.write(key, buffer.chunks)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
+
+    def _check_process(self, key: str | None = None) -> None:
+        if os.getpid() != self._process:
+            raise ClosedError(
+                "the writer was opened in the process that forked this one: write there, or open another table here",
+                key=key,
+            )
 
     __setitem__ = write
 
     def flush(self) -> None:
-        """Hand all that was written to the system."""
-        if self._pending is not None:
-            self._pending.send()
-        self._target.flush()
+        """Pass all buffered entries to the system."""
+        self._check_process()
+        with self._lock:
+            if self._pending is not None:
+                self._pending.send()
+            self._target.flush()
 
     def close(self) -> None:
         """Finish the table; a second call does nothing.
 
         Raises:
-            WriteError, PipeError: not all of it got there.
+            WriteError: not all entries were written.
+            PipeError: the command that reads the table failed.
         """
-        if not self._closed:
+        if os.getpid() != self._process:
+            # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
             self._closed = True
-            pending, self._pending = self._pending, None
-            try:
-                if pending is not None:
-                    pending.send()
-            finally:
-                self._target.close()
+            self._pending = None
+            self._target.close()
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                pending, self._pending = self._pending, None
+                try:
+                    if pending is not None:
+                        pending.send()
+                finally:
+                    self._target.close()
 
     def __enter__(self) -> Writer[Value]:
         return self
@@ -178,4 +264,4 @@ class Writer(Generic[Value]):
         except ArkError as failure:
             if kind is None:
                 raise
-            logger.error("%s", failure)  # the exception on its way is what came first
+            logger.error("%s", failure)  # the exception being raised occurred first

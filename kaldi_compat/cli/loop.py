@@ -149,7 +149,7 @@ class FileSink:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, kind: str, directory: str, extension: str, **codec_options: Any) -> None:
+    def __init__(self, kind: io_ark.Kind, directory: str, extension: str, **codec_options: Any) -> None:
         self.kind = kind
         self.directory = directory
         self.extension = extension
@@ -180,13 +180,13 @@ def are_tables(source: str, target: str) -> bool:
 
 
 def convert(
-    kind: str,
+    kind: io_ark.Kind,
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
     binary: bool = True,
-    kind_out: str = "",
+    kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file.
@@ -215,12 +215,12 @@ def convert(
 
 
 def convert_table(
-    kind: str,
+    kind: io_ark.Kind,
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
-    kind_out: str = "",
+    kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
 ) -> Counts:
     """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.array_info import Outline
+from io_ark.codecs.array_info import ArrayInfo
 
 __all__ = ["DoubleMatrix", "Indices", "Matrix", "Shaped", "Vector", "duration_of"]
 
 Matrix = npt.NDArray[np.float32]
 # A matrix of which only the shape is used.
-Shaped = Matrix | Outline
+Shaped = Matrix | ArrayInfo
 Vector = npt.NDArray[np.float32]
 DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -8,7 +8,7 @@ from io_ark import data_dir
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import TO_THE_END, Segment
 from io_ark.errors import FormatError, RangeError
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.errors import AudioError
@@ -32,7 +32,7 @@ def parse_segment(line: str) -> Segment:
 
 def _fault(line: str) -> str:
     """Return the part of Kaldi's warning that tells what is wrong with a line."""
-    fields = words(line)
+    fields = split_words(line)
     if len(fields) not in (4, 5):
         return ""
     for name, text in (("start", fields[2]), ("end", fields[3])):

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
@@ -187,7 +187,7 @@ class FeatureDataset(_KeyedDataset):
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
         super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
-        self._outlines = InEachProcess(Loader, OutlineCodec("matrix"), pipes=pipes)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
@@ -201,7 +201,7 @@ class FeatureDataset(_KeyedDataset):
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(utt2num_frames)]
         lines = map(self._listing.line, self._lines.tolist())
-        return [_named(self._outlines(), key, rest).shape[0] for key, rest in lines]
+        return [_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
 
 
 class WaveDataset(_KeyedDataset):

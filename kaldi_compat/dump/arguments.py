@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
+from kaldi_compat.cli.info import info
 from kaldi_compat.dump.configuration import check_overrides, take_overrides
 from kaldi_compat.dump.options import FEATURES, DumpOptions
 from kaldi_compat.options.base import Scalar, nearest_name
@@ -18,6 +19,7 @@ Kaldi's features for whole data directories.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
        kaldi-compat dump --help
+       kaldi-compat info          (which engines compute here, and why)
        kaldi-compat --version
 """
 DUMP_USAGE = f"""\
@@ -100,5 +102,7 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(PROGRAM_USAGE)
     if argv and argv[0] == "--version":
         return DumpArguments(version("kaldi-compat"))
+    if list(argv) == ["info"]:
+        return DumpArguments(info())
     found = f"not {argv[0]!r}" if argv else "but none was given"
-    raise UsageError(f"expected the command dump, {found}: {HELP}")
+    raise UsageError(f"expected the command dump or info, {found}: {HELP}")

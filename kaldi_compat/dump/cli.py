@@ -173,7 +173,7 @@ def dump(job: Job) -> int:
     check_warps(job)
     if job.options.report:
         check_writable(Path(job.options.report))
-    if job.options.engine == "local":
+    if job.options.runner == "local":
         devices_of(job.options.device)
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
@@ -187,7 +187,7 @@ def dump(job: Job) -> int:
         prepare_archives(job.layout, [shard.number for shard in missing])
         monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
         try:
-            _engine(job)(job, plan, missing, monitor)
+            _runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
         done = complete(job, plan)
@@ -209,8 +209,8 @@ def dump(job: Job) -> int:
     return 0
 
 
-def _engine(job: Job) -> Any:
-    if job.options.engine == "local":
+def _runner(job: Job) -> Any:
+    if job.options.runner == "local":
         return run_local
     from kaldi_compat.dump.ray_engine import run_on_ray
 

@@ -30,6 +30,7 @@ NOT_IN_CONF = {
     "output_format": "which writes only Kaldi's format",
     "write_utt2dur": "which writes utt2dur to the data directory itself",
     "device": "which has its own --device",
+    "engine": "which has its own --engine",
 }
 OWN_FLAGS = flag_table(DumpOptions)
 

@@ -210,7 +210,7 @@ class WholeTable:
         text: write text.
     """
 
-    def __init__(self, kind: str, path: Path, *, text: bool = False) -> None:
+    def __init__(self, kind: io_ark.Kind, path: Path, *, text: bool = False) -> None:
         self.path = path
         self.temporary = temporary_name(path) if is_replaceable(path) else path
         self._writer = io_ark.Writer[Any](kind, f"ark,t:{self.temporary}" if text else f"ark:{self.temporary}")
@@ -242,7 +242,7 @@ class WholeTable:
 
 
 @contextlib.contextmanager
-def whole_table(kind: str, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
+def whole_table(kind: io_ark.Kind, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
     """Open a :class:`WholeTable` that is finished at the end of the block, or abandoned after an error."""
     table = WholeTable(kind, path, text=text)
     try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.spectral import Engine
 
 __all__ = [
     "BY_SPEAKER",
@@ -28,7 +30,8 @@ __all__ = [
 SPECTRAL = tuple(SPECTRAL_FEATURES)
 PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))
-ENGINES = ("local", "ray")
+ENGINES = get_args(Engine)
+RUNNERS = ("local", "ray")
 PITCH_CONF, PROCESS_CONF = "pitch.conf", "pitch_postprocess.conf"
 BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
@@ -79,7 +82,10 @@ class DumpOptions(BaseOptions):
     speed_dir: str = option("", "data directory to make for the speed-perturbed utterances, which is then dumped")
     pipes: bool = option(True, "run the commands in wav.scp; if not, utterances that need one fail")
     report: str = option("", "write a page about the job to this file (HTML)")
-    engine: str = option("local", "engine that computes the archives", choices=ENGINES)
+    engine: str = option(
+        "auto", "what computes the features: exact gives Kaldi's bits, on a CPU; auto is exact there", choices=ENGINES
+    )
+    runner: str = option("local", "what runs the archives: this machine, or a Ray cluster", choices=RUNNERS)
     address: str = option("auto", "address of the Ray cluster")
     shard: str = option("", "make only this part of the plan's archives, such as 3/100, for arrays of batch jobs")
 
@@ -88,6 +94,9 @@ class DumpOptions(BaseOptions):
         for level in self.cmvn_levels:
             require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
         require(bool(self.speeds) == bool(self.speed_dir), "speeds and speed_dir go together: give both or neither")
+        require(
+            self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
+        )
         self.part  # noqa: B018  refuses an invalid shard
         self.speed_factors  # noqa: B018  likewise
 

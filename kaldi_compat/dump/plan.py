@@ -55,7 +55,7 @@ SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
 # Files of the data directory that the computed numbers depend on besides the audio, if they are present.
 INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
-DECISIVE = ("compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
+DECISIVE = ("engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 
 

@@ -20,7 +20,7 @@ import io_ark
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
 from io_ark.tables.script import Script, split_line
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.commands import read_from_command
@@ -132,7 +132,7 @@ def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(line)
     except Skip as reason:
-        return index, failed(index, words(line)[0], reason)
+        return index, failed(index, split_words(line)[0], reason)
 
 
 def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:

@@ -82,7 +82,9 @@ class SpectralComputer:
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         self.feature = SPECTRAL_FEATURES[job.spectral]
-        options = replace(configured_options(job, plan.settings["confs"])[job.spectral], device=device)
+        options = replace(
+            configured_options(job, plan.settings["confs"])[job.spectral], device=device, engine=job.options.engine
+        )
         self.seed = plan.seed
         self.extractor = Extractor(self.feature, options)
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import io_ark
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, write_whole
 from kaldi_compat.dump.options import is_speed
@@ -56,8 +56,8 @@ def with_speed(rxfilename: str, factor: str) -> str:
     >>> with_speed("wavs.ark:17", "0.9")
     'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
     """
-    text = re.sub(r"\|$", " |", " ".join(words(rxfilename)))
-    text = " ".join(words(text))
+    text = re.sub(r"\|$", " |", " ".join(split_words(rxfilename)))
+    text = " ".join(split_words(text))
     if text.endswith("|"):
         return f"{text} sox -t wav - -t wav - speed {factor} |"
     if _OFFSET.fullmatch(text):
@@ -123,12 +123,12 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
     if not files["utt2uniq"]:
         files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
     if prefix:
-        files["text"] = [" ".join(words(line)) for line in files["text"]]
+        files["text"] = [" ".join(split_words(line)) for line in files["text"]]
         files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
         slower = (_slower(line, float(factor), source / "segments") for line in files["segments"])
         files["segments"] = [line for line in slower if line]
     for name in ("utt2dur", "reco2dur"):
-        durations = [(_key(line), _seconds(words(line, 1)[1], source / name)) for line in renamed(name, 0)]
+        durations = [(_key(line), _seconds(split_words(line, 1)[1], source / name)) for line in renamed(name, 0)]
         files[name] = [f"{key} {seconds / float(factor):g}" for key, seconds in durations]
     return {name: lines for name, lines in _consistent(files).items() if lines}
 
@@ -136,11 +136,11 @@ def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
 def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
     """Keep only utterances with audio, their recordings and speakers, as ``utils/fix_data_dir.sh`` does."""
     utterances = set(map(_key, files["segments"] or files["wav.scp"])) & set(map(_key, files["utt2spk"]))
-    recordings = {words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
+    recordings = {split_words(line)[1] for line in files["segments"] if _key(line) in utterances} or utterances
     files["utt2spk"] = [line for line in files["utt2spk"] if _key(line) in utterances]
     speakers: dict[str, list[str]] = {}
     for line in files["utt2spk"]:
-        utterance, speaker = words(line)[:2]
+        utterance, speaker = split_words(line)[:2]
         speakers.setdefault(speaker, []).append(utterance)
     kept = {"wav.scp": recordings, "reco2dur": recordings, "reco2file_and_channel": recordings, "spk2gender": speakers}
     for name, lines in files.items():
@@ -150,30 +150,30 @@ def _consistent(files: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _key(line: str) -> str:
-    return words(line, 1)[0]
+    return split_words(line, 1)[0]
 
 
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
         return []
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    lines = [line for line in text.split("\n") if words(line)]
+    lines = [line for line in text.split("\n") if split_words(line)]
     least = WORDS.get(path.name, 2)
     for line in lines:
-        if len(words(line)) < least:
+        if len(split_words(line)) < least:
             raise DumpError(f"{path}: expected {least} words or more in a line, not {line!r}")
     return lines
 
 
 def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
-    parts = words(line, max(fields) + 1)
+    parts = split_words(line, max(fields) + 1)
     for number in fields:
         parts[number] = prefix + parts[number]
     return " ".join(parts)
 
 
 def _changed(line: str, change: Callable[[str], str]) -> str:
-    key, rest = words(line, 1)
+    key, rest = split_words(line, 1)
     return f"{key} {change(rest)}"
 
 
@@ -186,6 +186,6 @@ def _seconds(text: str, path: Path) -> float:
 
 def _slower(line: str, factor: float, path: Path) -> str:
     """Return a line of segments at another speed; empty if Kaldi's script drops it."""
-    name, recording, *times = words(line)
+    name, recording, *times = split_words(line)
     start, end = (_seconds(time, path) / factor for time in times[:2])
     return f"{name} {recording} {start:.2f} {end:.2f}" if end > start + SHORTEST_SEGMENT else ""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import native
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.sums import dot
+from kaldi_compat.native import audio
 
-__all__ = ["linear_resample", "resample_waveform"]
+__all__ = ["Filters", "linear_resample", "resample_chunk", "resample_waveform", "resampling_filters"]
 
 Floats = npt.NDArray[np.float32]
 F32 = np.float32
@@ -33,9 +37,23 @@ class Filters:
     first: tuple[int, ...]
     weights: tuple[Floats, ...]
 
+    def first_of(self, output: int) -> int:
+        """Return the input sample that the filter of an output sample begins at."""
+        return self.first[output % len(self.first)] + output // len(self.first) * self.period
+
+    def end_of(self, output: int) -> int:
+        """Return the input sample after the last one of an output sample's filter."""
+        return self.first_of(output) + len(self.weights[output % len(self.first)])
+
+    @functools.cached_property
+    def for_c(self) -> audio.Filters:
+        """The filters as the C library reads them."""
+        return audio.Filters(self.period, self.first, self.weights)
+
 
 @functools.lru_cache(maxsize=8)
-def _filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
+def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
+    """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)
     first, weights = [], []
@@ -83,24 +101,51 @@ def linear_resample(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
             "must be positive and the cutoff at most half of either rate"
         )
-    filters = _filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
-    phases, period, total = len(filters.first), filters.period, len(samples)
-    count = -(-total * phases // period)
-    out = np.empty(count, F32)
-    for phase, (begin, weights) in enumerate(zip(filters.first, filters.weights, strict=True)):
-        taps = len(weights)
-        firsts = begin + period * np.arange(len(range(phase, count, phases)))
-        part = np.empty(len(firsts), F32)
-        is_inside = (firsts >= 0) & (firsts + taps <= total)
-        inside = np.flatnonzero(is_inside)
-        if len(inside):
-            windows = np.lib.stride_tricks.sliding_window_view(samples, taps)[firsts[inside[0]] :: period]
-            for start in range(0, len(inside), PERIODS):
-                some = inside[start : start + PERIODS]
-                part[some] = dot(windows[start : start + len(some)], weights)
-        for edge in np.flatnonzero(~is_inside).tolist():
-            part[edge] = _edge(samples, int(firsts[edge]), weights)
-        out[phase::phases] = part
+    filters = resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
+    count = -(-len(samples) * len(filters.first) // filters.period)
+    return resample_chunk(samples, filters, (0, count))
+
+
+def resample_chunk(
+    samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
+) -> Floats:
+    """Return some output samples of audio that arrives in chunks (Kaldi: LinearResample::Resample).
+
+    Args:
+        samples: int16 or float32 of shape (T,): the audio up to the chunk's end.
+        filters: of the two rates.
+        outputs: the first output sample, and the one after the last.
+        chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
+    """
+    inside = outputs_inside(filters, outputs, chunk_start, len(samples))
+    if native.library():
+        return audio.resample(filters.for_c, np.ascontiguousarray(samples), outputs, inside)
+    return resample_in_numpy(samples.astype(F32), filters, outputs, inside)
+
+
+def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
+    """Return which of the outputs have filters that lie within the samples ``begin`` to ``end``."""
+    wanted = range(*outputs)
+    first = outputs[0] + bisect.bisect_left(wanted, begin, key=filters.first_of)
+    return first, max(first, outputs[0] + bisect.bisect_right(wanted, end, key=filters.end_of))
+
+
+def resample_in_numpy(samples: Floats, filters: Filters, outputs: tuple[int, int], inside: tuple[int, int]) -> Floats:
+    """Compute :func:`resample_chunk` in NumPy; the filters of the output samples ``inside`` lie within the audio."""
+    phases, period = len(filters.first), filters.period
+    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
+    for phase, weights in enumerate(filters.weights):
+        first = inside[0] + (phase - inside[0]) % phases
+        count = len(range(first, inside[1], phases))
+        if count:
+            begin = filters.first_of(first)
+            windows = np.lib.stride_tricks.sliding_window_view(samples, len(weights))[begin::period][:count]
+            for start in range(0, count, PERIODS):
+                some = windows[start : start + PERIODS]
+                at = first + start * phases - outputs[0]
+                out[at : at + len(some) * phases : phases] = dot(some, weights)
+    for output in (*range(outputs[0], min(inside[0], outputs[1])), *range(max(inside[1], outputs[0]), outputs[1])):
+        out[output - outputs[0]] = _edge(samples, filters.first_of(output), filters.weights[output % phases])
     return out
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum"]
+__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum", "row_product"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -98,7 +98,27 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
         _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
         _rows_times(matrix[pairs:], x, accumulators=8, is_fused=False),
     ]
-    y = np.float32(0) + np.concatenate(parts, -1)
+    return _add_last_columns(matrix, x, np.float32(0) + np.concatenate(parts, -1))
+
+
+def row_product(row: Floats, x: Floats, group: int) -> Floats:
+    """Return ``row`` (columns,) times each ``x`` (..., columns) as one of the rows in :func:`matrix_vector`. (...).
+
+    The kernels for four and eight columns are left out: OpenBLAS uses them only if nothing lies between the rows.
+
+    Args:
+        row: one factor.
+        x: the other one.
+        group: 0 for a row in a group of four, 1 for one in a pair that is left, 2 for a single one.
+    """
+    product = _rows_times(row[None], x, accumulators=4 if group == 1 else 8, is_fused=group == 0)
+    total: Floats = _add_last_columns(row[None], x, np.float32(0) + product)[..., 0]
+    return total
+
+
+def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
+    """Add the products of the last columns, which do not fill a group of four."""
+    columns = matrix.shape[1]
     left = columns % 4
     a, z = matrix[:, columns - left :], x[..., None, columns - left :]
     if left == 1:
@@ -106,8 +126,7 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
     if left:
         last = fused(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
         y = y + (fused(a[:, 2], z[..., 2], last) if left == 3 else last)
-    product: Floats = y
-    return product
+    return y
 
 
 def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) -> Floats:

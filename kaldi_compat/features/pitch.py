@@ -19,7 +19,6 @@ from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
-from kaldi_compat.functional.deltas import delta_filters
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -223,7 +222,7 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        self._filters = [delta_filters(pitch_deltas(self.options), dtype) for dtype in (np.float32, np.float64)]
+        self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     @overload
     def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
@@ -262,8 +261,8 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
             return [self(each, generator=generator) for each in utterances]
         check_features(features)
         lengths = checked_lengths(lengths, features)
-        filters = self._filters[features.dtype is torch.float64]
-        processed = process_pitch(features, self.options, lengths, generator=generator, filters=filters)
+        deltas = self._deltas[features.dtype is torch.float64]
+        processed = process_pitch(features, self.options, lengths, generator=generator, deltas=deltas)
         if lengths is None:
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)

@@ -7,7 +7,7 @@
 enum { SHORTS, FLOATS };
 
 /* Index of a sample, reflected at both ends of the audio as often as needed: -1 is 0, `length` is `length - 1`. */
-static int64_t reflected(int64_t index, int64_t length)
+static inline int64_t reflected(int64_t index, int64_t length)
 {
     index %= 2 * length;
     if (index < 0)
@@ -16,7 +16,7 @@ static int64_t reflected(int64_t index, int64_t length)
 }
 
 /* The samples of a frame that reaches past the audio's ends, laid out in `frame`. */
-static void copy_reflected(const void *audio, int type, int64_t length, int64_t first, int size, float *frame)
+static inline void copy_reflected(const void *audio, int type, int64_t length, int64_t first, int size, float *frame)
 {
     for (int i = 0; i < size; i++) {
         int64_t index = reflected(first + i, length);
@@ -41,13 +41,13 @@ static void gather(const void *const starts[LANES], const int types[LANES], int 
             ((float *)(x + i))[l] = types[l] == SHORTS ? ((const int16_t *)starts[l])[i] : ((const float *)starts[l])[i];
 }
 
-static void scale_samples(vf *x, int size, float scale)
+static inline void scale_samples(vf *x, int size, float scale)
 {
     for (int i = 0; i < size; i++)
         x[i] *= scale;
 }
 
-static void remove_dc(vf *x, int size)
+static inline void remove_dc(vf *x, int size)
 {
     vf mean = plain_sum(x, size) / (float)size;
     for (int i = 0; i < size; i++)
@@ -55,7 +55,7 @@ static void remove_dc(vf *x, int size)
 }
 
 /* Preemphasis and window at once. */
-static void weigh(vf *x, int size, float preemphasis, const float *window)
+static inline void weigh(vf *x, int size, float preemphasis, const float *window)
 {
     vf before = x[0];
     for (int i = 0; i < size; i++) {

@@ -14,6 +14,7 @@ from kaldi_compat.exact import plan as tables
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.native import library
+from kaldi_compat.native.structures import Structure
 
 __all__ = ["compute"]
 
@@ -48,26 +49,10 @@ class _Batch(ctypes.Structure):
     ]
 
 
-class _Structure:
-    """A structure for C together with the arrays that it points to."""
-
-    def __init__(self, structure: Any) -> None:
-        self.structure = structure
-        self._arrays: list[Any] = []
-
-    def pointer(self, array: npt.NDArray[Any] | None, dtype: Any = np.float32) -> int | None:
-        """Return the address of an array, which is kept as long as the structure."""
-        if array is None:
-            return None
-        array = np.ascontiguousarray(array, dtype)
-        self._arrays.append(array)
-        return array.ctypes.data
-
-
 @functools.lru_cache(maxsize=64)
-def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> _Structure:
+def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     options, half = plan.options, plan.points // 2
-    holder = _Structure(_Plan())
+    holder = Structure(_Plan())
     c, pointer = holder.structure, holder.pointer
     c.kind, c.size, c.shift, c.points, c.dim = KINDS.index(plan.kind), plan.size, plan.shift, plan.points, plan.dim
     c.remove_dc, c.use_energy, c.raw_energy = options.remove_dc_offset, plan.use_energy, options.raw_energy
@@ -122,7 +107,7 @@ def compute(
     Raises:
         MemoryError: there is no memory for a block of frames.
     """
-    holder = _Structure(_Batch())
+    holder = Structure(_Batch())
     c, pointer = holder.structure, holder.pointer
     c.samples, c.count, c.type = batch.samples.ctypes.data, len(batch.starts), batch.samples.dtype == np.float32
     c.start, c.length = pointer(batch.starts, np.int64), pointer(batch.lengths, np.int64)

@@ -90,29 +90,37 @@ INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, i
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
 }
 
-/* y[r] = sum of matrix[r][i] * x[i]: `sgemv` of a row-major matrix (rows, columns), alpha 1, beta 0, as Kaldi's AddMatVec calls
-   it. Rows in groups of four add fused products in 8 accumulators; a pair of rows that is left uses 4, a single row 8, both
-   without fusing. */
-INLINE void matrix_vector(const float *matrix, int rows, int columns, const vf *x, vf *y)
+/* How `sgemv` adds the products of a row: those in groups of four rows, in a pair of rows that is left, and a single one. */
+enum { IN_FOUR, IN_PAIR, SINGLE };
+
+/* Sum of row[i] * x[i], i < columns: a row of `sgemv`. Rows in groups of four add fused products in 8 accumulators; a pair uses
+   4, a single row 8, both without fusing. */
+INLINE vf row_product(const float *row, int columns, const vf *x, int group)
 {
     int whole = columns & ~3, odd = whole & 4;
+    vf sums[8];
+    memset(sums, 0, sizeof sums);
+    for (int i = 0; i < whole; i++) {
+        /* an odd group of four columns comes first, into the first accumulators */
+        int j = group == IN_PAIR ? i % 4 : i < odd ? i : (i - odd) % 8;
+        sums[j] = group == IN_FOUR ? fused(splat(row[i]), x[i], sums[j]) : sums[j] + row[i] * x[i];
+    }
+    for (int j = 0; j < 4; j++)
+        sums[j] += sums[j + 4];
+    vf total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return add_last_columns(row, x, whole, columns, splat(0.0f) + total);
+}
+
+/* y[r] = sum of matrix[r][i] * x[i]: `sgemv` of a row-major matrix (rows, columns), alpha 1, beta 0, as Kaldi's AddMatVec calls
+   it. */
+INLINE void matrix_vector(const float *matrix, int rows, int columns, const vf *x, vf *y)
+{
     for (int r = 0; r < rows; r++, matrix += columns) {
-        int fuse = r < (rows & ~3), pair = !fuse && r < (rows & ~1);
-        if (columns == 4 || columns == 8) {
-            y[r] = splat(0.0f) + few_columns(matrix, columns, x, pair, !fuse && !pair);
-            continue;
-        }
-        vf sums[8];
-        memset(sums, 0, sizeof sums);
-        for (int i = 0; i < whole; i++) {
-            /* an odd group of four columns comes first, into the first accumulators */
-            int j = pair ? i % 4 : i < odd ? i : (i - odd) % 8;
-            sums[j] = fuse ? fused(splat(matrix[i]), x[i], sums[j]) : sums[j] + matrix[i] * x[i];
-        }
-        for (int j = 0; j < 4; j++)
-            sums[j] += sums[j + 4];
-        vf total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-        y[r] = add_last_columns(matrix, x, whole, columns, splat(0.0f) + total);
+        int group = r < (rows & ~3) ? IN_FOUR : r < (rows & ~1) ? IN_PAIR : SINGLE;
+        if (columns == 4 || columns == 8)
+            y[r] = splat(0.0f) + few_columns(matrix, columns, x, group == IN_PAIR, group == SINGLE);
+        else
+            y[r] = row_product(matrix, columns, x, group);
     }
 }
 

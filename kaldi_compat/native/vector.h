@@ -182,6 +182,50 @@ INLINE vf fused(vf a, vf b, vf c)
 #endif
 }
 
+/* The lower number of each lane; of NaNs, any. */
+INLINE vf lower_of(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return choose(a < b, a, b);
+#endif
+}
+
+/* The lowest number of all lanes. */
+INLINE float lowest_lane(vf x)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_min_ps((__m512)x);
+#else
+    float lowest = x[0];
+    for (int l = 1; l < LANES; l++)
+        lowest = x[l] < lowest ? x[l] : lowest;
+    return lowest;
+#endif
+}
+
+/* One bit for each lane: the sign of its integer, which a comparison sets. */
+INLINE unsigned bits_of(vi mask)
+{
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(__AVX2__)
+    return (unsigned)_mm256_movemask_ps((__m256)mask);
+#elif defined(__SSE2__)
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    unsigned bits = 0;
+    for (int l = 0; l < LANES; l++)
+        bits |= (unsigned)(mask[l] < 0) << l;
+    return bits;
+#endif
+}
+
 /* Turn a square block, rows[i] holding 16, 8 or 4 consecutive numbers of lane i, into one vector per number. */
 #if defined(__clang__)
 #define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from io_ark.text import WHITE_SPACE, words
+from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
@@ -159,8 +159,8 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     name, equals, value = argument[2:].partition("=")
     if not name:
         raise UsageError(f"{argument}: an option without a name")
-    if words(name) != [name]:
-        parts = words(argument[2:].replace("=", " ", 1), 1)
+    if split_words(name) != [name]:
+        parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
     return name, value.strip(WHITE_SPACE) if equals else None
 

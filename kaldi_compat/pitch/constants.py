@@ -31,12 +31,14 @@ class Lags:
         seconds: ``(states,)``: the lags that are the states of the search, evenly spaced in log pitch, from the
             shortest.
         weights: ``(last - first + 1, states)``: interpolates from the former to the latter (Kaldi: ArbitraryResample).
+        inside: of the same shape: which of the weights Kaldi's filters have; the others are zero.
     """
 
     first: int
     last: int
     seconds: Floats
     weights: Floats
+    inside: npt.NDArray[np.bool_]
 
     @classmethod
     @functools.lru_cache(maxsize=16)
@@ -63,7 +65,7 @@ class Lags:
         inside = samples >= np.ceil(np.float32(rate) * (offset - width))
         inside &= samples <= np.floor(np.float32(rate) * (offset + width))
         sinc = windowed_sinc(offset - samples / np.float32(rate), cutoff, options.upsample_filter_width)
-        return cls(first, last, seconds, np.where(inside, sinc / np.float32(rate), np.float32(0)))
+        return cls(first, last, seconds, np.where(inside, sinc / np.float32(rate), np.float32(0)), inside)
 
 
 @dataclass(frozen=True)

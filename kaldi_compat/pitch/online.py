@@ -13,7 +13,7 @@ import numpy as np
 
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.tracker import Analysis, Floats, lattice_of
+from kaldi_compat.pitch.tracker import Analysis, Floats
 from kaldi_compat.pitch.viterbi import States
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[St
     schedule = analysis.schedule
     if schedule.frames == 0:
         return
-    final = lattice_of(analysis.searched, options)
-    before = lattice_of(analysis.first_searched[: schedule.recomputed], options) if schedule.recomputed else final
+    final = analysis.lattice(options)
+    before = analysis.lattice(options, schedule.recomputed, revised=False) if schedule.recomputed else final
     path = np.full(schedule.frames, -1, np.int16)
     lattice = before
     # The end is known together with the last chunk, before frames are requested.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from kaldi_compat.array_api import (
     full,
     is_traced_or_differentiated,
     namespace,
+    precision,
     running_sum,
 )
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
-from kaldi_compat.functional.deltas import Filter, add_deltas
+from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Generator = KaldiRandom | np.random.Generator | torch.Generator
 
 __all__ = [
+    "PitchDeltas",
     "delayed",
     "log_pitch",
     "normalised_log_pitch",
@@ -142,13 +144,20 @@ def standard_normal(frames: Array, generator: Generator | None) -> Array:
     return astype(draws, frames.dtype)
 
 
+class PitchDeltas(NamedTuple):
+    """Options and filters of the deltas of the log pitch."""
+
+    options: DeltaOptions
+    filters: Sequence[Filter]
+
+
 def process_pitch(
     features: Array,
     options: ProcessPitchOptions | None = None,
     lengths: Any = None,
     *,
     generator: Generator | None = None,
-    filters: Sequence[Filter] | None = None,
+    deltas: PitchDeltas | None = None,
 ) -> Array:
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
@@ -158,8 +167,7 @@ def process_pitch(
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
-        filters: result of :func:`~kaldi_compat.functional.deltas.delta_filters` for :func:`pitch_deltas`; computed if
-            None.
+        deltas: result of :func:`pitch_deltas`; computed if None.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
@@ -183,7 +191,7 @@ def process_pitch(
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
-    return delayed(undelayed_features(features, noise, options, lengths, filters), options.delay)
+    return delayed(undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
 
 def _check_track(features: Array, lengths: Any) -> None:
@@ -199,9 +207,10 @@ def _check_track(features: Array, lengths: Any) -> None:
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
 
-def pitch_deltas(options: ProcessPitchOptions) -> DeltaOptions:
-    """Return the options of the deltas of the log pitch."""
-    return DeltaOptions(delta_order=1, delta_window=options.delta_window)
+def pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
+    """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace how they are made."""
+    deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
+    return PitchDeltas(deltas, tuple(delta_filters(deltas, dtype)))
 
 
 def undelayed_features(
@@ -209,7 +218,7 @@ def undelayed_features(
     noise: Array | None,
     options: ProcessPitchOptions,
     lengths: Any = None,
-    filters: Sequence[Filter] | None = None,
+    deltas: PitchDeltas | None = None,
 ) -> Array:
     """Compute :func:`process_pitch` without the delay, with given noise: ``(..., frames)`` or None."""
     xp = namespace(features)
@@ -224,10 +233,11 @@ def undelayed_features(
         columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
     if options.add_delta_pitch:
         logs = log_pitch(pitch)[..., None]
-        deltas = add_deltas(logs, pitch_deltas(options), lengths=lengths, filters=filters)[..., 1]
+        of_logs = deltas or pitch_deltas(options, precision(logs))
+        slopes = add_deltas(logs, of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
         if noise is not None:
-            deltas = deltas + noise * options.delta_pitch_noise_stddev
-        columns.append(deltas * options.delta_pitch_scale)
+            slopes = slopes + noise * options.delta_pitch_noise_stddev
+        columns.append(slopes * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
         columns.append(log_pitch(pitch))
     processed: Array = xp.stack(columns, -1)

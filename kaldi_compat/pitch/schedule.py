@@ -29,12 +29,14 @@ class Schedule:
 
     Attributes:
         frames_ready: ``(..., chunks + 1)`` frames computed after each chunk and after the end.
+        samples_ready: ``(..., chunks + 1)`` resampled samples received after each chunk and after the end.
         samples: ``(..., frames)`` resampled samples whose energy gives each frame's ballast.
         recomputed: ``(...,)`` number of frames, from the first, that are searched again with a better energy.
         recompute_samples: ``(...,)`` resampled samples from which the better energy is computed.
     """
 
     frames_ready: Any
+    samples_ready: Any
     samples: Any
     recomputed: Any
     recompute_samples: Any
@@ -78,7 +80,7 @@ class Schedule:
             recomputed = xp.clip(ready[..., -1], None, limit)
             reached = _at_frames(there, ready, arange(limit - 1, limit, lengths))
             better = xp.where(recomputed < max(1, limit), end, reached)[..., 0]
-        return cls(ready, samples, recomputed, better)
+        return cls(ready, there, samples, recomputed, better)
 
 
 def _at_frames(there: Array, ready: Array, frames: Array) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, LookupReader
@@ -65,7 +65,7 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
     """
     calls: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
-        fields = words(line)
+        fields = split_words(line)
         if len(fields) != 3:
             raise FeatureError(
                 f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {number})"

@@ -40,7 +40,7 @@ class Options(BaseOptions):
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")
 
     @property
-    def kind_in(self) -> str:
+    def kind_in(self) -> io_ark.Kind:
         """Type of the input, by its name in ``io_ark``."""
         return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io_ark
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Shaped
@@ -22,7 +22,7 @@ e.g.:  feat-to-dim scp:feats.scp -
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
     """Write the table of dimensions, or the first dimension."""
-    with io_ark.SequentialReader[Shaped](OutlineCodec("matrix"), source) as reader:
+    with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source) as reader:
         if io_ark.is_table_wspecifier(target):
             with io_ark.Writer[int]("int", target) as writer:
                 map_table(reader, writer, lambda _, feats: feats.shape[1])

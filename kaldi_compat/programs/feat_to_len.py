@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io_ark
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs.info import InfoCodec
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Shaped
@@ -21,7 +21,7 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
-    codec = OutlineCodec("matrix")
+    codec = InfoCodec("matrix")
     if target is None:
         with io_ark.SequentialReader[Shaped](codec, source) as reader:
             write_text("-", f"{sum(feats.shape[0] for _, feats in reader)}\n")

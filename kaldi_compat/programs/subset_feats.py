@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import io_ark
-from io_ark.text import words
+from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, map_table
@@ -65,6 +65,6 @@ def main(options: Options, source: str, target: str) -> int:
 
 def first_fields(lines: Iterable[str]) -> frozenset[str]:
     """Return the first word of each line."""
-    fields = [words(line) for line in lines]
+    fields = [split_words(line) for line in lines]
     require(all(fields), "the list of utterances has an empty line")
     return frozenset(field[0] for field in fields)

@@ -40,7 +40,7 @@ def main(options: Options, source: str, target: str) -> int:
         durations.append(duration_of(num_samples, wave.sample_frequency))
         return durations[-1]
 
-    kind = "wave" if options.read_entire_file else "wave-info"
+    kind: io_ark.Kind = "wave" if options.read_entire_file else "wave-info"
     with io_ark.Writer[float]("float", target) as writer, io_ark.SequentialReader[Any](kind, source) as reader:
         counts = map_table(reader, writer, duration)
     logger.info("Printed duration for %d audio files.", counts.done)

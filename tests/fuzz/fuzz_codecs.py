@@ -19,8 +19,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 with atheris.instrument_imports(include=["io_ark"]):
-    from io_ark.api import AnyCodec
-    from io_ark.codecs import KINDS, codec, guess
+    from io_ark.codecs import KINDS, AnyCodec, codec, read_any
     from io_ark.errors import ArkError
     from io_ark.specifier import parse_range
     from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -36,7 +35,7 @@ def read_all(source: Source, kind: str | None) -> None:
     """Read objects until nothing is left or something is wrong."""
     while not source.at_end():
         before = source.tell()
-        guess(source) if kind is None else codec(kind).read(source)
+        read_any(source) if kind is None else codec(kind).read(source)
         if source.tell() == before:
             return
 

@@ -112,7 +112,7 @@ def test_rxfilenames_are_classified_as_in_kaldi(text: str, kind: str, detail: st
 @pytest.mark.parametrize(
     "text", [" ", " a ", "a ", "a\n", "|b", "a|b", "ark,s,cs:a b c", "scp:a b c", "ark,t:x", "a:99999999999999999999"]
 )
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_invalid_rxfilename_is_refused(text: str) -> None:
     with pytest.raises(SpecifierError, match=r"^[^\n]+$"):
         parse_rxfilename(text)
 
@@ -134,7 +134,7 @@ def test_wxfilenames_are_classified_as_in_kaldi(text: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", [" ", " a ", "a ", "b|", "b c|", "a b c:123", "a:3", "ark,s,cs:a b c", "scp:a", "a|b"])
-def test_what_cannot_be_written_is_refused(text: str) -> None:
+def test_invalid_wxfilename_is_refused(text: str) -> None:
     with pytest.raises(SpecifierError):
         parse_wxfilename(text)
 
@@ -142,8 +142,8 @@ def test_what_cannot_be_written_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a.ark:123[]", "[0:1]", "a[0:1][2:3]", "a[0:1,2:3,4:5]", "a[x]", "a[1]", "a[-1:2]", "a[,]"]
 )
-def test_what_only_looks_like_a_range_is_refused(text: str) -> None:
-    with pytest.raises(SpecifierError, match=r"ends in '\]' but|is no range"):
+def test_malformed_range_is_refused(text: str) -> None:
+    with pytest.raises(SpecifierError, match=r"ends in '\]' but|is not a range"):
         split_range(text)
 
 
@@ -167,31 +167,31 @@ def test_ranges_of_matrices_have_kaldis_tolerance(
     text: str, rows: int, columns: int, expected: tuple[slice, slice] | None
 ) -> None:
     if expected is None:
-        with pytest.raises(ValueError, match="does not lie within"):
+        with pytest.raises(ValueError, match="is outside"):
             parse_range(text).bounds(rows, columns)
     else:
         assert parse_range(text).bounds(rows, columns) == expected
 
 
-def test_a_vector_has_no_columns() -> None:
+def test_range_of_columns_of_a_vector_is_refused() -> None:
     assert parse_range("2:4").bounds(9)[0] == slice(2, 5)
-    with pytest.raises(ValueError, match="a vector of 9"):
+    with pytest.raises(ValueError, match="vector of 9"):
         parse_range("2:4,0:1").bounds(9)
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\t", "\n", "a\0b", "\x7f", "a\x1fb"])
-def test_no_key_is_empty_or_has_white_space(key: str) -> None:
+def test_empty_key_or_white_space_is_refused(key: str) -> None:
     with pytest.raises(KeyFormatError):
         check_key(key)
 
 
 @pytest.mark.parametrize("key", ["a", "utt-1_2.3", "é", "話者1", "\udcff"])
-def test_any_other_text_is_a_key(key: str) -> None:
+def test_other_text_is_a_valid_key(key: str) -> None:
     check_key(key)
 
 
 @given(st.text(max_size=30))
-def test_no_text_raises_anything_but_our_errors(text: str) -> None:
+def test_arbitrary_text_raises_ark_errors_only(text: str) -> None:
     for parse in (parse_rspecifier, parse_wspecifier, parse_rxfilename, parse_wxfilename, split_range, parse_range):
         try:
             parse(text)

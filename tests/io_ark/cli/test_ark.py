@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
 import wave
 from pathlib import Path
+from typing import Any
 
 import kaldiio
 import numpy as np
 import pytest
 
+import io_ark
 from io_ark.cli.ark import main
+from io_ark.codecs.wave import Wave
 
 FEATS = {f"utt{number}": np.random.default_rng(number).normal(size=(5 + number, 4)).astype("f4") for number in range(3)}
 
@@ -24,12 +28,12 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ls_tells_kind_shape_storage_and_place(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_prints_kind_shape_storage_and_location(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=2)
     assert main(["ls", "feats.scp", "packed.ark"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == ["utt1", "matrix", "6 x 4", "float32", (table / "feats.scp").read_text().split()[3]]
-    assert lines[3][:4] == ["utt0", "matrix", "5 x 4", "compressed: 1 byte a value, 4 percentiles a column"]
+    assert lines[3][:4] == ["utt0", "matrix", "5 x 4", "compressed: 1 byte per value, 4 percentiles per column"]
 
 
 def test_ls_of_audio_integers_and_words(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +48,7 @@ def test_ls_of_audio_integers_and_words(table: Path, capsys: pytest.CaptureFixtu
     assert lines == [["audio 8000 Hz", "2 x 80", "WAV"], ["int vector", "3", "text"], ["token", "-", "text"]]
 
 
-def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_of_ranges_and_commands(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kaldiio.save_ark("packed.ark", {"utt0": FEATS["utt0"]}, compression_method=3)
     Path("parts.scp").write_text(
         "utt0 packed.ark:5[1:3]\nutt1 feats.ark:5[0:1,2:3]\n"
@@ -53,7 +57,7 @@ def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.Cap
     assert main(["ls", "parts.scp"]) == 0
     lines = [line.split("\t")[:4] for line in capsys.readouterr().out.splitlines()]
     assert lines == [
-        ["utt0", "matrix", "3 x 4", "compressed: 2 bytes a value"],
+        ["utt0", "matrix", "3 x 4", "compressed: 2 bytes per value"],
         ["utt1", "matrix", "2 x 2", "float32"],
         ["utt2", "matrix", "5 x 4", "float32"],
         ["utt3", "matrix", "1 x 4", "float32"],
@@ -61,10 +65,10 @@ def test_ls_of_parts_and_of_what_a_command_gives(table: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", ["feats.scp", "feats.ark", "ark:cat feats.ark |"])
-def test_ls_says_what_is_cut_short(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_reports_a_truncated_object(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut_short()
     assert main(["ls", name]) == 1
-    assert "utt2: ends too early: 112 bytes should follow, 109 are there" in capsys.readouterr().out
+    assert "utt2: ends too early: 112 bytes should follow, 109 are available" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["feats.scp", "utt2"], ["feats.ark", "utt2"]])
@@ -76,12 +80,12 @@ def test_show_prints_the_numbers(arguments: list[str], table: Path, capsys: pyte
     np.testing.assert_allclose(numbers, FEATS["utt2"].ravel(), atol=1e-6)
 
 
-def test_show_of_a_key_that_is_not_there(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_of_a_missing_key_is_an_error(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "feats.scp", "nobody"]) == 2
     assert "feats.scp: nobody: the table has no such key" in capsys.readouterr().err
 
 
-def test_show_reads_only_what_is_asked_for(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_reads_only_the_object_of_the_key(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + (table / "feats.scp").read_text().split("\n")[1])
     assert main(["show", "piped.scp", "utt1"]) == 0
     assert "utt1: matrix 6 x 4" in capsys.readouterr().out
@@ -94,7 +98,7 @@ def test_show_of_a_table_asks_for_the_key(where: str, table: Path, capsys: pytes
     assert "`ark show TABLE KEY`" in capsys.readouterr().err
 
 
-def test_check_of_a_sound_set(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_valid_set_finds_nothing(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "feats.scp", "feats.ark"]) == 0
     assert capsys.readouterr().out.count("3 entries read, no problem found") == 2
 
@@ -141,22 +145,22 @@ def empty() -> None:
     ("damage", "said"),
     [
         (damaged_in_the_middle, "feats.ark:"),
-        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are there"),
-        (not_finite, "utt1: 1 of 24 values not finite, the first at [2, 3]"),
+        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are available"),
+        (not_finite, "utt1: 1 of 24 values are not finite, first at [2, 3]"),
         (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
-        (key_twice, "utt1: this key is there twice"),
-        (key_missing, "feats.scp: lacks the key utt2 of feats.ark"),
-        (keys_swapped, "utt0: in the archive another key ('utt1 ') stands there"),
-        (empty, "feats.ark: holds nothing"),
+        (key_twice, "utt1: duplicate key"),
+        (key_missing, "feats.scp: the key utt2 of feats.ark is missing"),
+        (keys_swapped, "utt0: the archive has another key there: 'utt1 '"),
+        (empty, "feats.ark: is empty"),
     ],
 )
-def test_check_says_what_is_wrong(damage, said: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_damage(damage, said: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage()
     assert main(["check", "feats.scp", "feats.ark"]) == 1
     assert said in capsys.readouterr().out
 
 
-def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_continues_after_an_unreadable_entry(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = Path("feats.scp").read_text().splitlines()
     Path("feats.scp").write_text("\n".join([lines[0], "utt1 nowhere.ark:5", lines[2]]) + "\n")
     assert main(["check", "feats.scp"]) == 1
@@ -167,9 +171,13 @@ def test_check_goes_on_after_an_unreadable_entry_of_a_script(table: Path, capsys
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("utt1 feats.ark:5[a:b]", "utt1: "), ("", "line 2 is blank"), ("utt1", "line 2 has a key ('utt1') and nothing")],
+    [
+        ("utt1 feats.ark:5[a:b]", "utt1: "),
+        ("", "line 2 is blank"),
+        ("utt1", "line 2 has a key ('utt1') without a value"),
+    ],
 )
-def test_check_and_ls_go_on_after_a_bad_line(
+def test_check_and_ls_continue_after_an_invalid_line(
     line: str, said: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, _, third = Path("feats.scp").read_text().splitlines()
@@ -177,7 +185,7 @@ def test_check_and_ls_go_on_after_a_bad_line(
     assert main(["check", "feats.scp"]) == 1
     problem, other, verdict = capsys.readouterr().out.splitlines()
     assert said in problem
-    assert "utt7: in the archive another key ('utt2 ') stands there" in other
+    assert "utt7: the archive has another key there: 'utt2 '" in other
     assert verdict == "feats.scp: 3 entries read, 2 problems"
     assert main(["ls", "feats.scp"]) == 1
     assert [entry.split("\t")[1] for entry in capsys.readouterr().out.splitlines()] == [
@@ -187,7 +195,7 @@ def test_check_and_ls_go_on_after_a_bad_line(
     ]
 
 
-def test_a_place_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_location_in_a_pipe_has_no_offset(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "ark:cat feats.ark |", "feats.ark"]) == 0
     places = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
     assert places == ["cat feats.ark |"] * 3 + [line.split()[1] for line in Path("feats.scp").read_text().splitlines()]
@@ -200,17 +208,17 @@ def test_pipes_can_be_refused(table: Path, capsys: pytest.CaptureFixture[str]) -
     assert not Path("ran").exists()
 
 
-def test_stat_gives_the_moments_of_each_column(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stat_prints_the_moments_of_each_column(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stat", "feats.scp"]) == 0
     out = capsys.readouterr().out
-    assert "length: 18 in all, 5 to 7, mean 6.0, median 6.0" in out
+    assert "length: total 18, 5 to 7, mean 6.0, median 6.0" in out
     frames = np.concatenate(list(FEATS.values()))
     rows = np.array([line.split() for line in out.splitlines()[4:]], float)
     wanted = np.stack([np.arange(4), frames.mean(0), frames.std(0), frames.min(0), frames.max(0)], axis=1)
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_keys_that_are_not_utf8_are_printed_as_they_are(tmp_path: Path) -> None:
+def test_keys_that_are_not_utf8_are_printed_unchanged(tmp_path: Path) -> None:
     (tmp_path / "a.ark").write_bytes(b"caf\xe9 1 2\n\xc3\xa9t\xc3\xa9 3 4\n")
     for encoding in "utf-8:strict", "ascii:strict", "utf-16:strict":
         done = subprocess.run(
@@ -219,3 +227,54 @@ def test_keys_that_are_not_utf8_are_printed_as_they_are(tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert [line.split(b"\t")[0] for line in done.stdout.splitlines()] == [b"caf\xe9", b"\xc3\xa9t\xc3\xa9"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "described"),
+    [
+        ("double-matrix", np.ones((2, 14)), "matrix\t2 x 14\tfloat64"),
+        ("matrix", np.ones((3, 2)), "matrix\t3 x 2\tfloat32"),
+        ("wave", Wave(8000.0, np.ones((1, 80), np.int16)), "audio 8000 Hz\t1 x 80\tWAV"),
+    ],
+)
+def test_ls_of_a_single_object_says_so_and_shows_it(
+    kind: Any, value: object, described: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    io_ark.write_object(kind, f"{tmp_path}/cmvn.ark", value)
+    assert main(["ls", f"{tmp_path}/cmvn.ark"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"-\t{described}\t{tmp_path}/cmvn.ark\n"
+    assert printed.err == (
+        f"{tmp_path}/cmvn.ark: a single object, not a table: `ark show {tmp_path}/cmvn.ark` prints it\n"
+    )
+    assert main(["show", f"{tmp_path}/cmvn.ark"]) == 0
+
+
+def test_ls_of_a_single_object_in_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mean").write_text(" [ 1 2 3 ]\n")
+    assert main(["ls", f"{tmp_path}/mean"]) == 0
+    assert capsys.readouterr().out == f"-\tvector\t3\ttext\t{tmp_path}/mean\n"
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"ark (kaldi-compat) {importlib.metadata.version('kaldi-compat')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["ls", "--no-pips", "x"], "ark: unknown option or argument '--no-pips': did you mean --no-pipes?"),
+        (["--versoin"], "did you mean --version?"),
+        (["shw", "x"], "ark: unknown command 'shw': did you mean show?"),
+        ([], "ark: a command is required: ls, show, check, stat"),
+    ],
+)
+def test_invalid_command_line_gives_one_line_with_a_suggestion(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    message = capsys.readouterr().err
+    assert error in message and message.count("\n") == 1

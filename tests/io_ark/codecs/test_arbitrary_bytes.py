@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_ark.api import AnyCodec
-from io_ark.codecs import KINDS, codec, guess
+from io_ark.codecs import KINDS, AnyCodec, codec, read_any
 from io_ark.errors import ArkError, FormatError, TruncatedError
 from io_ark.specifier import parse_range
 from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -53,7 +52,7 @@ def read_all(source: Source, kind: str | None) -> None:
     while not source.at_end():
         before = source.tell()
         try:
-            guess(source) if kind is None else codec(kind).read(source)
+            read_any(source) if kind is None else codec(kind).read(source)
         except ArkError as error:
             assert str(error)
             return
@@ -87,7 +86,7 @@ def test_changed_objects(sample: tuple[str, bytes]) -> None:
 
 @SETTINGS
 @given(kind=st.sampled_from(KINDS), data=st.binary(max_size=200), binary=st.booleans())
-def test_any_bytes(kind: str, data: bytes, binary: bool) -> None:
+def test_arbitrary_bytes_give_a_value_or_an_ark_error(kind: str, data: bytes, binary: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_all(BytesSource(b"\0B" * binary + data), kind)
@@ -101,7 +100,7 @@ def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
     try:
-        outline = codec(kind).read_outline(source)
+        outline = codec(kind).read_info(source)
     except ArkError as error:
         with pytest.raises(type(error)) as raised:
             codec(kind).read(other)

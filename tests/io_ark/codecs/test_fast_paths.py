@@ -1,4 +1,4 @@
-"""What codecs read by a shortcut, many numbers at a time, is what they read the long way: same values, same errors."""
+"""Fast paths of codecs, which read many numbers at a time, give the values and errors of the slow paths."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def long_way() -> ExitStack:
     return off
 
 
-def shown(value: Any) -> Any:
+def quoted(value: Any) -> Any:
     """A value with its types, so that -0 and nan compare."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, list | tuple):
-        return type(value), [shown(element) for element in value]
+        return type(value), [quoted(element) for element in value]
     return type(value), value.hex() if isinstance(value, float) else value
 
 
 def outcome(kind: str, source: Source) -> Any:
-    """What is read and where that ends, or what error is raised about which place."""
+    """Return the value read and where it ends, or the error and its offset."""
     try:
-        return shown(codec(kind).read(source)), source.tell()
+        return quoted(codec(kind).read(source)), source.tell()
     except ArkError as error:
         return type(error), error.offset
 
@@ -205,13 +205,13 @@ def test_lists_longer_than_what_is_taken_at_once(tmp_path: Path, kind: str, leng
         path = tmp_path / "ark"
         path.write_bytes(archive_bytes([(b"a", value), (b"b", value)], kind, binary))
         with SequentialReader(kind, f"ark:{path}") as reader:
-            short = [(key, shown(read)) for key, read in reader]
+            short = [(key, quoted(read)) for key, read in reader]
         with long_way(), SequentialReader(kind, f"ark:{path}") as reader:
-            assert [(key, shown(read)) for key, read in reader] == short
+            assert [(key, quoted(read)) for key, read in reader] == short
         assert [key for key, _ in short] == ["a", "b"]
 
 
-def test_nothing_is_awaited_that_follows_the_object() -> None:
+def test_reading_does_not_wait_for_bytes_after_the_object() -> None:
     class Waiting(Trickle):
         def readinto(self, buffer: Any) -> int:
             assert self._rest, "it waits for more than the object"
@@ -220,7 +220,7 @@ def test_nothing_is_awaited_that_follows_the_object() -> None:
     for kind in LISTS:
         value = value_of(kind, [2, 0, 3])
         read = codec(kind).read(StreamSource(Waiting(to_bytes(kind, value), 7)))
-        assert shown(read) == shown(value)
+        assert quoted(read) == quoted(value)
 
 
 def test_vectors_of_a_vector_can_be_written_to_and_do_not_overlap() -> None:
@@ -246,23 +246,23 @@ def test_posteriors_with_kaldi_native_io(tmp_path: Path, frames: Any, times: int
     assert archive_bytes([(b"key", value)], "posterior", not text) == theirs
     with native.SequentialPosteriorReader(f"ark:{file}") as entries:
         expected = [[tuple(pair) for pair in frame] for frame in next(iter(entries))[1]]
-    assert shown(archive_entries(theirs, "posterior")[0][1]) == shown(expected)
+    assert quoted(archive_entries(theirs, "posterior")[0][1]) == quoted(expected)
 
 
 @pytest.mark.parametrize("value", [[[(1.5, 0.5)]], [[(2**31, 0.5)]], [[("1", 0.5)]]])
-def test_what_is_no_posterior_is_refused(value: Any) -> None:
+def test_invalid_posterior_is_refused(value: Any) -> None:
     with pytest.raises(FormatError, match=r"1\.5|2147483648|'1'"):
         to_bytes("posterior", value)
 
 
 @pytest.mark.parametrize("tokens", [["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "]])
-def test_what_is_no_list_of_tokens_is_refused(tokens: list[str]) -> None:
+def test_invalid_list_of_tokens_is_refused(tokens: list[str]) -> None:
     with pytest.raises(FormatError, match="a token is not empty"):
         to_bytes("token-vector", tokens)
 
 
 @pytest.mark.parametrize("lists", [[[1.5]], [[1], [2**31]], [["1"]], [[[1]]], [[1, [2]]], [[None]]])
-def test_what_are_no_lists_of_integers_is_refused_as_one_list_is(lists: Any) -> None:
+def test_invalid_lists_of_integers_give_the_error_of_one_list(lists: Any) -> None:
     def refusal(kind: str, value: Any) -> str:
         with pytest.raises(FormatError) as caught:
             to_bytes(kind, value)

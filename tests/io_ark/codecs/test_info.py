@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.api import AnyCodec
 from io_ark.cli.ark import main
-from io_ark.codecs import Codec, codec
-from io_ark.codecs.array_info import Outline
-from io_ark.codecs.info import OutlineCodec
+from io_ark.codecs import AnyCodec, Codec, codec
+from io_ark.codecs.array_info import ArrayInfo
+from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, RangeError, TruncatedError
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from tests.support.codec_samples import samples
@@ -45,14 +44,14 @@ def sources(data: bytes, folder: Path) -> list[Source]:
 
 
 def like(value: Any) -> Any:
-    """What an object and its outline have in common."""
+    """Return what an object and its info have in common."""
     value = getattr(value, "samples", value)
     shape = getattr(value, "shape", None)
     return (type(value) if shape is None else shape), getattr(value, "dtype", np.dtype("int16"))
 
 
 def outcome(read: Callable[[Source], Any], source: Source) -> Any:
-    """What reading gives and what comes then; or the complaint."""
+    """Return the value read and the rest of the source, or the error."""
     try:
         value = read(source)
     except ArkError as error:
@@ -62,7 +61,7 @@ def outcome(read: Callable[[Source], Any], source: Source) -> Any:
 
 def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
     for one, other in zip(sources(data, folder), sources(data, folder), strict=True):
-        assert outcome(decoder.read_outline, one) == outcome(decoder.read, other)
+        assert outcome(decoder.read_info, one) == outcome(decoder.read, other)
 
 
 @pytest.mark.parametrize(("kind", "data"), SAMPLES, ids=IDS)
@@ -111,8 +110,8 @@ def test_only_the_header_is_looked_at() -> None:
 
     for kind in ("matrix", "vector", "packed-matrix"):
         value = np.zeros((3, 3)) if kind != "vector" else np.zeros(3)
-        codec(kind).read_outline(Blank(to_bytes(kind, value)))
-    codec("matrix").read_outline(Blank(to_bytes("compressed-matrix", np.zeros((9, 3)))))
+        codec(kind).read_info(Blank(to_bytes(kind, value)))
+    codec("matrix").read_info(Blank(to_bytes("compressed-matrix", np.zeros((9, 3)))))
 
 
 @pytest.mark.parametrize("text", ["1:3", "0:8,1:2", ":,2:2", "7:10", "2:2,0:0"])
@@ -121,38 +120,38 @@ def test_part_of_an_outline_is_the_outline_of_the_part(kind: str, text: str, tmp
     path = tmp_path / "feats"
     path.write_bytes(to_bytes(kind, np.arange(27.0).reshape(9, 3)))
     for where in (f"{path}[{text}]", f"cat {path} |[{text}]"):
-        outline = io_ark.read_object(OutlineCodec("matrix"), where)
-        assert outline == Outline(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
+        outline = io_ark.read_object(InfoCodec("matrix"), where)
+        assert outline == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "part"), [("matrix", np.zeros((9, 3)), "9:20"), ("int-vector", [1, 2, 3], "0:1")]
 )
-def test_what_has_no_such_part_has_no_outline_of_it(kind: str, value: Any, part: str, tmp_path: Path) -> None:
+def test_info_of_invalid_range_is_an_error(kind: str, value: Any, part: str, tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes(to_bytes(kind, value))
     with pytest.raises(RangeError) as whole:
         io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
     with pytest.raises(RangeError) as outline:
-        io_ark.read_object(OutlineCodec(kind), f"{tmp_path}/object[{part}]")
+        io_ark.read_object(InfoCodec(kind), f"{tmp_path}/object[{part}]")
     assert str(outline.value) == str(whole.value)
 
 
 def test_part_of_a_vector(tmp_path: Path) -> None:
     (tmp_path / "vector").write_bytes(to_bytes("vector", np.zeros(9)))
-    assert io_ark.read_object(OutlineCodec("vector"), f"{tmp_path}/vector[2:4]").shape == (3,)
+    assert io_ark.read_object(InfoCodec("vector"), f"{tmp_path}/vector[2:4]").shape == (3,)
 
 
 def test_reading_outlines_in_a_thread_and_permissively(tmp_path: Path) -> None:
     feats = {f"u{rows}": np.zeros((rows, 4), np.float32) for rows in (3, 5, 2000)}
     kaldiio.save_ark(f"{tmp_path}/a.ark", feats, scp=f"{tmp_path}/a.scp")
-    with io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
+    with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
         assert {key: outline.shape for key, outline in reader} == {key: value.shape for key, value in feats.items()}
     os.truncate(tmp_path / "a.ark", (tmp_path / "a.ark").stat().st_size - 1)
-    with io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
+    with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
         assert [key for key, _ in reader] == ["u3", "u5"]
         assert reader.skipped == 1
     with pytest.raises(TruncatedError, match="u2000"):
-        list(io_ark.SequentialReader[Any](OutlineCodec("matrix"), f"scp:{tmp_path}/a.scp"))
+        list(io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp:{tmp_path}/a.scp"))
 
 
 # Header, bytes after it, and how `ark ls` tells of it.
@@ -160,11 +159,11 @@ LARGE = [
     (b"\0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 256), GIBIBYTE, "matrix\t1048576 x 256\tfloat32"),
     (b"\0BDM " + struct.pack("<bibi", 4, 1 << 20, 4, 128), GIBIBYTE, "matrix\t1048576 x 128\tfloat64"),
     (b"\0BCM " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE + 8 * 1024,
-     "matrix\t1048576 x 1024\tcompressed: 1 byte a value, 4 percentiles a column"),
+     "matrix\t1048576 x 1024\tcompressed: 1 byte per value, 4 percentiles per column"),
     (b"\0BCM2 " + struct.pack("<ffii", 0, 1, 1 << 20, 512), GIBIBYTE,
-     "matrix\t1048576 x 512\tcompressed: 2 bytes a value"),
+     "matrix\t1048576 x 512\tcompressed: 2 bytes per value"),
     (b"\0BCM3 " + struct.pack("<ffii", 0, 1, 1 << 20, 1024), GIBIBYTE,
-     "matrix\t1048576 x 1024\tcompressed: 1 byte a value"),
+     "matrix\t1048576 x 1024\tcompressed: 1 byte per value"),
     (b"\0BFV " + struct.pack("<bi", 4, 1 << 28), GIBIBYTE, "vector\t268435456\tfloat32"),
     (b"\0BFP " + struct.pack("<bi", 4, 1 << 14), 2 * (1 << 14) * (1 + (1 << 14)), "vector\t134225920\tfloat32, packed"),
     (b"RIFF" + struct.pack("<I", GIBIBYTE + 36) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 2, 8000, 32000, 4, 16)
@@ -185,7 +184,7 @@ def with_holes(folder: Path, objects: list[tuple[bytes, int, str]]) -> None:
 
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each call for some gave."""
+    """Record the number of bytes of each system call that reads."""
     given: list[int] = []
 
     def pread(*arguments: Any, original: Callable[..., bytes] = os.pread) -> bytes:
@@ -213,13 +212,13 @@ def test_ls_of_large_objects_reads_their_headers(
     assert 0 < sum(bytes_read) < 2 * 4096 * len(LARGE)
 
 
-def test_ls_says_that_a_large_object_is_not_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_reports_a_truncated_large_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_holes(tmp_path, LARGE[:1])
     os.truncate(tmp_path / "large.ark", (tmp_path / "large.ark").stat().st_size - 1)
     for table in ("large.ark", "large.scp"):
         assert main(["ls", str(tmp_path / table)]) == 1
         out = capsys.readouterr().out
-        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are there" in out
+        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are available" in out
 
 
 @pytest.mark.parametrize("specifier", ["ark:{}/large.ark", "scp:{}/large.scp"])

@@ -237,12 +237,12 @@ def test_indexes_do_not_depend_on_how_many_are_read_at_a_time(
 
 
 @pytest.mark.parametrize("at", ["\x7d", "\x7e", "\x80", "\x83", "\x7f\4\0\0\0\0\4\0\0\0\0\x08\0\0\0\0", "\0\x7f\4"])
-def test_what_is_no_index(at: str) -> None:
+def test_invalid_index_is_an_error(at: str) -> None:
     with pytest.raises(FormatError):
         read_indexes(BytesSource(b"<I1V> \4\2\0\0\0" + at.encode("latin1")), True)
 
 
-def test_ark_knows_them(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ark_shows_training_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(EXAMPLES)
     assert main(["ls", "chain.scp", "nnet.txt"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -262,13 +262,13 @@ TAKEN = {"+0 +1 3 3": 0.0, "0 1 +3 +3": 0.0, "0 1 3 3 .5": 0.5, "0 1 3 3 5.": 5.
 
 
 @pytest.mark.parametrize("text", [*REFUSED, "-1 1 3 3", "0 1 3 4", "0 1 3 3 " + "1" * 5000, "0 " + "1" * 5000 + " 3 3"])
-def test_text_that_is_no_graph(text: str) -> None:
+def test_invalid_graph_in_text_is_an_error(text: str) -> None:
     with pytest.raises(FormatError, match=r"of an (FST|acceptor)") as caught:
         read_acceptor(BytesSource(f"\n0 0 5 5\n{text}\n\n".encode()), False)
     assert caught.value.offset == len("\n0 0 5 5\n")
 
 
 @pytest.mark.parametrize(("text", "cost"), TAKEN.items())
-def test_text_of_graphs_that_kaldi_takes(text: str, cost: float) -> None:
+def test_graphs_in_text_that_kaldi_accepts_are_read(text: str, cost: float) -> None:
     read = read_acceptor(BytesSource(f"\n{text}\n\n".encode()), False)
     assert_same(read, acceptor(0, [np.inf, np.inf], [(0, 3, cost, 1)]), False)

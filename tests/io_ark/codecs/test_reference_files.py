@@ -1,4 +1,4 @@
-"""What Kaldi wrote, read and written again: the same bytes."""
+"""Kaldi's own files, read and written again, give the same bytes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ARCHIVE = REFERENCE / "expected" / "archive"
         ("posterior", "post", True, "post-bin/o.ark"),
     ],
 )
-def test_text_that_kaldi_converted(kind: str, name: str, binary: bool, expected: str) -> None:
+def test_text_converted_by_kaldi_is_read(kind: str, name: str, binary: bool, expected: str) -> None:
     entries = archive_entries((INPUTS / f"{name}.txt").read_bytes(), kind)
     assert len(entries) > 0
     assert archive_bytes(entries, kind, binary) == (ARCHIVE / expected).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["badnum", "nokey", "nonfinite", "overflow", "ragged", "unclosed"])
-def test_text_that_kaldi_refused(name: str) -> None:
+def test_text_refused_by_kaldi_is_refused(name: str) -> None:
     with pytest.raises(FormatError) as caught:
         archive_entries((INPUTS / f"text_{name}.txt").read_bytes(), "matrix")
     assert caught.value.offset is not None

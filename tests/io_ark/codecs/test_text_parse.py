@@ -63,7 +63,7 @@ ODD = st.sampled_from(
     single=st.booleans(),
 )
 @example(words=["1e-45", "16777217.0000001"], gaps=[" "] * 13, single=True)
-def test_many_numbers_at_once_as_one_at_a_time(words: list[str], gaps: list[str], single: bool) -> None:
+def test_array_parser_equals_the_scanner(words: list[str], gaps: list[str], single: bool) -> None:
     text = "".join(gap + word for gap, word in zip(gaps, words, strict=False)).encode("latin1")
     expected = outcome(text, single, slow=True)
     assert outcome(text, single, slow=False) == expected
@@ -172,7 +172,7 @@ def test_vectors_that_kaldi_refuses(text: bytes) -> None:
      ("int", b"\n"), ("int", b"1 2\n"), ("int", b"1.5\n"), ("float", b"inf\n"), ("bool", b"yes\n"), ("token", b"a b\n"),
      ("posterior", b"1 2 3\n"), ("posterior", b"[ 1 0.5 2 ]\n"), ("posterior", b"[ 1 0.5\n"), ("float", b"1e39\n")],
 )  # fmt: skip
-def test_lines_that_kaldi_refuses(kind: str, text: bytes) -> None:
+def test_text_that_kaldi_refuses_is_an_error(kind: str, text: bytes) -> None:
     with pytest.raises(FormatError):
         from_bytes(kind, text)
 
@@ -193,7 +193,7 @@ def test_integers_as_a_stream_takes_them() -> None:
     assert [numbers.tolist() for numbers in lists] == [[1, 2], [], [3]]
 
 
-def test_the_place_of_what_is_wrong_is_told() -> None:
+def test_error_has_the_position_of_the_fault() -> None:
     with pytest.raises(FormatError) as caught:
         from_bytes("matrix", b"[ 1 2\n 3 four ]\n")
     assert caught.value.offset == 9

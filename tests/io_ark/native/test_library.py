@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from io_ark.native import library
-from io_ark.native.library import load
+from io_ark.native import FUNCTIONS, compressed, library, pack, scan, text
+from io_ark.native.library import Library, load
 
 LOADED = "import io_ark.native as n; found = n.library(); print(bool(found), found.level, found.reason)"
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
@@ -50,6 +51,34 @@ def test_library_of_another_version_is_refused(tmp_path: Path) -> None:
     found = load(str(tmp_path))
     assert not found
     assert "of another version (interface 0" in found.reason
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+def test_library_without_a_needed_function_is_refused(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    source = tmp_path / "old.c"
+    levels = "int native_interface(void) { return 1; }\nint simd_levels(void) { return 15; }\n"
+    source.write_text(levels + "void plain(void) {}\nvoid simd_plain(void) {}\nvoid simd_sse2(void) {}\n"
+                      "void simd_avx2(void) {}\nvoid simd_avx512(void) {}\n")  # fmt: skip
+    subprocess.run([COMPILER, "-shared", "-fPIC", str(source), "-o", str(tmp_path / "_native.so")], check=True)
+    assert load(str(tmp_path), "plain", "simd")
+    found = load(str(tmp_path), "plain", "simd", "newer")
+    assert not found
+    assert "of another version (it has no function newer): reinstall" in found.reason
+
+
+@pytest.mark.skipif(not library(), reason=library().reason)
+def test_functions_are_those_that_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = set()
+    function = Library.function
+
+    def record(self: Library, name: str, *arguments: Any, **options: Any) -> Any:
+        called.add(name)
+        return function(self, name, *arguments, **options)
+
+    monkeypatch.setattr(Library, "function", record)
+    compressed.Compressed(), pack.Packer(), text.Text(), scan.Scanner("matrix")
+    assert called == set(FUNCTIONS)
 
 
 @pytest.mark.skipif(not library(), reason=library().reason)

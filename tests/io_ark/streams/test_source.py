@@ -63,7 +63,7 @@ STEPS = st.lists(
 
 
 def act(source: Source, step: Step) -> object:
-    """What one call gives, as plain bytes."""
+    """Return the result of one call as plain bytes."""
     name, count = step
     calls: dict[str, Callable[[], object]] = {
         "peek": lambda: source.peek(count),
@@ -82,7 +82,7 @@ def act(source: Source, step: Step) -> object:
 
 @settings(max_examples=150, deadline=None)
 @given(size=st.integers(0, 12000), seed=st.integers(0, 2**32 - 1), steps=STEPS, trickle=st.integers(1, 9000))
-def test_all_sources_give_the_same_bytes(
+def test_sources_give_the_same_bytes(
     size: int, seed: int, steps: list[Step], trickle: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -108,7 +108,7 @@ def test_all_sources_give_the_same_bytes(
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300), st.data())
-def test_a_token_is_what_python_splits(data: bytes, choice: st.DataObject) -> None:
+def test_token_equals_pythons_split(data: bytes, choice: st.DataObject) -> None:
     source = StreamSource(Trickle(data, choice.draw(st.integers(1, 20))))
     tokens = []
     while token := source.read_token():
@@ -116,26 +116,26 @@ def test_a_token_is_what_python_splits(data: bytes, choice: st.DataObject) -> No
     assert tokens == data.split()
 
 
-def test_a_hostile_size_takes_no_memory(tmp_path: Path) -> None:
+def test_hostile_size_takes_no_memory(tmp_path: Path) -> None:
     with sources(b"x" * 5000, tmp_path) as all_sources:
         for source in all_sources:
             tracemalloc.start()
-            with pytest.raises(TruncatedError, match="there"):
+            with pytest.raises(TruncatedError, match="are available"):
                 source.read(1 << 40)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 1 << 22
 
 
-def test_a_negative_size_is_refused(tmp_path: Path) -> None:
+def test_negative_size_is_refused(tmp_path: Path) -> None:
     with sources(b"x" * 50, tmp_path) as all_sources:
         for source in all_sources:
             for call in (source.read, source.skip, lambda count, source=source: source.read_array("<f4", count)):
-                with pytest.raises(FormatError, match="size of -"):
+                with pytest.raises(FormatError, match="invalid size"):
                     call(-1)
 
 
-def test_arrays_are_the_callers_own_but_for_memory(tmp_path: Path) -> None:
+def test_arrays_are_writable_unless_views_of_memory(tmp_path: Path) -> None:
     data = bytes(range(256)) * 2000
     with sources(data, tmp_path) as all_sources:
         assert [source.read_array("<f4", 10000).flags.writeable for source in all_sources] == [
@@ -147,7 +147,7 @@ def test_arrays_are_the_callers_own_but_for_memory(tmp_path: Path) -> None:
         ]
 
 
-def test_a_long_object_comes_through_a_pipe_whole() -> None:
+def test_long_object_is_read_from_a_pipe() -> None:
     data = np.random.default_rng(0).bytes(5_000_000)
     source = StreamSource(Trickle(data, 65536))
     assert source.read(3) == data[:3]
@@ -155,7 +155,7 @@ def test_a_long_object_comes_through_a_pipe_whole() -> None:
     assert source.read_rest() == data[4_999_993:]
 
 
-def test_a_file_that_grows_is_read_as_it_is_now(tmp_path: Path) -> None:
+def test_growing_file_is_read_to_its_current_end(tmp_path: Path) -> None:
     path = tmp_path / "growing"
     path.write_bytes(b"ab")
     descriptor = os.open(path, os.O_RDONLY)
@@ -166,10 +166,10 @@ def test_a_file_that_grows_is_read_as_it_is_now(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_errors_say_where(tmp_path: Path) -> None:
+def test_errors_have_file_and_offset(tmp_path: Path) -> None:
     source = BytesSource(b"0123456789", 4, "a.ark")
     source.skip(2)
-    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*9 bytes should follow, 4 are there$"):
+    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*9 bytes should follow, 4 are available$"):
         source.read(9)
     with pytest.raises(FormatError, match=r"^a\.ark:6: odd$"):
         source.fail("odd")
@@ -183,7 +183,7 @@ def test_errors_say_where(tmp_path: Path) -> None:
     ended=st.booleans(),
     trickle=st.integers(1, 9000),
 )
-def test_lines_are_those_of_the_bytes(lines: list[bytes], ended: bool, trickle: int) -> None:
+def test_lines_equal_pythons_split(lines: list[bytes], ended: bool, trickle: int) -> None:
     data = b"\n".join(lines) + (b"\n" if ended else b"")
     expected = data.split(b"\n")
     if not expected[-1]:
@@ -194,7 +194,7 @@ def test_lines_are_those_of_the_bytes(lines: list[bytes], ended: bool, trickle: 
 @pytest.mark.parametrize("mmap", [False, True])
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, cut=st.integers(0, 9000), seed=st.integers(0, 2**32 - 1))
-def test_a_file_that_has_grown_is_the_whole_file(
+def test_file_that_has_grown_is_read_whole(
     steps: list[Step], cut: int, seed: int, mmap: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = np.random.default_rng(seed).choice(np.frombuffer(b"abc]\xff \n\t", np.uint8), 12000).tobytes()
@@ -226,7 +226,7 @@ class Broken(io.RawIOBase):
 
 
 @pytest.mark.parametrize("error", [OSError(5, "I/O error"), EOFError("ended"), zlib.error("corrupt"), KeyError("x")])
-def test_whatever_a_stream_raises_is_our_error(error: Exception) -> None:
+def test_error_of_a_stream_becomes_an_ark_error(error: Exception) -> None:
     with pytest.raises(OpenError, match=r"^b:0: cannot be read") as raised:
         StreamSource(Broken(error), "b").read(3)
     assert raised.value.__cause__ is error

@@ -40,7 +40,7 @@ def test_batches_have_the_bytes_of_the_codec(
     assert (tmp_path / "a.ark").read_bytes() == expected.getvalue()
 
 
-def test_a_value_changed_after_it_was_written_is_written_as_it_was(tmp_path: Path) -> None:
+def test_value_changed_after_write_is_written_unchanged(tmp_path: Path) -> None:
     vector, words = np.ones(3, np.float32), ["a"]
     with Writer[Any]("vector", f"ark:{tmp_path}/v") as writer:
         writer["key"] = vector
@@ -55,7 +55,7 @@ def test_a_value_changed_after_it_was_written_is_written_as_it_was(tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "value"), [("int", 2**31), ("token", "a b"), ("token-vector", ["a", ""]), ("float", "x")]
 )
-def test_a_value_that_is_refused_is_so_at_its_call(kind: str, value: Any, tmp_path: Path) -> None:
+def test_invalid_value_is_refused_at_its_call(kind: str, value: Any, tmp_path: Path) -> None:
     usual = VALUES[kind][-1]
     with Writer[Any](kind, f"ark:{tmp_path}/a") as writer:
         writer["first"] = usual
@@ -68,7 +68,7 @@ def test_a_value_that_is_refused_is_so_at_its_call(kind: str, value: Any, tmp_pa
     assert b"third " in lines
 
 
-def test_what_waits_is_written_by_flush_and_when_the_writer_is_dropped(tmp_path: Path) -> None:
+def test_pending_entries_are_written_by_flush_and_on_deletion(tmp_path: Path) -> None:
     writer = Writer[Any]("int", f"ark,t:{tmp_path}/a")
     writer["one"] = 1
     writer.flush()

@@ -43,7 +43,7 @@ RESTS = st.text("abc/.:0123 []|é", min_size=1, max_size=20).map(str.strip).filt
 )
 @example({"a": "b"}, [" "], "", False)
 @example({"a" * 8: "x", "a" * 16: "y", "a" * 7: "z", "a" * 9: "w"}, [" "], "", False)
-def test_a_script_is_what_a_dictionary_of_its_lines_would_be(
+def test_script_equals_a_dictionary_of_its_lines(
     table: dict[str, str], blanks: list[str], indent: str, ended: bool
 ) -> None:
     lines = [f"{indent}{key}{blanks[i % len(blanks)]}{rest}" for i, (key, rest) in enumerate(table.items())]
@@ -62,10 +62,10 @@ def test_a_script_is_what_a_dictionary_of_its_lines_would_be(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(KEYS, min_size=1, max_size=30))
-def test_keys_twice_and_keys_out_of_order_are_noticed(keys: list[str]) -> None:
+def test_duplicate_and_unsorted_keys_are_errors(keys: list[str]) -> None:
     found = Script("".join(f"{key} x\n" for key in keys).encode())
     if len(set(keys)) < len(keys):
-        with pytest.raises(OrderError, match="twice"):
+        with pytest.raises(OrderError, match="duplicate key"):
             found.check_unique()
     else:
         found.check_unique()
@@ -96,9 +96,9 @@ def test_lines_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a 1\n\nb 2\n", "line 2 is blank"),
         (b"a 1\n  \nb 2\n", "line 2 is blank"),
         (b"\n", "line 1 is blank"),
-        (b"a\n", "line 1 has a key .'a'. and nothing after it"),
-        (b"a 1\nb \t \n", "line 2 has a key .'b'. and nothing after it"),
-        (b"a 1\nb", "line 2 has a key .'b'. and nothing after it"),
+        (b"a\n", "line 1 has a key .'a'. without a value"),
+        (b"a 1\nb \t \n", "line 2 has a key .'b'. without a value"),
+        (b"a 1\nb", "line 2 has a key .'b'. without a value"),
         (b"\0B\x04", "is binary"),
         (b"x" * 70000 + b" 1\n", "line 1: the key is too long"),
     ],
@@ -108,13 +108,13 @@ def test_broken_lines_are_named(data: bytes, complaint: str) -> None:
         Script(data, "x.scp")
 
 
-def test_many_blanks_take_time_in_proportion() -> None:
+def test_many_blanks_take_linear_time() -> None:
     blanks = b" \t" * 500_000
     begin = time.process_time()
     found = Script(blanks + b"a" + blanks + b"1\nb" + blanks + b"2" + blanks + b"\nc 3\n")
     assert time.process_time() - begin < 1.5  # 5 seconds where all lines are looked at again for each blank
     assert dict(found.items()) == {"a": "1", "b": "2", "c": "3"}
-    with pytest.raises(FormatError, match=r"line 2 has a key .'b'. and nothing after it"):
+    with pytest.raises(FormatError, match=r"line 2 has a key .'b'. without a value"):
         Script(b"a 1\nb" + blanks + b"\n")
 
 
@@ -129,7 +129,7 @@ def test_transcripts_may_be_empty() -> None:
     found = Script(b"a\nb some words\nc \n", empty=True)
     assert dict(found.items()) == {"a": "", "b": "some words", "c": ""}
     with pytest.raises(FormatError, match="line 2 is blank"):
-        Script(b"a\n\n", empty=True)
+        Script(b"a\n\nb\n", empty=True)
 
 
 def test_bytes_that_are_not_utf8_survive() -> None:
@@ -138,19 +138,19 @@ def test_bytes_that_are_not_utf8_survive() -> None:
     assert found["\udcff\udcfe"].encode("utf-8", "surrogateescape") == b"x\xe9.ark:1"
 
 
-def test_a_missing_key_is_a_key_error() -> None:
+def test_missing_key_is_a_key_error() -> None:
     with pytest.raises(MissingKeyError, match=r"^x\.scp: b: "):
         Script(b"a 1\n", "x.scp")["b"]
     with pytest.raises(KeyError):
         ScriptTable(Script(b"a 1\n"), lambda key, rest: rest)["b"]
 
 
-def test_a_table_with_a_key_twice_is_refused() -> None:
-    with pytest.raises(OrderError, match=r"^x\.scp: a: is there twice, the second time on line 3$"):
+def test_duplicate_key_is_refused() -> None:
+    with pytest.raises(OrderError, match=r"^x\.scp: a: is a duplicate key on line 3$"):
         ScriptTable(Script(b"a 1\nb 2\na 3\n", "x.scp"), lambda key, rest: rest)
 
 
-def test_a_large_file_is_mapped_and_pickled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_file_is_mapped_and_pickled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "MAP_FROM", 10)
     path = tmp_path / "big.scp"
     path.write_text("".join(f"key{i} {i}.ark:{i}\n" for i in range(1000)))
@@ -164,7 +164,7 @@ def test_a_large_file_is_mapped_and_pickled_by_name(tmp_path: Path, monkeypatch:
         pickle.loads(pickled)
 
 
-def test_a_line_costs_tens_of_bytes() -> None:
+def test_line_takes_tens_of_bytes() -> None:
     count = 200_000
     data = "".join(f"speaker{i % 999:03}-utterance{i:07} feats.ark:{i * 31}\n" for i in range(count)).encode()
     tracemalloc.start()
@@ -175,7 +175,7 @@ def test_a_line_costs_tens_of_bytes() -> None:
     assert held < 24 * count
 
 
-def test_the_hash_of_one_key_is_that_of_many() -> None:
+def test_hash_of_one_key_equals_the_vectorised_hash() -> None:
     keys = ["a", "abcdefg", "abcdefgh", "abcdefghi", "é" * 9, "x" * 100]
     found = Script("".join(f"{key} 1\n" for key in keys).encode())
     many = found._hashes(np.arange(len(keys)))
@@ -183,9 +183,37 @@ def test_the_hash_of_one_key_is_that_of_many() -> None:
 
 
 @pytest.mark.parametrize("lines", [3, 70_000])
-def test_a_key_that_no_file_can_hold_is_not_there(lines: int) -> None:
+def test_key_that_cannot_be_encoded_is_missing(lines: int) -> None:
     script = Script(b"".join([b"k%d x\n" % i for i in range(lines)]))
     assert "k1" in script and "k\ud800" not in script
     for key in "k\ud800", 5:
-        with pytest.raises(MissingKeyError, match="no such key"):
+        with pytest.raises(MissingKeyError, match="the key is not in the script file"):
             script[key]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("blank", [1, 3, 70_000])
+def test_trailing_blank_lines_of_a_script_are_skipped_with_a_warning(
+    blank: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Script(b"a 1\nb 2\n" + b" \n" * blank, "x.scp")
+    assert dict(found.items()) == {"a": "1", "b": "2"}
+    assert [record.message for record in caplog.records] == [
+        f"x.scp: skipped {blank} blank line{'s' if blank > 1 else ''} at the end"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"a 1\nb\0c 2\n", "line 2: the key has a control character"),
+        (b"a 1\nb 2\n\x1bk 3", "line 3: the key has a control character"),
+        (b"a 1\n" + b"k" * 100_000 + b" 2\n", "line 2: the key is too long .100000 bytes, at most 65535"),
+    ],
+)
+def test_key_that_no_table_can_hold_is_refused_with_its_line(data: bytes, complaint: str) -> None:
+    with pytest.raises(FormatError, match=complaint):
+        Script(data, "x.scp")
+
+
+def test_control_characters_after_the_key_are_kept() -> None:
+    assert Script(b"a x\x01y\nb 2\x02\n", "x.scp")["a"] == "x\x01y"

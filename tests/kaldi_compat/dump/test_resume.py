@@ -193,16 +193,16 @@ def test_job_without_all_its_archives_is_no_success(
 ) -> None:
     """Without file locks another dump may take archives away while this one runs."""
     data = make_data(tmp_path, 4, samples=(2000,))
-    engine = command._engine
+    runner = command._runner
 
     def disturbed(job: object) -> object:
         def run(*arguments: object) -> None:
-            engine(job)(*arguments)  # type: ignore[arg-type]
+            runner(job)(*arguments)  # type: ignore[arg-type]
             (data / "log" / "dump_fbank_train.2.json").unlink()
 
         return run
 
-    monkeypatch.setattr(command, "_engine", disturbed)
+    monkeypatch.setattr(command, "_runner", disturbed)
     for arguments in (["--shard-utterances=2"], ["--shard=1/1", "--resume"]):
         assert dump(data, *arguments) == 255
         assert "archive 2 is not complete" in capsys.readouterr().err

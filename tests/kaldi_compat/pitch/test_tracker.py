@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.pitch import tracker
 from kaldi_compat.pitch.constants import Lags, PitchConstants
 from kaldi_compat.pitch.online import first_pass_pitch
 from kaldi_compat.pitch.paths import cheapest_paths
 from kaldi_compat.pitch.schedule import Schedule
-from kaldi_compat.pitch.tracker import Analysis, lattice_of, track_pitches
+from kaldi_compat.pitch.tracker import Analysis, track_pitches
 from kaldi_compat.pitch.viterbi import PredecessorSearch, Search, free_predecessor
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
@@ -192,27 +191,7 @@ def test_an_utterance_is_the_same_in_any_company(lengths: list[int], seed: int) 
         np.testing.assert_allclose(together[index][:, :1], alone[:, :1], atol=1e-6)
 
 
-@pytest.mark.parametrize(("part", "lead"), [(50, 0), (40, 3), (50, 10), (60, 50)])
-def test_a_long_recording_in_parts_is_searched_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, part: int, lead: int
-) -> None:
-    """The search of a part is valid, or is repeated."""
-    rng = np.random.default_rng(0)
-    tone = 3000 * np.sin(2 * np.pi * np.cumsum(np.linspace(90, 300, 16000)) / 16000)
-    silence, noise = np.zeros(12000), rng.normal(size=16000)
-    audio = np.concatenate((tone, silence, 500 * noise, tone[::-1] + 100 * noise, silence)).astype(np.float32)
-    options = PitchOptions()
-    analysis = Analysis.of(audio, options)
-    whole = analysis.features(lattice_of(analysis.searched, options).path(), options)
-    monkeypatch.setattr(tracker, "_PART", part)
-    monkeypatch.setattr(tracker, "_LEAD", lead)
-    utterances = [("long", audio), ("short", audio[:5000]), ("none", audio[:10]), ("long too", audio[7000:])]
-    tracks = dict(track_pitches(utterances, options))
-    assert list(tracks) == [key for key, _ in utterances]
-    np.testing.assert_array_equal(tracks["long"], whole)
-
-
-def test_more_utterances_than_are_searched_at_once_come_in_order() -> None:
+def test_utterances_come_in_order() -> None:
     rng = np.random.default_rng(0)
     lengths = [40000, *rng.integers(0, 3000, 150).tolist(), 20000]
     utterances = [rng.normal(0, 1000, length).astype(np.float32) for length in lengths]

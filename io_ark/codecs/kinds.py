@@ -1,0 +1,75 @@
+"""Kinds of objects for type checkers: literal names, and the types of the values that are read.
+
+A kind of object is named by a string, and each overload of a reader maps the names in one of these groups to the type
+of its values. The names themselves are in :mod:`io_ark.codecs.registry`; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ArrayKind",
+    "Float32",
+    "Float32Kind",
+    "Float64",
+    "Float64Kind",
+    "FloatKind",
+    "Int32",
+    "Int32Kind",
+    "Kind",
+    "OtherWrittenKind",
+]
+
+Float32: TypeAlias = npt.NDArray[np.float32]
+Float64: TypeAlias = npt.NDArray[np.float64]
+Int32: TypeAlias = npt.NDArray[np.int32]
+
+Float32Kind: TypeAlias = Literal[
+    "matrix", "vector", "packed-matrix", "sp-matrix", "tp-matrix", "float-pair-vector", "sphinx"
+]
+Float64Kind: TypeAlias = Literal["double-matrix", "double-vector"]
+Int32Kind: TypeAlias = Literal["int-vector", "int-pair-vector"]
+FloatKind: TypeAlias = Literal["float", "double"]
+# Kinds that any array-like value can be written as.
+ArrayKind: TypeAlias = Literal[
+    Float32Kind, Float64Kind, Int32Kind, "int8-vector", "compressed-matrix", "sparse-vector", "sparse-matrix"
+]
+# Kinds in no other group that values of one type are written as.
+OtherWrittenKind: TypeAlias = Literal[
+    "general-matrix",
+    "int-vector-vector",
+    "bool",
+    "gauss-posterior",
+    "nnet-example",
+    "nnet-chain-example",
+    "htk",
+    "wave-info",
+]
+# All kinds. Type checkers see the values of kinds without a type of their own as Any.
+Kind: TypeAlias = Literal[
+    Float32Kind,
+    Float64Kind,
+    Int32Kind,
+    FloatKind,
+    "general-matrix",
+    "compressed-matrix",
+    "sparse-vector",
+    "sparse-matrix",
+    "int8-vector",
+    "int-vector-vector",
+    "int",
+    "bool",
+    "token",
+    "token-vector",
+    "posterior",
+    "gauss-posterior",
+    "nnet-example",
+    "nnet-chain-example",
+    "htk",
+    "wave",
+    "wave-info",
+]

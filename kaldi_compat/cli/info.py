@@ -1,0 +1,55 @@
+"""Describe which engines compute features on this machine, and why."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+
+import io_ark.native
+from io_ark.native.library import Library
+from kaldi_compat import __version__, native
+
+__all__ = ["info"]
+
+
+def info() -> str:
+    """Return a line for each engine and library, for people and for bug reports.
+
+    >>> from kaldi_compat.cli.info import info
+    >>> print(info().splitlines()[0].split()[0])
+    kaldi-compat
+    """
+    lines = [
+        (
+            "kaldi-compat",
+            f"{__version__}, Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}",
+        ),
+        ("exact engine", _half(native.library())),
+        ("torch engine", _torch()),
+        ("Triton engine", _triton()),
+        ("archives", _half(io_ark.native.library())),
+    ]
+    return "\n".join(f"{name:<14} {text}" for name, text in lines)
+
+
+def _half(library: Library) -> str:
+    return f"C: {library.reason}" if library else f"NumPy, more slowly: {library.reason}"
+
+
+def _torch() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "not available: PyTorch is not installed (pip install torch)"
+    return f"PyTorch {importlib.metadata.version('torch')}"
+
+
+def _triton() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "not available: PyTorch is not installed"
+    import torch
+
+    if not torch.cuda.is_available():
+        return "not available: PyTorch sees no CUDA device"
+    if importlib.util.find_spec("triton") is None:
+        return "not available: Triton is not installed"
+    return f"Triton {importlib.metadata.version('triton')} on {torch.cuda.get_device_name()}"

@@ -1,0 +1,117 @@
+/* Audio at another sampling rate and sums over signals, with Kaldi's bits. */
+#include "frames.h"
+#include "simd.h"
+
+/* The filters of one period of two sampling rates: made by kaldi_compat/exact/resample.py, declared in native/audio.py. */
+typedef struct {
+    int32_t phases, period;  /* output and input samples in a period */
+    int32_t longest;         /* filter, in samples */
+    const int64_t *first;    /* (phases): the input sample that each filter begins at, counted from the period's start */
+    const int32_t *taps;     /* (phases) */
+    const int64_t *offset;   /* (phases): where each filter starts in weights */
+    const float *weights;
+} resampling_filters;
+
+static float sample_at(const void *samples, int type, int64_t i)
+{
+    return type == SHORTS ? ((const int16_t *)samples)[i] : ((const float *)samples)[i];
+}
+
+/* An output sample whose filter reaches past the ends, where Kaldi adds up in float. */
+static float edge_sample(const void *samples, int type, int64_t count, int64_t first, const float *weights, int taps)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < taps; i++)
+        if (first + i >= 0 && first + i < count)
+            sum += weights[i] * sample_at(samples, type, first + i);
+    return sum;
+}
+
+/* Compute outputs `begin` to `end`; output k is out[k - begin]. The filters of those from inside_begin to inside_end lie within
+   the samples. `x` holds `longest` vectors. */
+static void resample_phase(const resampling_filters *f, int phase, const void *samples, int type, int64_t count, int64_t begin,
+                           int64_t inside_begin, int64_t inside_end, int64_t end, vf *x, float *out)
+{
+    const float *weights = f->weights + f->offset[phase];
+    int taps = f->taps[phase], bytes = type == SHORTS ? 2 : 4, step = f->phases;
+    int64_t k = begin + (phase - begin % step + step) % step;
+    while (k < end) {
+        int64_t first = f->first[phase] + k / step * f->period;
+        if (k < inside_begin || k >= inside_end) {
+            out[k - begin] = edge_sample(samples, type, count, first, weights, taps);
+            k += step;
+            continue;
+        }
+        const void *starts[LANES];
+        int types[LANES], lanes = 0;
+        for (int l = 0; l < LANES; l++) {
+            if (k + (int64_t)l * step < inside_end)
+                lanes = l + 1;
+            starts[l] = (const char *)samples + (first + (int64_t)(lanes - 1) * f->period) * bytes;
+            types[l] = type;
+        }
+        gather(starts, types, taps, x);
+        vf sums = dot_product(x, weights, 1, taps);
+        for (int l = 0; l < lanes; l++, k += step)
+            out[k - begin] = ((const float *)&sums)[l];
+    }
+}
+
+/* Kaldi's LinearResample::Resample of one chunk. `work` has room for f->longest + 1 vectors. */
+EXPORT int SIMD_NAME(resample)(const resampling_filters *f, const void *samples, int32_t type, int64_t count, int64_t begin,
+                               int64_t inside_begin, int64_t inside_end, int64_t end, char *work, float *out)
+{
+    vf *x = (vf *)(work + (sizeof(vf) - (uintptr_t)work % sizeof(vf)));
+    for (int phase = 0; phase < f->phases; phase++)
+        resample_phase(f, phase, samples, type, count, begin, inside_begin, inside_end, end, x, out);
+    return 0;
+}
+
+/* Sum of x[i] * y[i], i < n, in the order of OpenBLAS's `sdot` with SkylakeX kernels: 64 sums, then 32 of a last half of a block. */
+EXPORT float SIMD_NAME(dot)(const float *x, const float *y, int64_t n)
+{
+    int64_t halves = n & ~(int64_t)31, whole = n & ~(int64_t)63;
+    double rest = 0.0;
+    for (int64_t i = halves; i < n; i++)
+        rest += (double)(x[i] * y[i]);
+    if (!halves)
+        return (float)rest;
+    vf sums[64 / LANES];
+    memset(sums, 0, sizeof sums);
+    for (int64_t i = 0; i < whole; i += 64)
+        for (int k = 0; k < 64 / LANES; k++)
+            sums[k] = fused(load_floats(x + i + k * LANES), load_floats(y + i + k * LANES), sums[k]);
+    float quarters[4][16], joined[8], total;
+    memcpy(quarters, sums, sizeof quarters);
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < 8; j++)
+            quarters[k][j] += quarters[k][j + 8];
+    if (whole < halves) {
+        float folded[32];
+        for (int i = 0; i < 32; i++)
+            folded[i] = quarters[i / 8][i % 8];
+        for (int i = 0; i < 32; i += LANES) {
+            vf sum = fused(load_floats(x + whole + i), load_floats(y + whole + i), load_floats(folded + i));
+            memcpy(folded + i, &sum, sizeof sum);
+        }
+        for (int i = 0; i < 32; i++)
+            quarters[i / 8][i % 8] = folded[i];
+    }
+    for (int j = 0; j < 8; j++)
+        joined[j] = quarters[0][j] + quarters[1][j] + quarters[2][j] + quarters[3][j];
+    for (int j = 0; j < 4; j++)
+        joined[j] += joined[j + 4];
+    total = (joined[0] + joined[1]) + (joined[2] + joined[3]);
+    return (float)(rest + (double)total);
+}
+
+/* Sum of x[i], i < n, as Kaldi's Vector::Sum computes it: pairs in float, their sum in double. */
+EXPORT float SIMD_NAME(sum)(const float *x, int64_t n)
+{
+    double total = 0.0;
+    for (int64_t i = 0; i + 1 < n; i += 2)
+        total += (double)(x[i] + x[i + 1]);
+    if (n % 2)
+        total += x[n - 1];
+    return (float)total;
+}

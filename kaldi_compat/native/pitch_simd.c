@@ -1,0 +1,388 @@
+/* The pitch tracker with Kaldi's bits: src/feat/pitch-functions.cc. Correlations are computed for one frame per SIMD lane, the
+   search goes from frame to frame. */
+#include <stdlib.h>
+
+#include "frames.h"
+#include "simd.h"
+
+/* Sizes and tables of the tracker: made by kaldi_compat/native/pitch.py, which declares the same structure. */
+typedef struct {
+    int32_t window, span;       /* samples that are correlated, and that a frame looks at */
+    int32_t first_lag, lags;    /* whole lags at which correlations are measured */
+    int32_t states;             /* lags that the search chooses from */
+    float step;                 /* cost of a step of one state */
+    float soft_min_f0;
+    const int32_t *first;       /* (states): the first correlation with a weight, and their number */
+    const int32_t *columns;
+    const int64_t *offset;      /* (states): where the weights start in `weights` */
+    const float *weights;
+    const float *seconds;       /* (states): the lags */
+} pitch_plan;
+
+static vf *aligned(void *memory) { return (vf *)((char *)memory + (sizeof(vf) - (uintptr_t)memory % sizeof(vf))); }
+
+static void *allocate(int64_t vectors) { return malloc((vectors + 1) * sizeof(vf)); }
+
+/* Write the first `count` lanes of x[0], ..., x[dim - 1] as rows. */
+static void write_lanes(const vf *x, int dim, int count, float *out)
+{
+    int i = 0;
+    for (; i + LANES <= dim; i += LANES) {
+        vf rows[LANES];
+        memcpy(rows, x + i, sizeof rows);
+        transpose(rows);
+        for (int l = 0; l < count; l++)
+            memcpy(out + (int64_t)l * dim + i, rows + l, sizeof(vf));
+    }
+    for (; i < dim; i++)
+        for (int l = 0; l < count; l++)
+            out[(int64_t)l * dim + i] = ((const float *)(x + i))[l];
+}
+
+/* Gather rows of `dim` floats, `stride` floats apart; the lanes past `count` repeat the last row. */
+static void gather_rows(const float *rows, int64_t stride, int dim, int count, vf *x)
+{
+    const void *starts[LANES];
+    int types[LANES];
+    for (int l = 0; l < LANES; l++) {
+        starts[l] = rows + (l < count ? l : count - 1) * stride;
+        types[l] = FLOATS;
+    }
+    gather(starts, types, dim, x);
+}
+
+INLINE vf normalized(vf inner, vf norm, vf ballast)
+{
+    vf root = square_root(norm + ballast);
+    vi silent = root == 0.0f;
+    return choose(silent, splat(0.0f), inner / choose(silent, splat(1.0f), root));
+}
+
+/* Normalized correlations of frames, which start `shift` samples apart and lie within the signal.
+
+   `ballast` (frames) is added to the products of energies for `searched` (frames, lags), and is not for `correlation` (frames,
+   lags). `average` (frames) is the mean product of energies. Returns 0, or 1 if there is no memory. */
+EXPORT int SIMD_NAME(pitch_correlate)(const pitch_plan *plan, const float *signal, int64_t shift, int64_t frames,
+                                      const float *ballast, float *searched, float *correlation, float *average)
+{
+    int n = plan->window, lags = plan->lags;
+    void *memory = allocate(plan->span + 3 * (int64_t)lags);
+    if (!memory)
+        return 1;
+    vf *x = aligned(memory), *with_ballast = x + plan->span, *without = with_ballast + lags, *norms = without + lags;
+    for (int64_t frame = 0; frame < frames; frame += LANES) {
+        int count = frames - frame < LANES ? (int)(frames - frame) : LANES;
+        float of_lanes[LANES] = {0};
+        memcpy(of_lanes, ballast + frame, count * sizeof(float));
+        gather_rows(signal + frame * shift, shift, plan->span, count, x);
+        vf mean = -plain_sum(x, n) / (float)n;
+        for (int i = 0; i < plan->span; i++)
+            x[i] += mean;
+        vf energy = dot_product(x, (const float *)x, 0, n);
+        for (int k = 0; k < lags; k++) {
+            const vf *later = x + plan->first_lag + k;
+            norms[k] = energy * dot_product(later, (const float *)later, 0, n);
+            vf inner = dot_product(x, (const float *)later, 0, n);
+            with_ballast[k] = normalized(inner, norms[k], load_floats(of_lanes));
+            without[k] = normalized(inner, norms[k], splat(0.0f));
+        }
+        vf sum = plain_sum(norms, lags) / (float)lags;
+        for (int l = 0; l < count; l++)
+            average[frame + l] = ((const float *)&sum)[l];
+        write_lanes(with_ballast, lags, count, searched + frame * lags);
+        write_lanes(without, lags, count, correlation + frame * lags);
+    }
+    free(memory);
+    return 0;
+}
+
+/* The correlation at a state's lag, for lanes whose frames are in the same groups of rows (see row_product). */
+INLINE vf interpolated(const pitch_plan *plan, int state, const vf *correlation, int group)
+{
+    return row_product(plan->weights + plan->offset[state], plan->columns[state], correlation + plan->first[state], group);
+}
+
+/* The local costs of a block of frames: eq. 5 of the paper. `groups` has a number for each lane. */
+static void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups, vf scale, vf *local)
+{
+    int all_in_four = 1;
+    for (int l = 0; l < LANES; l++)
+        all_in_four &= groups[l] == IN_FOUR;
+    for (int i = 0; i < plan->states; i++) {
+        vf value = interpolated(plan, i, correlation, IN_FOUR);
+        if (!all_in_four) {
+            value = choose(groups == IN_PAIR, interpolated(plan, i, correlation, IN_PAIR), value);
+            value = choose(groups == SINGLE, interpolated(plan, i, correlation, SINGLE), value);
+        }
+        value *= scale;
+        local[i] = (1.0f - value) + plan->soft_min_f0 * (plan->seconds[i] * value);
+    }
+}
+
+/* The search for the predecessors of one frame's states. Arrays are as long as there are states, and LANES longer where noted. */
+typedef struct {
+    int states;
+    float step;
+    const float *steps; /* steps[n], n from -states to states + LANES: cost of a step over so many states */
+    float *before;      /* (+ LANES infinities) costs of the paths to the frame before */
+    float *after;       /* (+ LANES) costs by way of the predecessors found so far */
+    int16_t *found;     /* (+ LANES) the predecessors */
+    int32_t *lower, *upper, *best;
+    float *cost;        /* by way of `best` */
+} frame_search;
+
+INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
+
+/* The cheapest predecessor of state i, which lies in `low` to `high`; -1 if several have the same cost. What lies above `high`
+   costs more, so that whole vectors can be compared. */
+INLINE int cheapest(const frame_search *s, int i, int low, int high)
+{
+    const float *steps = s->steps - i;
+    vf lowest = splat(INFINITY);
+    for (int j = low; j <= high; j += LANES)
+        lowest = lower_of(lowest, load_floats(steps + j) + load_floats(s->before + j));
+    vf target = splat(lowest_lane(lowest));
+    int found = -1;
+    for (int j = low; j <= high; j += LANES) {
+        unsigned bits = bits_of(load_floats(steps + j) + load_floats(s->before + j) == target);
+        if (!bits)
+            continue;
+        if (found >= 0 || bits & (bits - 1))
+            return -1;
+        found = j + __builtin_ctz(bits);
+    }
+    return found;
+}
+
+/* Find the predecessors of states LANES * block for blocks `first` to `last`, which lie in `low` to `high`; returns 0 if a state
+   has several. */
+static int find_of_blocks(const frame_search *s, int32_t *of_block, int first, int last, int low, int high)
+{
+    if (first > last)
+        return 1;
+    int middle = (first + last) / 2, j = low == high ? low : cheapest(s, middle * LANES, low, high);
+    if (j < 0)
+        return 0;
+    of_block[middle] = j;
+    return find_of_blocks(s, of_block, first, middle - 1, low, j) && find_of_blocks(s, of_block, middle + 1, last, j, high);
+}
+
+/* Find the predecessors of LANES states from `first` on, which lie in `low` to `high`; returns 0 if a state has several. */
+static int find_in_block(frame_search *s, int first, int low, int high)
+{
+    vf lowest = load_floats(s->steps + first - low) + s->before[low];
+    vi found = (vi){0} + low, several = {0};
+    for (int j = low + 1; j <= high; j++) {
+        vf cost = load_floats(s->steps + first - j) + s->before[j];
+        vi is_lower = cost < lowest;
+        several = (several & ~is_lower) | (cost == lowest);
+        found = (found & ~is_lower) | (is_lower & j);
+        lowest = lower_of(lowest, cost);
+    }
+    unsigned states = s->states - first < LANES ? (1u << (s->states - first)) - 1 : ~0u;
+    if (bits_of(several) & states)
+        return 0;
+    memcpy(s->after + first, &lowest, sizeof lowest);
+    for (int l = 0; l < LANES; l++)
+        s->found[first + l] = (int16_t)found[l];
+    return 1;
+}
+
+/* Find the predecessors of all states by halving; returns 0 if that may not give what find_by_bounds() gives.
+
+   Where one of two predecessors j < k becomes the cheaper one, the difference of their costs changes by 2 * step * (k - j) per
+   state. If that is more than the rounding errors, predecessors grow with the states, in float too, and both searches find the
+   cheapest one, unless several cost the same. `highest` is the highest cost before. */
+static int find_by_halving(frame_search *s, float highest)
+{
+    int last = s->states - 1, blocks = last / LANES + 1;
+    if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states])))
+        return 0;
+    int32_t *of_block = s->best;
+    int low = cheapest(s, 0, 0, last), high = cheapest(s, last, 0, last);
+    if (low < 0 || high < 0 || !find_of_blocks(s, of_block, 1, blocks - 1, low, high))
+        return 0;
+    of_block[0] = low;
+    for (int block = 0; block < blocks; block++)
+        if (!find_in_block(s, block * LANES, of_block[block], block + 1 < blocks ? of_block[block + 1] : high))
+            return 0;
+    return 1;
+}
+
+/* Start from the first local minimum that is no earlier than the predecessor of the state before. */
+static void first_bounds(frame_search *s)
+{
+    int best = 0;
+    for (int i = 0; i < s->states; i++) {
+        float lowest = cost_by_way_of(s, i, best);
+        for (int j = best + 1; j < s->states; j++) {
+            float cost = cost_by_way_of(s, i, j);
+            if (!(cost < lowest))
+                break;
+            lowest = cost, best = j;
+        }
+        s->best[i] = s->lower[i] = best, s->cost[i] = lowest;
+        s->upper[i] = s->states - 1;
+    }
+}
+
+/* Lower the upper bounds; returns whether a predecessor changed. */
+static int narrow_from_above(frame_search *s)
+{
+    int changed = 0, last = s->states - 1;
+    for (int i = s->states - 1; i >= 0; i--) {
+        int lower = s->lower[i], upper = last < s->upper[i] ? last : s->upper[i], best = s->best[i];
+        if (upper == lower || best == upper) {
+            last = upper == lower ? lower : best;
+            continue;
+        }
+        float lowest = s->cost[i];
+        for (int j = upper; j > lower + 1; j--) { /* lower and lower + 1 were looked at before */
+            float cost = cost_by_way_of(s, i, j);
+            if (cost < lowest)
+                lowest = cost, best = j;
+            else if (best > j)
+                break;
+        }
+        s->upper[i] = last = best;
+        if (best != s->best[i])
+            s->cost[i] = lowest, s->best[i] = best, changed = 1;
+    }
+    return changed;
+}
+
+/* Raise the lower bounds; returns whether a predecessor changed. */
+static int narrow_from_below(frame_search *s)
+{
+    int changed = 0, last = 0;
+    for (int i = 0; i < s->states; i++) {
+        int lower = last > s->lower[i] ? last : s->lower[i], upper = s->upper[i], best = s->best[i];
+        if (upper == lower || best == lower) {
+            last = upper == lower ? lower : best;
+            continue;
+        }
+        float lowest = s->cost[i];
+        for (int j = lower; j < upper - 1; j++) {
+            float cost = cost_by_way_of(s, i, j);
+            if (cost < lowest)
+                lowest = cost, best = j;
+            else if (best < j)
+                break;
+        }
+        s->lower[i] = last = best;
+        if (best != s->best[i])
+            s->cost[i] = lowest, s->best[i] = best, changed = 1;
+    }
+    return changed;
+}
+
+/* Find the predecessor of each state as Kaldi does, by narrowing bounds on it from both sides. Of predecessors whose costs are
+   the same, the order of the comparisons decides. */
+static void find_by_bounds(frame_search *s)
+{
+    first_bounds(s);
+    for (int round = 0; round < s->states; round++)
+        if (!(round % 2 == 0 ? narrow_from_above(s) : narrow_from_below(s)))
+            break;
+    for (int i = 0; i < s->states; i++)
+        s->found[i] = (int16_t)s->best[i], s->after[i] = s->cost[i];
+}
+
+/* Add the local costs, subtract the lowest cost, and return the state that has it. `highest` is set to the highest cost. */
+static int finish_costs(frame_search *s, const float *local, float *highest)
+{
+    vf lowest = splat(INFINITY), negative = splat(INFINITY);
+    for (int i = 0; i < LANES; i++)
+        s->after[s->states + i] = INFINITY;
+    for (int i = 0; i < s->states; i += LANES) {
+        vf cost = load_floats(s->after + i) + load_floats(local + i);
+        memcpy(s->after + i, &cost, sizeof cost);
+        lowest = lower_of(lowest, cost);
+    }
+    float least = lowest_lane(lowest);
+    int best = -1;
+    for (int i = 0; i < s->states; i += LANES) {
+        vf cost = load_floats(s->after + i);
+        unsigned bits = best < 0 ? bits_of(cost == least) : 0;
+        if (bits)
+            best = i + __builtin_ctz(bits);
+        cost -= least;
+        memcpy(s->before + i, &cost, sizeof cost);
+        negative = lower_of(negative, choose(cost < INFINITY, -cost, cost));
+    }
+    for (int i = 0; i < LANES; i++)
+        s->before[s->states + i] = INFINITY;
+    *highest = -lowest_lane(negative);
+    return best < 0 ? 0 : best;
+}
+
+/* Search the cheapest paths of frames, whose correlations with ballast (frames, lags) are scaled by `scale` (frames).
+
+   `groups` (frames): see row_product(). `costs` (states): of the paths before the first frame; afterwards, at the last one.
+   `predecessors` (frames, states): the state before on the cheapest path to each state. `best` (frames): the state that the
+   cheapest path of all leads to. Returns 0, or 1 if there is no memory. */
+EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const float *searched, const float *scale, const uint8_t *groups,
+                                   int64_t frames, float *costs, int16_t *predecessors, int16_t *best)
+{
+    int states = plan->states, lags = plan->lags, some = states / LANES + 2; /* vectors for the states, and one more */
+    void *memory = allocate(lags + (int64_t)states * 2 + 1 + 10 * (int64_t)some);
+    if (!memory)
+        return 1;
+    vf *x = aligned(memory), *local = x + lags, *rest = local + states;
+    float *rows = (float *)rest, *steps = (float *)(rest + states + 1) + states;
+    rest += states + 1 + 2 * some;
+    int32_t *numbers = (int32_t *)(rest + 3 * some);
+    frame_search s = {.states = states, .step = plan->step, .steps = steps, .before = (float *)rest, .after = (float *)(rest + some)};
+    s.found = (int16_t *)(rest + 2 * some);
+    s.lower = numbers, s.upper = numbers + states, s.best = numbers + 2 * states, s.cost = (float *)(numbers + 3 * states);
+    for (int i = -states; i < states + LANES; i++)
+        steps[i] = (float)(i * i) * plan->step;
+    float highest = 0.0f;
+    for (int i = 0; i < states; i++) {
+        s.before[i] = costs[i];
+        highest = costs[i] > highest ? costs[i] : highest;
+    }
+    for (int i = 0; i < LANES; i++)
+        s.before[states + i] = INFINITY;
+    for (int64_t frame = 0; frame < frames; frame += LANES) {
+        int count = frames - frame < LANES ? (int)(frames - frame) : LANES;
+        float scales[LANES] = {0};
+        vi group = {0};
+        for (int l = 0; l < count; l++)
+            scales[l] = scale[frame + l], group[l] = groups[frame + l];
+        gather_rows(searched + frame * lags, lags, lags, count, x);
+        local_costs(plan, x, group, load_floats(scales), local);
+        write_lanes(local, states, count, rows);
+        for (int l = 0; l < count; l++) {
+            if (!find_by_halving(&s, highest))
+                find_by_bounds(&s);
+            memcpy(predecessors + (frame + l) * states, s.found, states * sizeof(int16_t));
+            best[frame + l] = (int16_t)finish_costs(&s, rows + (int64_t)l * states, &highest);
+        }
+    }
+    memcpy(costs, s.before, states * sizeof(float));
+    free(memory);
+    return 0;
+}
+
+/* Interpolate each frame's correlation (frames, lags) to the lag of a state. */
+EXPORT int SIMD_NAME(pitch_interpolate)(const pitch_plan *plan, const float *correlation, const uint8_t *groups,
+                                        const int16_t *path, int64_t frames, float *out)
+{
+    int longest = 0;
+    for (int i = 0; i < plan->states; i++)
+        longest = plan->columns[i] > longest ? plan->columns[i] : longest;
+    void *memory = allocate(longest);
+    if (!memory)
+        return 1;
+    vf *x = aligned(memory);
+    for (int64_t frame = 0; frame < frames; frame++, correlation += plan->lags) {
+        int state = path[frame], columns = plan->columns[state];
+        for (int k = 0; k < columns; k++)
+            x[k] = splat(correlation[plan->first[state] + k]);
+        vf value = row_product(plan->weights + plan->offset[state], columns, x, groups[frame]);
+        out[frame] = ((const float *)&value)[0];
+    }
+    free(memory);
+    return 0;
+}

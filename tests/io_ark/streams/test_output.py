@@ -1,0 +1,108 @@
+"""Writing to files, commands and standard output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from io_ark.errors import (
+    ClosedError,
+    OpenError,
+    WriteError,
+)
+from io_ark.streams.output import open_output
+
+
+@pytest.mark.parametrize("name", ["nosuch/x", ".", "a\0b"])
+def test_file_that_cannot_be_written_gives_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OpenError, match="cannot be opened for writing"):
+        open_output(f"{tmp_path}/{name}")
+
+
+def test_file_and_command_receive_all_bytes(tmp_path: Path) -> None:
+    big = os.urandom(300_000)
+    for target in f"{tmp_path}/plain", f"| cat > {tmp_path}/plain":
+        with open_output(target) as output:
+            output.write(b"key ")
+            assert output.tell() == 4
+            output.write(big)
+            output.write(np.arange(3, dtype=np.int32).data)
+            assert output.tell() == 300_016
+        assert (tmp_path / "plain").read_bytes() == b"key " + big + np.arange(3, dtype=np.int32).tobytes()
+
+
+def test_flush_writes_buffered_bytes(tmp_path: Path) -> None:
+    output = open_output(f"{tmp_path}/a")
+    output.write(b"x")
+    assert (tmp_path / "a").read_bytes() == b""
+    output.flush()
+    assert (tmp_path / "a").read_bytes() == b"x"
+    output.close()
+    with pytest.raises(ClosedError):
+        output.write(b"x" * 200_000)
+
+
+def test_output_that_is_never_closed_is_written(tmp_path: Path) -> None:
+    output = open_output(f"{tmp_path}/a")
+    output.write(b"x")
+    del output
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+def test_full_disk_is_an_error() -> None:
+    output = open_output("/dev/full")
+    output.write(b"x")
+    with pytest.raises(WriteError, match="No space left"):
+        output.close()
+    with pytest.raises(WriteError), open_output("/dev/full") as output:
+        output.write(b"x" * 1_000_000)
+
+
+def test_output_and_print_keep_their_order_on_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    script = """
+import sys, io_ark.streams.output
+print("before")
+with io_ark.streams.output.open_output("-") as output:
+    output.write(b"binary\\n")
+print("after")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout == b"before\nbinary\nafter\n"
+
+
+def test_appended_output_counts_from_the_old_size(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"before")
+    with open_output(f"{tmp_path}/a", append=True) as output:
+        output.write(b" after")
+        assert (output.start, output.tell()) == (6, 6)
+    assert (tmp_path / "a").read_bytes() == b"before after"
+
+
+@pytest.mark.parametrize("target", ["{}", "| cat > {}", "-"])
+def test_fork_does_not_write_buffered_bytes_twice(target: str, tmp_path: Path) -> None:
+    script = """
+import os, sys
+from io_ark.streams.output import open_output
+output = open_output(sys.argv[1])
+output.write(b"once\\n")
+if os.fork() == 0:
+    try:
+        output.write(b"child\\n")
+    except ValueError as error:
+        os.write(2, str(error).encode())
+    output.close()
+    sys.exit(0)
+os.wait()
+output.write(b"x" * 200000 + b"\\n")
+output.close()
+"""
+    command = [sys.executable, "-c", script, target.format(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, check=True)
+    written = done.stdout if target == "-" else (tmp_path / "out").read_bytes()
+    assert written == b"once\n" + b"x" * 200_000 + b"\n"
+    assert b"opened in the process that forked this one" in done.stderr

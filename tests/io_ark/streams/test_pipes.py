@@ -1,0 +1,78 @@
+"""Commands: exit status, failures, and refusing to run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import io_ark
+from io_ark.errors import (
+    PipeError,
+    PipesRefusedError,
+    ReaderGoneError,
+)
+from io_ark.streams.input import open_input
+from io_ark.streams.output import open_output
+from io_ark.streams.pipes import NO_PIPES_VARIABLE
+
+
+def content(rxfilename: str) -> bytes:
+    with open_input(rxfilename) as opened:
+        return opened.source.read_rest()
+
+
+def test_exit_status_of_a_command_is_returned() -> None:
+    opened = open_input("echo hello; exit 3 |")
+    assert opened.source.read_rest() == b"hello\n"
+    assert opened.close() == 3
+    assert opened.close() == 0
+    ended = open_input("kill -9 $$ |")
+    assert ended.source.read_rest() == b""
+    assert ended.close() == -9
+
+
+def test_command_not_read_to_its_end_stops_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    with open_input("yes |") as opened:
+        assert bytes(opened.source.read(2)) == b"y\n"
+    assert capfd.readouterr().err == ""
+
+
+def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None:
+    output = open_output(f"| cat > {tmp_path}/a; exit 4")
+    output.write(b"x")
+    with pytest.raises(PipeError, match="exit status 4"):
+        output.close()
+    gone = open_output("| exec <&-; sleep 0.1")
+    with pytest.raises((ReaderGoneError, PipeError)) as caught:
+        for _ in range(100):
+            gone.write(b"x" * 100_000)
+    assert isinstance(caught.value, BrokenPipeError)
+    gone.close()
+
+
+def test_refused_pipe_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PipesRefusedError, match="'touch x' is not run"):
+        open_input("touch x |", pipes=False)
+    with pytest.raises(PipesRefusedError):
+        open_output("| touch x", pipes=False)
+    monkeypatch.setenv(NO_PIPES_VARIABLE, "1")
+    (tmp_path / "evil.scp").write_text(f"a touch {tmp_path}/made |\n")
+    for call in (
+        lambda: open_input("touch x |"),
+        lambda: list(io_ark.read(f"scp:{tmp_path}/evil.scp")),
+        lambda: io_ark.load_scp(f"{tmp_path}/evil.scp")["a"],
+        lambda: io_ark.load(f"touch {tmp_path}/made |"),
+        lambda: io_ark.writer(f"ark:| touch {tmp_path}/made"),
+    ):
+        with pytest.raises(PipesRefusedError, match=NO_PIPES_VARIABLE):
+            call()
+    assert not (tmp_path / "made").exists()
+    monkeypatch.setenv(NO_PIPES_VARIABLE, "0")
+    assert content("echo x |") == b"x\n"
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800"])
+def test_command_that_cannot_be_started_is_an_ark_error(command: str) -> None:
+    with pytest.raises(PipeError, match="cannot be started"):
+        open_input(f"{command} |")

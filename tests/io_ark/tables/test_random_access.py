@@ -1,0 +1,144 @@
+"""Random access: Kaldi's options and answers."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kaldi_native_io
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark.errors import (
+    ArkError,
+    ClosedError,
+    KeyFormatError,
+    MissingKeyError,
+    OpenError,
+    OrderError,
+    TruncatedError,
+)
+
+KEYS = ["u01_normal", "u02_feat", "u18_long"]
+
+
+WHOLE = [("u01_normal", (37, 13)), ("u02_feat", (64, 40)), ("u18_long", (300, 23))]
+
+
+RANDOM = ["ark:feats.ark", "scp:feats.scp", "ark,s:feats.ark", "ark,s,cs:feats.ark", "ark,o:feats.ark",
+          "scp,p:feats.scp", "scp,s:feats.scp", "ark,s,o:feats.ark",
+          "ark,p:feats.ark", "ark:cat feats.ark |"]  # fmt: skip
+
+
+def answers(reader: Any, calls: str) -> Iterator[object]:
+    """Yield a reader's answers up to its first error: ``?key`` asks if the key exists, ``key`` for its value."""
+    try:
+        for call in calls.split():
+            yield call[1:] in reader if call[0] == "?" else reader[call]
+    except (RuntimeError, ArkError):
+        yield "refused"
+
+
+@pytest.mark.parametrize("rspecifier", RANDOM)
+def test_keys_are_found_with_all_options(rspecifier: str, folder: Path) -> None:
+    with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+        assert "a" not in reader
+        assert "u01_normal" in reader
+        assert reader["u01_normal"].shape == (37, 13)
+        assert "u01_normalx" not in reader
+        assert reader.get("u02_feat").shape == (64, 40)  # type: ignore[union-attr]
+        assert reader["u18_long"].shape == (300, 23)
+        assert reader.get("v") is None
+        with pytest.raises(MissingKeyError, match="v: the key is not in the table"):
+            reader["v"]
+        with pytest.raises(KeyFormatError):
+            assert "a b" in reader
+    with pytest.raises(ClosedError):
+        assert "u01_normal" in reader
+
+
+@pytest.mark.parametrize("rspecifier", ["ark:feats.ark", "scp:feats.scp", "ark,s:feats.ark"])
+def test_keys_are_found_in_any_order_and_again(rspecifier: str, folder: Path) -> None:
+    with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+        for key in ["u18_long", "u01_normal", "u02_feat", "u01_normal"]:
+            assert (key, reader[key].shape) in WHOLE
+
+
+def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
+    shutil.copy("feats.ark", "twice.ark")
+    with open("twice.ark", "ab") as twice:
+        twice.write(Path("feats.ark").read_bytes())
+    for rspecifier, keys, complaint in (
+        ("scp,s:unsorted.scp", [], "not sorted"),
+        ("scp:dup.scp", [], "duplicate key"),
+        ("scp,s:dup.scp", [], "not sorted"),
+        ("ark:twice.ark", ["zzz"], "u01_normal: is a duplicate key"),
+        ("ark,o:twice.ark", ["u02_feat", "zzz"], "u01_normal: is a duplicate key"),
+        ("ark,s:twice.ark", ["zzz"], "u01_normal: comes after 'u18_long'"),
+        ("ark,s,cs:twice.ark", ["zzz"], "u01_normal: comes after 'u18_long'"),
+        ("ark,s,cs:feats.ark", ["u18_long", "u01_normal"], "looked up after 'u18_long'"),
+        ("ark,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
+        ("ark,s,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
+    ):
+        with pytest.raises(OrderError, match=complaint), io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+            for key in keys:
+                assert reader.get(key) is not None
+
+
+@pytest.mark.parametrize("options", ["ark", "ark,o", "ark,s", "ark,s,o"])
+@pytest.mark.parametrize("table", ["a 1\nb 2\nc 3\n", "a 1\nb 2\na 3\nc 4\n"])
+@pytest.mark.parametrize(
+    "calls", ["a ?a", "a a", "a b ?b b", "a b ?b ?a", "a c", "a c a ?a", "b c a ?a", "?a a b c ?b", "?d ?b", "c b ?c"]
+)
+def test_answers_equal_kaldis(options: str, table: str, calls: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(table)
+    specifier = f"{options}:{tmp_path}/t"
+    kaldi, ours = kaldi_native_io.RandomAccessInt32Reader(specifier), io_ark.RandomAccessReader("int", specifier)
+    assert list(answers(ours, calls)) == list(answers(kaldi, calls))
+
+
+def test_truncated_archive_fails_when_a_key_needs_it(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with io_ark.RandomAccessReader("matrix", "ark:truncated.ark") as reader:
+        assert reader["u02_feat"].shape == (64, 40)
+        with pytest.raises(TruncatedError, match="u18_long"):
+            assert "u18_long" in reader
+    with io_ark.RandomAccessReader("matrix", "ark,p:truncated.ark") as permissive:
+        assert "u18_long" not in permissive
+        assert permissive["u02_feat"].shape == (64, 40)
+    assert len(caplog.records) == 1
+
+
+def test_permissive_lookup_reads_the_object(folder: Path) -> None:
+    with io_ark.RandomAccessReader("matrix", "scp,p:badoffset.scp") as reader:
+        assert "u01_normal" not in reader
+    with io_ark.RandomAccessReader("matrix", "scp:badoffset.scp") as reader:
+        assert "u01_normal" in reader
+        with pytest.raises(OpenError, match="u01_normal"):
+            reader["u01_normal"]
+
+
+def test_utt2spk_maps_keys_to_speakers(folder: Path) -> None:
+    Path("utt2spk").write_text("utt1 u01_normal\nutt2 u02_feat\nutt3 nobody\n")
+    with io_ark.RandomAccessReader("matrix", "scp:feats.scp", utt2spk="ark:utt2spk") as reader:
+        assert reader["utt2"].shape == (64, 40)
+        assert "utt3" not in reader
+        with pytest.raises(MissingKeyError, match="utt4: is not in the utt2spk map"):
+            assert "utt4" in reader
+
+
+def test_option_o_releases_values_after_use(folder: Path) -> None:
+    keys = [f"k{i}" for i in range(20)]
+    with io_ark.Writer("matrix", "ark:large.ark") as writer:
+        for key in keys:
+            writer[key] = np.zeros((300, 100), np.float32)
+    # The reader keeps the value that it has read last.
+    for rspecifier, kept in ("ark:large.ark", 20), ("ark,o:large.ark", 1):
+        with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+            values = [weakref.ref(reader[key]) for key in keys]
+            gc.collect()
+            assert sum(value() is not None for value in values) == kept

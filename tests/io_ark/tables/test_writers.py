@@ -1,0 +1,232 @@
+"""Writers: archives, script files, failures, and peers that write the same."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import kaldi_native_io
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import io_ark
+from io_ark.errors import (
+    ClosedError,
+    FormatError,
+    KeyFormatError,
+    OpenError,
+    OrderError,
+    PipeError,
+    WriteError,
+)
+
+
+def shapes(rspecifier: str, **options: object) -> list[tuple[str, tuple[int, ...]]]:
+    with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
+        return [(key, value.shape) for key, value in reader]
+
+
+MATRICES = st.dictionaries(
+    st.text("abcdefghij_-0123456789", min_size=1, max_size=12),
+    st.tuples(st.integers(1, 300), st.integers(1, 30), st.integers(0, 2**32 - 1)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def made(table: dict[str, tuple[int, int, int]]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    return {
+        key: np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
+        for key, (rows, columns, seed) in sorted(table.items())
+    }
+
+
+@pytest.mark.parametrize(
+    ("wspecifier", "back"),
+    [("ark:o", "ark:o"), ("ark,t:o", "ark:o"), ("ark,scp:o,s", "scp:s"), ("ark,scp,t:o,s", "scp:s"),
+     ("ark,f:o", "ark:o"), ("ark:| cat > o", "ark:o")],
+)  # fmt: skip
+def test_written_table_is_read_back(wspecifier: str, back: str, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = {f"utt{i}é": rng.standard_normal((i, 5 if i else 0)).astype(np.float32) for i in range(10)}
+    with io_ark.Writer("matrix", wspecifier) as writer:
+        for key, value in table.items():
+            writer[key] = value
+    with io_ark.SequentialReader("matrix", back) as reader:
+        again = dict(reader)
+    assert list(again) == list(table)
+    for key, value in table.items():
+        np.testing.assert_allclose(again[key], value, rtol=0 if "t" not in wspecifier.split(":")[0] else 1e-4)
+
+
+def test_scp_wspecifier_writes_each_object_to_its_file(folder: Path) -> None:
+    Path("w.scp").write_text("b b.mat\na | cat > a.mat\n")
+    one = np.ones((2, 2), np.float32)
+    with io_ark.Writer("matrix", "scp:w.scp") as writer:
+        writer["a"] = one
+        writer["b"] = 2 * one
+        with pytest.raises(WriteError, match="not in the script file"):
+            writer["c"] = one
+    with io_ark.Writer("matrix", "scp,p,t:w.scp") as writer:
+        writer["c"] = one
+    np.testing.assert_array_equal(io_ark.read_object("matrix", "a.mat"), one)
+    np.testing.assert_array_equal(io_ark.read_object("matrix", "b.mat"), 2 * one)
+    with pytest.raises(OrderError, match="duplicate key"):
+        io_ark.Writer("matrix", "scp:dup.scp")
+
+
+def test_refused_value_leaves_no_partial_entry(folder: Path) -> None:
+    with io_ark.Writer("matrix", "ark,scp:o,s") as writer:
+        writer["a"] = np.ones((2, 2), np.float32)
+        for key, value, error in ("b", "no matrix", FormatError), ("c d", np.ones((2, 2)), KeyFormatError):
+            with pytest.raises(error):
+                writer[key] = value
+        writer["e"] = np.ones((2, 2), np.float32)
+    assert [key for key, _ in shapes("ark:o")] == [key for key, _ in shapes("scp:s")] == ["a", "e"]
+    with pytest.raises(ClosedError):
+        writer["f"] = np.ones((2, 2), np.float32)
+    writer.close()
+
+
+def test_output_that_is_not_written_is_an_error(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(WriteError, match="No space left"), io_ark.Writer("matrix", "ark:/dev/full") as writer:
+        writer["a"] = np.ones((2, 2), np.float32)
+    with pytest.raises(PipeError, match="exit status 3"), io_ark.Writer("matrix", "ark:| cat > o; exit 3") as writer:
+        writer["a"] = np.ones((2, 2), np.float32)
+    with pytest.raises(OpenError, match="nosuch/s"):
+        io_ark.Writer("matrix", "ark,scp:o,nosuch/s")
+    with pytest.raises(ZeroDivisionError), io_ark.Writer("matrix", "ark:/dev/full") as writer:
+        writer["a"] = np.ones((2, 2), np.float32)
+        raise ZeroDivisionError
+    assert "No space left" in caplog.text
+
+
+def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    io_ark.Writer("matrix", "ark,scp:| cat > o,s").close()
+    assert "is not a file, so the script file cannot point into it" in caplog.text
+
+
+@settings(max_examples=30, deadline=None)
+@given(table=MATRICES)
+def test_kaldi_native_io_writes_and_reads_the_same(
+    table: dict[str, tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    matrices = made(table)
+    with io_ark.Writer("matrix", f"ark,scp:{folder}/o.ark,{folder}/o.scp") as ours:
+        for key, value in matrices.items():
+            ours[key] = value
+    ark, scp = (folder / "o.ark").read_bytes(), (folder / "o.scp").read_bytes()
+    with kaldi_native_io.FloatMatrixWriter(f"ark,scp:{folder}/o.ark,{folder}/o.scp") as theirs:
+        for key, value in matrices.items():
+            theirs[key] = value
+    assert ark == (folder / "o.ark").read_bytes()
+    assert scp == (folder / "o.scp").read_bytes()
+    for rspecifier in (f"ark:{folder}/o.ark", f"scp:{folder}/o.scp"):
+        with kaldi_native_io.SequentialFloatMatrixReader(rspecifier) as reader:
+            for key, value in reader:
+                np.testing.assert_array_equal(value, matrices[key])
+        with io_ark.SequentialReader("matrix", rspecifier) as reader:
+            assert [key for key, _ in reader] == list(matrices)
+    with io_ark.RandomAccessReader("matrix", f"ark,s,cs:{folder}/o.ark") as lookup:
+        for key, value in matrices.items():
+            np.testing.assert_array_equal(lookup[key], value)
+
+
+@pytest.mark.parametrize("wspecifier", ["ark,scp:o.ark,o.scp", "ark,t:o.ark", "ark,f:o.ark"])
+def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: Path) -> None:
+    def write(thread: int) -> None:
+        for i in range(300):
+            writer[f"t{thread}-{i}"] = np.full((i % 7 + 1, 40 * (i % 5)), thread * 1000 + i, np.float32)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with io_ark.Writer("matrix", wspecifier) as writer:
+            threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    rspecifiers = ["ark:o.ark", "scp:o.scp"] if "scp" in wspecifier else ["ark:o.ark"]
+    for rspecifier in rspecifiers:
+        found = dict(io_ark.SequentialReader("matrix", rspecifier))
+        assert len(found) == 1200
+        for key, value in found.items():
+            thread, i = map(int, key[1:].split("-"))
+            assert (value == thread * 1000 + i).all() and (value.size > 0) == (i % 5 > 0)
+
+
+@pytest.mark.parametrize("wspecifier", ["ark,t:o.ark", "ark,t,scp:o.ark,o.scp", "ark,t,f:o.ark"])
+def test_fork_does_not_write_entries_twice(wspecifier: str, folder: Path) -> None:
+    with io_ark.Writer("int", wspecifier) as writer:
+        writer["before"] = 1
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                writer["child"] = 2
+            except ClosedError:
+                writer.close()
+                status = 0
+            finally:
+                del writer
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        writer["after"] = 3
+    assert Path("o.ark").read_text() == "before 1 \nafter 3 \n"
+    assert "scp" not in wspecifier or len(Path("o.scp").read_text().splitlines()) == 2
+
+
+def test_forked_process_that_exits_writes_nothing_and_logs_nothing(folder: Path) -> None:
+    script = """
+import os, sys, io_ark
+writer = io_ark.Writer("int", "ark,t:o.ark")
+writer["once"] = 1
+if os.fork() == 0:
+    sys.exit(0)
+assert os.wait()[1] == 0
+writer["after"] = 2
+writer.close()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("o.ark").read_text() == "once 1 \nafter 2 \n"
+
+
+def test_fork_while_a_thread_writes_does_not_block_the_child(folder: Path) -> None:
+    # The child's copy of the writer's lock may be held by a thread that the child does not have.
+    script = """
+import os, threading, io_ark
+writer = io_ark.Writer("int", "ark:o.ark")
+stop = False
+def write():
+    i = 0
+    while not stop:
+        writer[f"k{i}"] = i
+        i += 1
+thread = threading.Thread(target=write)
+thread.start()
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        writer.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+stop = True
+thread.join()
+writer.close()
+values = [value for _, value in io_ark.SequentialReader("int", "ark:o.ark")]
+assert values == list(range(len(values))), "entries lost or written twice"
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,46 @@
+"""The package as imported: start-up cost and public names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import io_ark
+
+
+def test_import_loads_neither_torch_nor_subprocess() -> None:
+    script = (
+        "import sys, io_ark; "
+        "print([name for name in ('torch', 'kaldi_compat', 'subprocess', 'tempfile') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path = {sys.path!r}; {script}"], capture_output=True
+    )
+    assert done.stdout.strip() == b"[]", done
+
+
+MODULES = [
+    found.name
+    for found in pkgutil.walk_packages(io_ark.__path__, "io_ark.")
+    if not found.ispkg and not found.name.startswith("io_ark.native")
+]
+
+
+@pytest.mark.parametrize("name", ["io_ark", *MODULES])
+def test_public_module_declares_existing_names(name: str) -> None:
+    module = importlib.import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert all(hasattr(module, public) for public in module.__all__)
+
+
+def test_dir_shows_public_names_only() -> None:
+    assert sorted(dir(io_ark)) == sorted(io_ark.__all__)
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert io_ark.__version__ == importlib.metadata.version("kaldi-compat")

@@ -1,0 +1,27 @@
+"""The command ``kaldi-compat info``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from kaldi_compat import native
+
+
+def run_info(**environment: str) -> dict[str, str]:
+    done = subprocess.run(
+        ["kaldi-compat", "info"], env=os.environ | environment, capture_output=True, text=True, check=True
+    )
+    return {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
+
+
+def test_library_that_is_switched_off_is_named() -> None:
+    lines = run_info(KALDI_COMPAT_NATIVE="0")
+    assert lines["exact engine"] == "NumPy, more slowly: switched off by KALDI_COMPAT_NATIVE=0"
+    assert "KALDI_COMPAT_NATIVE=0" in lines["archives"]
+
+
+def test_engines_are_the_ones_that_compute() -> None:
+    lines = run_info()
+    assert lines["exact engine"].startswith("C: " if native.library() else "NumPy")
+    assert lines["torch engine"].startswith("PyTorch ")

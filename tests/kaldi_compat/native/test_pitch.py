@@ -1,0 +1,145 @@
+"""The C half of the pitch tracker and of resampling against the NumPy half, byte for byte, on every dispatch level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from kaldi_compat.exact import resample, sums
+from kaldi_compat.native import audio, library
+from kaldi_compat.native import pitch as compiled
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch import exact
+from kaldi_compat.pitch.exact import PitchTables
+
+pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
+
+OPTIONS = st.builds(
+    PitchOptions,
+    min_f0=st.sampled_from([60.0, 100.0]),
+    delta_pitch=st.sampled_from([0.005, 0.02, 0.1]),
+    penalty_factor=st.sampled_from([0.0, 1e-6, 0.1, 10.0]),
+    upsample_filter_width=st.sampled_from([1, 4, 5, 6]),
+    frame_length=st.sampled_from([10.0, 16.0, 25.0, 40.0]),
+    soft_min_f0=st.sampled_from([0.0, 10.0]),
+)
+
+
+def signal_of(seed: int, samples: int, quiet: bool) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    tone = np.sin(np.arange(samples) * rng.uniform(0.1, 0.6)) * rng.uniform(0, 5000)
+    signal: np.ndarray[Any, Any] = (tone + rng.normal(0, 300, samples)).astype(np.float32)
+    if quiet:
+        signal[samples // 3 :] = 0  # digital silence: many predecessors have the same cost
+    return signal
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rate_in=st.sampled_from([8000, 16000, 11025, 44100]),
+    rate_out=st.sampled_from([4000, 8000, 16000]),
+    samples=st.integers(0, 3000),
+    start=st.integers(0, 2000),
+    outputs=st.tuples(st.integers(0, 900), st.integers(0, 900)),
+    zeros=st.sampled_from([1, 2, 6]),
+    integers=st.booleans(),
+)
+def test_resampling(
+    rate_in: int, rate_out: int, samples: int, start: int, outputs: tuple[int, int], zeros: int, integers: bool
+) -> None:
+    x = signal_of(samples, samples, quiet=False).astype(np.int16 if integers else np.float32)
+    filters = resample.resampling_filters(rate_in, rate_out, 1000.0, zeros)
+    wanted = (min(outputs), max(outputs))
+    inside = resample.outputs_inside(filters, wanted, start, samples)
+    expected = resample.resample_in_numpy(x.astype(np.float32), filters, wanted, inside)
+    for level in library().levels:
+        np.testing.assert_array_equal(audio.resample(filters.for_c, x, wanted, inside, level), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 400))
+def test_sums(seed: int, n: int) -> None:
+    x, y = np.random.default_rng(seed).normal(0, 1e3, (2, n)).astype(np.float32)
+    for level in library().levels:
+        assert audio.dot(x, y, level) == sums.dot(x, y)
+        assert audio.plain_sum(x, level) == sums.plain_sum(x)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    options=OPTIONS, seed=st.integers(0, 999), frames=st.integers(1, 40), shift=st.integers(1, 60), quiet=st.booleans()
+)
+def test_correlations(options: PitchOptions, seed: int, frames: int, shift: int, quiet: bool) -> None:
+    tables = PitchTables.of(options)
+    signal = signal_of(seed, (frames - 1) * shift + tables.span, quiet)
+    ballast = np.random.default_rng(seed).choice([0.0, 1.0, 1e9], frames).astype(np.float32)
+    expected = exact.correlate_in_numpy(tables, signal, shift, ballast)
+    for level in library().levels:
+        for ours, theirs in zip(compiled.correlate(tables, signal, shift, ballast, level), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    options=OPTIONS,
+    seed=st.integers(0, 999),
+    frames=st.integers(0, 40),
+    coarse=st.booleans(),
+    chunks=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+)
+def test_searches(options: PitchOptions, seed: int, frames: int, coarse: bool, chunks: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    tables = PitchTables.of(options)
+    states = len(tables.weights)
+    searched = rng.uniform(-1, 1, (frames, tables.lags)).astype(np.float32)
+    searched[rng.random(frames) < 0.5] *= np.float32(1e-4)
+    if coarse:  # many costs are the same
+        searched = np.round(searched * 4) / np.float32(4)
+    scale = rng.choice([1.0, 0.7], frames).astype(np.float32)
+    groups = exact.row_groups(np.minimum(sorted([*chunks, frames]), frames))
+    start = rng.choice([0.0, 0.5, 1.0], states).astype(np.float32)
+    expected = start.copy(), np.empty((frames, states), np.int16), np.empty(frames, np.int16)
+    exact.search_in_numpy(tables, searched, scale, groups, *expected)
+    path = rng.integers(0, states, frames).astype(np.int16)
+    values = exact.interpolate_in_numpy(tables, searched, groups, path)
+    for level in library().levels:
+        found = start.copy(), np.empty((frames, states), np.int16), np.empty(frames, np.int16)
+        compiled.search(tables, searched, scale, groups, *found, level=level)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(compiled.interpolate(tables, searched, groups, path, level), values)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    costs=arrays(np.float32, st.integers(1, 120), elements=st.integers(0, 40).map(float)),
+    factor=st.sampled_from([2.0**-12, 0.0625, 0.25, 1.0, 16.0]),
+)
+def test_predecessors_cost_least(costs: np.ndarray[Any, Any], factor: float) -> None:
+    # Whole numbers and powers of two: all sums are exact, and many are equal.
+    from kaldi_compat.pitch.viterbi import find_predecessors
+
+    costs = (costs * np.float32(factor / 4)).astype(np.float32)
+    place = np.arange(len(costs))
+    every = costs + factor * (place[:, None] - place) ** 2.0
+    found, lowest = find_predecessors(costs, np.float32(factor) * place.astype(np.float32) ** 2)
+    np.testing.assert_array_equal(lowest, every.min(1))
+    np.testing.assert_array_equal(every[place, found], every.min(1))
+
+
+def test_a_path_of_states_that_do_not_exist_is_refused() -> None:
+    tables = PitchTables.of(PitchOptions())
+    correlation = np.zeros((1, tables.lags), np.float32)
+    with pytest.raises(ValueError, match="do not exist"):
+        compiled.interpolate(tables, correlation, np.zeros(1, np.uint8), np.array([417], np.int16))
+
+
+def test_a_signal_too_short_for_its_frames_is_refused() -> None:
+    tables = PitchTables.of(PitchOptions())
+    with pytest.raises(ValueError, match="too short"):
+        compiled.correlate(tables, np.zeros(tables.span, np.float32), 1, np.zeros(2, np.float32))

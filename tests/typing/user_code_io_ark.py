@@ -1,0 +1,88 @@
+"""Code of a user of io_ark, for type checkers: each line marked ``# error`` must be refused, and no other line.
+
+Not run. ``test_user_code.py`` runs mypy and pyright over this file.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import assert_type
+
+import io_ark
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.interop.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
+
+Float32 = npt.NDArray[np.float32]
+
+# Values have the type of the kind.
+assert_type(io_ark.load_scp("feats.scp", kind="matrix")["utt"], Float32)
+assert_type(io_ark.load_scp("feats.scp", kind="double-vector")["utt"], npt.NDArray[np.float64])
+assert_type(io_ark.load_scp("wav.scp", kind="wave")["utt"], io_ark.Wave)
+assert_type(io_ark.load_scp("feats.scp")["utt"], Any)
+assert_type(io_ark.load("mean.vec", kind="vector"), Float32)
+assert_type(io_ark.load("mean.vec"), Any)
+assert_type(io_ark.read_object("compressed-matrix", "feats.ark:17"), CompressedMatrix)
+assert_type(io_ark.read_object("int", "count"), int)
+for key, frames in io_ark.read("ark:feats.ark", kind="matrix"):
+    assert_type(key, str)
+    assert_type(frames, Float32)
+
+with io_ark.SequentialReader("matrix", "scp:feats.scp") as reader:
+    for key, matrix in reader:
+        assert_type((key, matrix), tuple[str, Float32])
+    for key, load in reader.entries():
+        assert_type((key, load()), tuple[str, Float32])
+with io_ark.RandomAccessReader("posterior", "scp:post.scp", utt2spk="ark:utt2spk") as lookup:
+    assert_type(lookup["utt"], list[list[tuple[int, float]]])
+    assert_type(lookup.get("utt"), list[list[tuple[int, float]]] | None)
+with io_ark.RandomAccessReader("float", "ark:vtln") as factors:
+    assert_type(factors.get("utt", 1.0), float)
+with io_ark.RandomAccessReader("token", "ark:utt2spk") as speakers:
+    speakers["utt"].upper()
+    speakers["utt"].mean()  # error
+
+
+def copy(kind: io_ark.Kind, source: str, target: str) -> None:
+    """A kind in a variable."""
+    with io_ark.SequentialReader(kind, source) as reader, io_ark.Writer(kind, target) as writer:
+        for key, value in reader:
+            writer[key] = value
+    copied: Any = io_ark.read_object(kind, "mean.vec")
+    io_ark.write_object(kind, "copy.vec", copied)
+
+
+# Misspelt kinds.
+io_ark.load_scp("feats.scp", kind="matirx")  # error
+io_ark.SequentialReader("matirx", "scp:feats.scp")  # error
+io_ark.RandomAccessReader("matirx", "scp:feats.scp")  # error
+io_ark.Writer("matirx", "ark:feats.ark")  # error
+io_ark.read_object("matirx", "mean.vec")  # error
+io_ark.load("mean.vec", kind="matirx")  # error
+
+# Writers take what can be written as their kind.
+with io_ark.Writer("matrix", "ark:feats.ark") as writer:
+    writer["utt"] = np.zeros((2, 3))
+    writer["utt"] = [[1.0, 2.0]]
+    writer["utt"] = None  # error
+with io_ark.Writer("token", "ark,t:utt2spk") as tokens:
+    tokens["utt"] = "speaker"
+    tokens["utt"] = 3  # error
+with io_ark.writer("ark:feats.ark", compress="speech") as any_writer:
+    any_writer["utt"] = np.zeros((2, 3))
+io_ark.write_object("float", "factor", 1.0)
+io_ark.write_object("float", "factor", "one")  # error
+
+# Kaldi's names.
+with SequentialBaseFloatMatrixReader("scp:feats.scp") as matrices, BaseFloatMatrixWriter("ark:-") as out:
+    for key, features in matrices:
+        assert_type(features, Float32)
+        out[key] = features
+for _, token in SequentialTokenReader("ark:utt2spk"):
+    assert_type(token, str)
+
+# Named tuples have their fields.
+wave = io_ark.load("a.wav", kind="wave")
+assert_type(wave.sample_frequency, float)
+print(wave.sample_rate)  # error
+io_ark.__version__.split(".")
