@@ -18,7 +18,7 @@ from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.viterbi import Lattice
 
-__all__ = ["Analysis", "Floats", "lattice_of", "search_pitches", "track_pitch", "track_pitches"]
+__all__ = ["Analysis", "Floats", "search_pitches", "track_pitch", "track_pitches"]
 
 Floats = npt.NDArray[np.float32]
 Key = TypeVar("Key")
