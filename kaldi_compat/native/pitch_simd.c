@@ -330,6 +330,7 @@ EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const float *searched
         return 1;
     vf *x = aligned(memory), *local = x + lags, *rest = local + states;
     float *rows = (float *)rest, *steps = (float *)(rest + states + 1) + states;
+    memset(rows, 0, (states + 1) * sizeof(vf)); /* what lies past a row's end is added to infinities and must be finite */
     rest += states + 1 + 2 * some;
     int32_t *numbers = (int32_t *)(rest + 3 * some);
     frame_search s = {.states = states, .step = plan->step, .steps = steps, .before = (float *)rest, .after = (float *)(rest + some)};

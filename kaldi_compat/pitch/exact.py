@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact import sums
-from kaldi_compat.exact.resample import resample_chunk, resampling_filters
+from kaldi_compat.exact.resample import Filters, resample_chunk, resampling_filters
 from kaldi_compat.native import audio
 from kaldi_compat.native import pitch as compiled
 from kaldi_compat.options.base import as_float32
@@ -27,6 +27,7 @@ from kaldi_compat.pitch.viterbi import find_predecessors
 
 __all__ = [
     "PitchTables",
+    "add_energy",
     "ballast_of",
     "correlate",
     "downsample",
@@ -34,9 +35,11 @@ __all__ = [
     "frame_signal",
     "interpolate",
     "local_costs",
+    "lowpass_filters",
     "recompute_scale",
     "row_groups",
     "search",
+    "variance",
 ]
 
 Floats = npt.NDArray[np.float32]
@@ -99,6 +102,13 @@ class PitchTables:
         )
 
 
+def lowpass_filters(options: PitchOptions) -> Filters:
+    """Return the filters of :func:`downsample`."""
+    constants = PitchConstants.of(options)
+    cutoff, width = as_float32(options.lowpass_cutoff), options.lowpass_filter_width
+    return resampling_filters(constants.rate_in, constants.rate_out, cutoff, width)
+
+
 def downsample(samples: npt.NDArray[Any], options: PitchOptions) -> Floats:
     """Resample audio to the rate that pitch is tracked at, chunk by chunk (Kaldi: LinearResample).
 
@@ -107,8 +117,7 @@ def downsample(samples: npt.NDArray[Any], options: PitchOptions) -> Floats:
         options: of the tracker.
     """
     constants = PitchConstants.of(options)
-    cutoff, width = as_float32(options.lowpass_cutoff), options.lowpass_filter_width
-    filters = resampling_filters(constants.rate_in, constants.rate_out, cutoff, width)
+    filters = lowpass_filters(options)
     step = constants.chunk or max(1, len(samples))
     parts, begin = [], 0
     for start in range(0, len(samples), step):
@@ -134,10 +143,10 @@ def energies(signal: Floats, schedule: Schedule, options: PitchOptions) -> tuple
     """
     chunks, totals = schedule.samples_ready, [(0.0, 0.0)]
     for begin, end in zip([0, *chunks[:-1].tolist()], chunks.tolist(), strict=True):
-        totals.append(_added(totals[-1], signal[begin:end]))
+        totals.append(add_energy(totals[-1], signal[begin:end]))
     ends = np.asarray(schedule.samples)
     if not options.nccf_ballast_online:
-        values = {int(n): _variance(total, int(n)) for n, total in zip(chunks, totals[1:], strict=True)}
+        values = {int(n): variance(total, int(n)) for n, total in zip(chunks, totals[1:], strict=True)}
         better = values.get(int(schedule.recompute_samples), 0.0)
         return np.array([values[n] for n in ends.tolist()]), better
     found, ready, chunk = [], schedule.frames_ready.tolist(), 0
@@ -147,19 +156,22 @@ def energies(signal: Floats, schedule: Schedule, options: PitchOptions) -> tuple
             while frame >= ready[chunk]:
                 chunk += 1
             total, before = totals[chunk], int(chunks[chunk - 1])
-        total, before = _added(total, signal[before:end]), end
-        found.append(_variance(total, end))
+        if end < before:  # Kaldi aborts here: a short utterance whose first frames are complete at the end only
+            total, before = totals[0], 0
+        total, before = add_energy(total, signal[before:end]), end
+        found.append(variance(total, end))
     return np.array(found), 0.0
 
 
-def _added(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the sums of squares and of samples, in float32 each, to totals in double."""
+def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
+    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`variance`."""
     if native.library():
         return total[0] + audio.dot(part, part), total[1] + audio.plain_sum(part)
     return total[0] + float(sums.dot(part, part)), total[1] + float(sums.plain_sum(part))
 
 
-def _variance(total: tuple[float, float], count: int) -> float:
+def variance(total: tuple[float, float], count: int) -> float:
+    """Return the mean square of so many samples less the square of their mean."""
     return total[0] / count - (total[1] / count) ** 2
 
 
@@ -216,13 +228,12 @@ def row_groups(frames_ready: npt.NDArray[Any]) -> Groups:
     return groups
 
 
-def frame_signal(signal: Floats, frames: int, options: PitchOptions) -> tuple[Floats, int]:
+def frame_signal(signal: Floats, frames: int, constants: PitchConstants) -> tuple[Floats, int]:
     """Lay out audio so that all frames lie in it, at one distance from each other.
 
     Returns:
         The audio, and the distance. With preemphasis, frames do not share samples.
     """
-    constants = PitchConstants.of(options)
     start, shift, span = constants.start, constants.shift, constants.span
     before = max(0, -start)
     after = max(0, start + (frames - 1) * shift + span - len(signal))

@@ -59,7 +59,7 @@ class Analysis:
         with np.errstate(over="ignore", invalid="ignore"):  # products of absurdly loud audio overflow
             energy, better = exact.energies(signal, schedule, options)
             ballast = exact.ballast_of(energy, options).astype(np.float32)
-            laid, shift = exact.frame_signal(signal, frames, options)
+            laid, shift = exact.frame_signal(signal, frames, constants)
             searched, correlation, average = exact.correlate(tables, laid, shift, ballast)
             scale = exact.recompute_scale(energy, better, average, int(schedule.recomputed), options)
         if not (np.isfinite(searched).all() and np.isfinite(correlation).all()):

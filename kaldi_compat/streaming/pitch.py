@@ -16,13 +16,14 @@ from torch import Tensor
 
 from kaldi_compat.data.batching import pad
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch import exact
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.costs import local_costs, path_features, search_nccf
-from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
+from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.schedule import frames_available, samples_out
-from kaldi_compat.pitch.viterbi import Search, States
+from kaldi_compat.pitch.viterbi import States
 from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
 
 __all__ = ["PitchStream", "ProcessPitchStream", "Resampler", "Tracker"]
@@ -138,19 +139,20 @@ class Tracker:
     """Pitch tracker of one stream."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
-        self._constants = PitchConstants.of(options)
+        self._options = options
+        self._constants, self._tables = PitchConstants.of(options), PitchTables.of(options)
         self._max_latency = max_latency
         # Constants for audio that starts where its first frame does.
         self._aligned = dataclasses.replace(self._constants, start=0)
-        self._search = Search(self._constants.states, self._constants.step, 1)
-        self._resampler = Resampler(self._constants)
+        self._resampler = Resampler(options)
         self._signal: Samples = np.zeros(0, np.float32)  # resampled audio, starting at sample _start
         self._start = 0
-        self._sums = np.zeros((1, 2))  # sum and sum of squares of the audio before _start
+        self._energy = (0.0, 0.0)  # sums over the audio up to the end of the last frame
+        self._energy_end = 0
         self._frames = 0  # number of frames searched
-        self._costs = np.zeros((1, self._search.states), np.float32)
+        self._costs = np.zeros(self._constants.states, np.float32)
         # Of the undecided frames:
-        self._correlation: Samples = np.zeros((0, len(self._constants.weights)), np.float32)
+        self._correlation: Samples = np.zeros((0, self._tables.lags), np.float32)
         self._predecessors: list[States] = []
         self._best = 0
 
@@ -175,42 +177,45 @@ class Tracker:
         constants, shift = self._constants, self._constants.shift
         count = frames - self._frames
         begin = constants.start + self._frames * shift
-        if begin < 0:  # zeros precede the audio: compute from its start and drop the frames already searched
-            inner, norm = (x[self._frames :] for x in correlate(self._signal, frames, constants))
+        if begin < 0:  # zeros precede the audio: drop the frames already searched
+            laid, step = exact.frame_signal(self._signal, frames, constants)
+            laid = laid[self._frames * step :]
         else:
-            inner, norm = correlate(self._signal[begin - self._start :], count, self._aligned)
+            laid, step = exact.frame_signal(self._signal[begin - self._start :], count, self._aligned)
         ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
-        energy = self._mean_square(ends)
-        searched = search_nccf(inner, norm, energy, energy[-1:], np.zeros(count, bool), constants)
-        for local in local_costs(searched, constants):
-            self._costs, predecessors, best = self._search.step(self._costs, local[None])
-            self._predecessors.append(predecessors[0])
-            self._best = int(best[0])
-        self._correlation = np.concatenate((self._correlation, nccf(inner, norm, 0.0)))
+        energy = np.array([self._mean_square(end) for end in ends.tolist()])
+        ballast = exact.ballast_of(energy, self._options).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            searched, correlation, _ = exact.correlate(self._tables, laid, step, ballast)
+        predecessors, best = np.empty((count, constants.states), np.int16), np.empty(count, np.int16)
+        groups = np.zeros(count, np.uint8)  # how many frames follow is not known
+        scale = np.ones(count, np.float32)
+        exact.search(self._tables, searched, scale, groups, self._costs, predecessors, best)
+        self._predecessors += list(predecessors)
+        self._best = int(best[-1])
+        self._correlation = np.concatenate((self._correlation, correlation))
         self._frames = frames
 
-    def _mean_square(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return the variance of all audio before each of these samples."""
-        wide = self._signal.astype(np.float64)
-        sums = np.concatenate((self._sums, self._sums + np.cumsum(np.stack((wide, wide * wide), 1), 0)))
-        mean, square = (sums[ends - self._start] / ends[:, None]).T
-        variance: npt.NDArray[np.float64] = square - mean**2
-        return variance
+    def _mean_square(self, end: int) -> float:
+        """Compute the variance of all audio before a sample, which is no earlier than the last time."""
+        part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
+        self._energy = exact.add_energy(self._energy, part)
+        self._energy_end = end
+        return exact.variance(self._energy, end)
 
     def _discard(self) -> None:
         """Discard audio that no later frame needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
-        gone = self._signal[: start - self._start].astype(np.float64)
-        self._sums = self._sums + np.array([[gone.sum(), (gone * gone).sum()]])
-        self._signal = self._signal[len(gone) :]
-        self._start += len(gone)
+        start = min(start, max(self._energy_end, self._start))
+        self._signal = self._signal[start - self._start :]
+        self._start = start
 
     def _agreed(self) -> int:
         """Return the number of undecided frames on which all paths agree.
 
         Paths do not cross, so it suffices to follow the outermost two.
         """
-        lowest, highest = 0, self._search.states - 1
+        lowest, highest = 0, self._constants.states - 1
         earliest = max(0, len(self._predecessors) - self._max_latency)
         for frame in range(len(self._predecessors) - 1, earliest, -1):
             before = self._predecessors[frame]
@@ -221,38 +226,45 @@ class Tracker:
 
     def _decided(self, count: int) -> Samples:
         """Decide the first ``count`` undecided frames along the best path, and return their features."""
-        state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int64)
+        state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int16)
         for frame in range(len(path) - 1, -1, -1):
             path[frame] = state
             state = int(self._predecessors[frame][state])
-        features: Samples = path_features(self._correlation[:count], path[:count], self._constants)
+        groups = np.zeros(count, np.uint8)
+        nccf = exact.interpolate(self._tables, self._correlation[:count], groups, path[:count])
+        features: Samples = np.stack((nccf, self._constants.pitch[path[:count]]), -1)
         self._correlation, self._predecessors = self._correlation[count:], self._predecessors[count:]
         return features
 
 
 class Resampler:
-    """Low-pass filter and resampler of audio in chunks (:func:`~kaldi_compat.pitch.nccf.downsampled`)."""
+    """:func:`~kaldi_compat.pitch.exact.downsample` on audio in chunks; the result does not depend on the chunks."""
 
-    def __init__(self, constants: PitchConstants) -> None:
-        self._constants = constants
-        self._filters = constants.lowpass
+    def __init__(self, options: PitchOptions) -> None:
+        self._constants = PitchConstants.of(options)
+        self._filters = exact.lowpass_filters(options)
         # number of whole periods before a sample that its filter reaches
-        self._reach = -(constants.lowpass.first // constants.lowpass.period)
+        self._reach = -(self._filters.first[0] // self._filters.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
         self._from = 0
         self._received = self._returned = 0  # samples in, samples out
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
         """Add samples (T,), and return the resampled audio that they decide."""
-        self._kept = np.concatenate((self._kept, samples))
+        self._kept = np.concatenate((self._kept, samples.astype(np.float32)))
         self._received += len(samples)
-        until = samples_out(self._received, self._constants, finished=finished)
-        if until <= self._returned:
-            return self._kept[:0]
-        offset = self._from * self._filters.phases
-        resampled = downsampled(self._kept, self._constants)[self._returned - offset : until - offset]
-        self._returned = until
-        keep_from = max(until // self._filters.phases - self._reach, self._from)
+        parts = [self._resampled_until(samples_out(self._received, self._constants, finished=False), 0)]
+        if finished:  # filters that reach past the end are summed up in another order
+            count = samples_out(self._received, self._constants, finished=True)
+            parts.append(self._resampled_until(count, len(self._kept)))
+        phases = len(self._filters.first)
+        keep_from = max(self._returned // phases - self._reach, self._from)
         self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
         self._from = keep_from
-        return resampled
+        return np.concatenate(parts)
+
+    def _resampled_until(self, until: int, chunk_start: int) -> Samples:
+        offset = self._from * len(self._filters.first)
+        outputs = (self._returned - offset, max(until, self._returned) - offset)
+        self._returned = max(until, self._returned)
+        return resample_chunk(self._kept, self._filters, outputs, chunk_start)

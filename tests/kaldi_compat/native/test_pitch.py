@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from kaldi_compat.exact import resample, sums
 from kaldi_compat.native import audio, library
@@ -113,23 +112,6 @@ def test_searches(options: PitchOptions, seed: int, frames: int, coarse: bool, c
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         np.testing.assert_array_equal(compiled.interpolate(tables, searched, groups, path, level), values)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    costs=arrays(np.float32, st.integers(1, 120), elements=st.integers(0, 40).map(float)),
-    factor=st.sampled_from([2.0**-12, 0.0625, 0.25, 1.0, 16.0]),
-)
-def test_predecessors_cost_least(costs: np.ndarray[Any, Any], factor: float) -> None:
-    # Whole numbers and powers of two: all sums are exact, and many are equal.
-    from kaldi_compat.pitch.viterbi import find_predecessors
-
-    costs = (costs * np.float32(factor / 4)).astype(np.float32)
-    place = np.arange(len(costs))
-    every = costs + factor * (place[:, None] - place) ** 2.0
-    found, lowest = find_predecessors(costs, np.float32(factor) * place.astype(np.float32) ** 2)
-    np.testing.assert_array_equal(lowest, every.min(1))
-    np.testing.assert_array_equal(every[place, found], every.min(1))
 
 
 def test_a_path_of_states_that_do_not_exist_is_refused() -> None:

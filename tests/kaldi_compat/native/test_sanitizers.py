@@ -20,12 +20,15 @@ import numpy as np
 from io_ark.native.library import load
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.native import spectral
+from kaldi_compat.exact import resample
+from kaldi_compat.native import audio, pitch, spectral
+from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 library = load(sys.argv[1])
 assert library, library.reason
-spectral.library = lambda: library
+spectral.library = audio.library = pitch.library = lambda: library
 rng = np.random.default_rng(0)
 samples = (rng.standard_normal(9000) * 1000).astype(np.int16)
 for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
@@ -39,6 +42,25 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
             for level in library.levels:
                 out = np.empty((int(batch.rows[-1]), plan.dim), np.float32)
                 spectral.compute(plan, batch, 0, len(out), out, level)
+tables = [PitchTables.of(PitchOptions()), PitchTables.of(PitchOptions(delta_pitch=0.3, upsample_filter_width=1))]
+for level in library.levels:
+    for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
+        filters = resample.resampling_filters(rate, 4000, 1000.0, 6)
+        audio_in = samples[:count].copy()
+        outputs = 0, -(-count * 4000 // rate)
+        audio.resample(filters.for_c, audio_in, outputs, resample.outputs_inside(filters, outputs, 0, count), level)
+        audio.dot(audio_in.astype(np.float32), audio_in.astype(np.float32), level)
+        audio.plain_sum(audio_in.astype(np.float32), level)
+    for table in tables:
+        for frames in (0, 1, 7, 40):
+            signal = samples[: table.span + 40 * max(frames - 1, 0)].astype(np.float32)
+            searched, correlation, _ = pitch.correlate(table, signal, 40, np.ones(frames, np.float32), level)
+            states = len(table.weights)
+            groups, best = np.resize(np.array([0, 1, 2], np.uint8), frames), np.empty(frames, np.int16)
+            found, costs = np.empty((frames, states), np.int16), np.zeros(states, np.float32)
+            pitch.search(table, searched, np.ones(frames, np.float32), groups, costs, found, best, level)
+            pitch.search(table, 0 * searched, np.ones(frames, np.float32), groups, costs, found, best, level)
+            pitch.interpolate(table, correlation, groups, best, level)
 print("done")
 """
 
@@ -60,14 +82,14 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
         f"-I{ROOT / 'io_ark/native'}",
     ]
     objects = []
-    for level, flags in levels.items():
-        objects.append(str(tmp_path / f"{level}.o"))
-        source = ROOT / "kaldi_compat/native/spectral_simd.c"
-        built = subprocess.run(
-            [*common, *flags, f"-DSIMD_LEVEL={level}", "-c", str(source), "-o", objects[-1]], check=False
-        )
-        if built.returncode:
-            pytest.skip("the compiler has no sanitizers, or not these instruction sets")
+    for source in sorted((ROOT / "kaldi_compat/native").glob("*_simd.c")):
+        for level, flags in levels.items():
+            objects.append(str(tmp_path / f"{source.stem}_{level}.o"))
+            built = subprocess.run(
+                [*common, *flags, f"-DSIMD_LEVEL={level}", "-c", str(source), "-o", objects[-1]], check=False
+            )
+            if built.returncode:
+                pytest.skip("the compiler has no sanitizers, or not these instruction sets")
     levels_source = str(ROOT / "io_ark/native/simd_levels.c")
     subprocess.run([*common, "-shared", levels_source, *objects, "-lm", "-o", str(tmp_path / "_native.so")], check=True)
     runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
