@@ -203,7 +203,7 @@ def measure(works: dict[str, dict[str, Work]], rounds: int) -> None:
 
 
 def open_long_script(folder: Path, lines: int) -> None:
-    """Write a script file of so many lines, open it, and look keys up."""
+    """Write a script file with this many lines, open it, and look keys up."""
     path = folder / "long.scp"
     with open(path, "w") as out:
         for begin in range(0, lines, 100_000):
@@ -226,7 +226,7 @@ def open_long_script(folder: Path, lines: int) -> None:
 
 
 def private_memory() -> int:
-    """Bytes of memory of this process that are no file's."""
+    """Return the bytes of memory of this process that are not mapped files."""
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssAnon"))
 

@@ -107,7 +107,7 @@ def best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[
 
 
 def copy_of(size: int, device: str) -> Work:
-    """A copy of so many bytes."""
+    """Return a copy of this many bytes, as work."""
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return lambda: target.copy_(source)

@@ -74,7 +74,7 @@ def our_fbank_alone(batch: Tensor) -> Work:
 
 
 def streams(slots: int, chunk: float, device: str) -> Work:
-    """A second of audio of each of so many streams, in chunks of so many seconds."""
+    """Return work: a second of audio of each stream, in chunks of ``chunk`` seconds."""
     stream = FeatureStream(Fbank(num_mel_bins=BINS, dither=0.0).to(device), slots)
     audio = torch.randn(slots, RATE, device=device) * 1000
     chunks = audio.split(int(chunk * RATE), 1)

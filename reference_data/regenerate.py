@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the reference commands with the Kaldi programs found on PATH and rewrite the set with what they leave.
+"""Run the reference commands with the Kaldi programs on PATH and rewrite the set with their outputs.
 
 usage: regenerate.py [--group NAME ...] [--id ID ...] [--programs DIR]
 
@@ -27,7 +27,7 @@ TIME_LIMIT_S = 120
 
 
 def option_list(usage: str) -> list[list[str]]:
-    """The (name, type, default) triples in a Kaldi program's usage text, where a meaning may run over several lines."""
+    """Return the (name, type, default) triples in the usage text of a Kaldi program; meanings may span lines."""
     entries = re.split(r"\n(?=\s+--[\w-]+\s+: )", usage)
     found = (OPTION_LINE.match(entry.rstrip().split("\n\n")[0]) for entry in entries)
     return [[match[1], match[2], match[3]] for match in found if match]

@@ -1,4 +1,4 @@
-"""What all tests share: the table of what is supported."""
+"""Configuration of all tests, and the table of supported properties."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.engine import subtract_mean
 from kaldi_compat.exact.features import features_of_list
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
@@ -270,7 +270,10 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
     own_options = feature_options(feature.options, options)
-    if options.device == "cpu" and options.engine in ("auto", "exact"):
+    if options.engine == "exact" and not is_supported(own_options):
+        raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
+    exact_by_default = options.engine == "auto" and is_supported(own_options)
+    if options.device == "cpu" and (options.engine == "exact" or exact_by_default):
         return ExactComputer(own_options)
     return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
 

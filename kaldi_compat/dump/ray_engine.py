@@ -36,7 +36,7 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
     try:
         import ray
     except ImportError:
-        raise DumpError("--engine=ray needs Ray: pip install kaldi-compat[cluster]") from None
+        raise DumpError("--runner=ray needs Ray: pip install ray") from None
     started = not ray.is_initialized()
     if started:
         _connect(ray, job.options.address)

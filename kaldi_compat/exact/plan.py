@@ -27,7 +27,7 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-__all__ = ["MelTable", "Plan", "mel_table", "plan_of"]
+__all__ = ["MelTable", "Plan", "is_supported", "mel_table", "plan_of"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
@@ -86,6 +86,11 @@ class MelTable:
     first: tuple[int, ...]
     weights: tuple[Floats, ...]
     loudness: Floats
+
+
+def is_supported(options: FrameOptions) -> bool:
+    """Return True if the exact engine computes the feature with these options."""
+    return type(options) in KINDS
 
 
 @functools.lru_cache(maxsize=64)

@@ -51,12 +51,12 @@ class ArrayFeature:
     """Base class of the spectral features on NumPy arrays. Use Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
-        options: the options; Kaldi's defaults where none are given.
+        options: the options; Kaldi's defaults if None.
         engine: "auto" or "exact", which are the same here.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        OptionError: where Kaldi's program would refuse the options.
+        OptionError: Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]

@@ -40,12 +40,12 @@ class SpectralFeature(ConfiguredModule):
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
 
     Args:
-        options: the options; Kaldi's defaults where none are given.
-        engine: what computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
+        options: the options; Kaldi's defaults if None.
+        engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        OptionError: where Kaldi's program would refuse the options.
+        OptionError: Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]
@@ -58,8 +58,8 @@ class SpectralFeature(ConfiguredModule):
         self.engine = checked_engine(engine)
 
     def setup(self) -> None:
-        """Compute the constants. A subclass with constants of its own overrides this and calls it first."""
-        # Computed once, as plain integers: torch.compile need not trace how.
+        """Compute the constants. Subclasses with further constants override this and call it first."""
+        # Plain integers, so that torch.compile does not trace their computation.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
@@ -84,7 +84,7 @@ class SpectralFeature(ConfiguredModule):
 
     @property
     def uses_magnitude(self) -> bool:
-        """True if energies are made of magnitudes, False if of powers."""
+        """True if energies are sums of magnitudes, False if of powers."""
         return False
 
     @property
@@ -97,7 +97,7 @@ class SpectralFeature(ConfiguredModule):
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """First step of a feature: complex spectra (..., fft_bins) to what it is made of, mostly energies (..., bands).
+        """Compute the first step of a feature: complex spectra (..., fft_bins) -> energies (..., bands).
 
         Args:
             spectrum: the spectra; may be overwritten.
@@ -106,7 +106,7 @@ class SpectralFeature(ConfiguredModule):
         raise NotImplementedError
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Second step of a feature: energies (..., bands) and the frames' log energies (...) to features (..., dim)."""
+        """Compute the second step: energies (..., bands) and log energies of frames (...) -> features (..., dim)."""
         raise NotImplementedError
 
     def needs_energy(self, raw: bool) -> bool:
@@ -168,13 +168,13 @@ class SpectralFeature(ConfiguredModule):
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
         if lengths is not None and is_traced_or_differentiated(samples):
-            # The padding is part of no result, but where it is NaN its gradient would be NaN too.
+            # The padding does not affect the result, but NaN in it would make its gradient NaN.
             samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
         counts = None if lengths is None else self._num_frames(lengths)
         features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
         if is_traced(samples):
-            # not a slice, whose size would be the least of two symbols, which exporters get wrong further on
+            # not a slice: its size would be a minimum of two symbols, which exporters mishandle
             features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
 
@@ -247,7 +247,7 @@ class SpectralFeature(ConfiguredModule):
         """:meth:`features_of_frames` of (rows, frames, size), a block at a time that fits the cache."""
         _keep_freed_memory()
         rows, count, _ = frames.shape
-        # noise takes as much memory as all the rest
+        # noise needs as much memory as everything else
         block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
         parts = [slice(start, start + block) for start in range(0, count, block)]
         return torch.cat([self.features_of_frames(frames[:, p], noise and noise(p), banks) for p in parts], 1)
@@ -281,7 +281,7 @@ class SpectralFeature(ConfiguredModule):
         return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, factors, strict=True)]
 
     def _check(self, samples: Tensor, *, has_lengths: bool = False) -> None:
-        """Raise unless these are samples; warn of audio on the wrong scale, and of an export that would be random."""
+        """Raise unless these are samples. Warn of audio on the wrong scale, and of a random export."""
         if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
@@ -309,7 +309,7 @@ def _as_array(samples: Tensor) -> Any:
 
 
 def _seeds(generator: Generator) -> Seeds:
-    """Return what draws the states of frames' noise for the exact engine."""
+    """Return the source of the noise states of frames for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return generator.frame_seeds
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
@@ -323,7 +323,7 @@ def _is_exported() -> bool:
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    """Let the C library keep what a block frees for the next one, instead of having the system page it in anew.
+    """Make the C library keep freed memory for the next block, instead of returning it to the system.
 
     glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. One large
     block is mapped and freed here, without being touched. This is a third of the time of undithered features.

@@ -39,7 +39,7 @@ class Case:
     shaped: Callable[[Tensor], Tensor] = lambda noise: 1000 * noise
 
     def input(self, length: int, batch: int | None = None, seed: int = 0) -> Tensor:
-        """Audio of so many samples, or features of that audio's number of frames."""
+        """Return audio of this many samples, or features with its number of frames."""
         shape = (length // 160, DIM) if self.of_features else (length,)
         random = torch.Generator().manual_seed(seed)
         return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
@@ -77,12 +77,12 @@ POST = [
 
 
 def _voiced(noise: Tensor) -> Tensor:
-    """Audio of a pitch that is not in doubt."""
+    """Return audio with a clear pitch."""
     return 5000 * torch.sin(torch.arange(noise.shape[-1]) * (2 * torch.pi * 180 / 16000)) + 100 * noise
 
 
 def _track(noise: Tensor) -> Tensor:
-    """Correlations and pitches."""
+    """Return a track of correlations and pitches."""
     return torch.stack((0.9 * noise[..., 0].sigmoid(), 100 + 50 * noise[..., 1].sigmoid()), -1)
 
 

@@ -2,8 +2,8 @@
 
     python tests/support/kernel_resources.py [compute capability, such as 90]
 
-What is compiled is what a usual filter bank (16 kHz, 80 bins) launches for audio of several lengths: a line for each of
-the kernels, with its registers, and bytes of stack, local and shared memory. TRITON_INTERPRET must not be set.
+It compiles the kernels of a typical filter bank (16 kHz, 80 bins) for audio of several lengths, and prints a line for
+each kernel, with its registers, and bytes of stack, local and shared memory. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ def check(
 ) -> None:
     """Compare the torch engine with Kaldi: largest error and 99.9th percentile of each utterance.
 
-    Rounding decides the lowest bands of a chirp: three times the distance of Kaldi from float64 is allowed.
-    Options that
+    Rounding decides the lowest bands of a chirp, so three times Kaldi's distance from float64 is allowed. Options that
     Kaldi refused must be refused.
     """
     if case["exit"] != 0:

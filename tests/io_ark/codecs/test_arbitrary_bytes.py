@@ -95,12 +95,12 @@ def test_arbitrary_bytes_give_a_value_or_an_ark_error(kind: str, data: bytes, bi
 
 @given(st.data())
 @SETTINGS
-def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
+def test_info_of_damaged_objects(data: st.DataObject) -> None:
     kind, valid = data.draw(st.sampled_from(SAMPLES))
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
     try:
-        outline = codec(kind).read_info(source)
+        info = codec(kind).read_info(source)
     except ArkError as error:
         with pytest.raises(type(error)) as raised:
             codec(kind).read(other)
@@ -112,7 +112,7 @@ def test_outlines_of_damaged_objects(data: st.DataObject) -> None:
         assert not isinstance(error, TruncatedError)  # but something about numbers, which are not looked at
         return
     assert source.tell() == other.tell()
-    assert getattr(outline, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
+    assert getattr(info, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
 
 
 @pytest.mark.parametrize(

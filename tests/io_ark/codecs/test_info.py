@@ -1,4 +1,4 @@
-"""Outlines: the shape that reading gives, from a header; the same place afterwards, and the same complaints."""
+"""Infos: the shape that reading gives, from a header; the same place afterwards, and the same complaints."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "data"), SAMPLES, ids=IDS)
-def test_outlines_of_every_kind_whole_and_cut(kind: str, data: bytes, tmp_path: Path) -> None:
+def test_info_of_whole_and_truncated_objects(kind: str, data: bytes, tmp_path: Path) -> None:
     for decoder in (codec(kind), AnyCodec()):
         assert_alike(decoder, data + b"utt2 ", tmp_path)
         for end in (*range(min(len(data), LONGEST_HEADER)), len(data) // 2, len(data) - 1):
@@ -87,7 +87,7 @@ STORED = {  # the kind that is written: the kind that reads it
     kept=st.one_of(st.none(), st.floats(0, 1)),
 )
 @settings(max_examples=300, deadline=None)
-def test_outlines_of_any_shape(
+def test_info_of_arrays_of_any_shape(
     tmp_path_factory: pytest.TempPathFactory, kind: str, rows: int, columns: int, method: int, kept: float | None
 ) -> None:
     numbers = np.arange(rows * columns) % 100
@@ -116,12 +116,12 @@ def test_only_the_header_is_looked_at() -> None:
 
 @pytest.mark.parametrize("text", ["1:3", "0:8,1:2", ":,2:2", "7:10", "2:2,0:0"])
 @pytest.mark.parametrize("kind", ["matrix", "compressed-matrix"])
-def test_part_of_an_outline_is_the_outline_of_the_part(kind: str, text: str, tmp_path: Path) -> None:
+def test_info_of_a_range_equals_the_shape_of_the_range(kind: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "feats"
     path.write_bytes(to_bytes(kind, np.arange(27.0).reshape(9, 3)))
     for where in (f"{path}[{text}]", f"cat {path} |[{text}]"):
-        outline = io_ark.read_object(InfoCodec("matrix"), where)
-        assert outline == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
+        info = io_ark.read_object(InfoCodec("matrix"), where)
+        assert info == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_info_of_invalid_range_is_an_error(kind: str, value: Any, part: str, tmp
     (tmp_path / "object").write_bytes(to_bytes(kind, value))
     with pytest.raises(RangeError) as whole:
         io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
-    with pytest.raises(RangeError) as outline:
+    with pytest.raises(RangeError) as info:
         io_ark.read_object(InfoCodec(kind), f"{tmp_path}/object[{part}]")
-    assert str(outline.value) == str(whole.value)
+    assert str(info.value) == str(whole.value)
 
 
 def test_part_of_a_vector(tmp_path: Path) -> None:
@@ -141,11 +141,11 @@ def test_part_of_a_vector(tmp_path: Path) -> None:
     assert io_ark.read_object(InfoCodec("vector"), f"{tmp_path}/vector[2:4]").shape == (3,)
 
 
-def test_reading_outlines_in_a_thread_and_permissively(tmp_path: Path) -> None:
+def test_info_in_a_thread_and_in_a_permissive_reader(tmp_path: Path) -> None:
     feats = {f"u{rows}": np.zeros((rows, 4), np.float32) for rows in (3, 5, 2000)}
     kaldiio.save_ark(f"{tmp_path}/a.ark", feats, scp=f"{tmp_path}/a.scp")
     with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
-        assert {key: outline.shape for key, outline in reader} == {key: value.shape for key, value in feats.items()}
+        assert {key: info.shape for key, info in reader} == {key: value.shape for key, value in feats.items()}
     os.truncate(tmp_path / "a.ark", (tmp_path / "a.ark").stat().st_size - 1)
     with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
         assert [key for key, _ in reader] == ["u3", "u5"]

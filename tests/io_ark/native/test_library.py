@@ -18,6 +18,11 @@ LOADED = "import io_ark.native as n; found = n.library(); print(bool(found), fou
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 
 
+@pytest.fixture(autouse=True)
+def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KALDI_COMPAT_NATIVE", raising=False)
+
+
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process of its own, since libraries are loaded once."""
     return subprocess.run(

@@ -38,7 +38,7 @@ def test_death_of_a_node_loses_nothing(tmp_path: Path, cluster: Any) -> None:
 
     threading.Thread(target=kill_a_node, daemon=True).start()
     started = time.monotonic()
-    assert dump(data, "--shard-utterances=2", "--engine=ray", f"--address={cluster.address}") == 0
+    assert dump(data, "--shard-utterances=2", "--runner=ray", f"--address={cluster.address}") == 0
     assert dead.is_set(), f"the job was over after {time.monotonic() - started:.1f} s, before a node died"
     on_cluster = archive_bytes(data)
     script = (data / "feats.scp").read_bytes()
@@ -49,5 +49,5 @@ def test_death_of_a_node_loses_nothing(tmp_path: Path, cluster: Any) -> None:
 
 def test_missing_cluster_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = slow_data(tmp_path, 0, utterances=2)
-    assert dump(data, "--engine=ray", "--address=127.0.0.1:1") == 255
+    assert dump(data, "--runner=ray", "--address=127.0.0.1:1") == 255
     assert "no Ray cluster at --address=127.0.0.1:1" in capsys.readouterr().err

@@ -264,12 +264,12 @@ def test_half_precision_features_are_summed_in_more(dtype: torch.dtype) -> None:
         torch.testing.assert_close(ours.float().mean(0), torch.zeros(2), atol=1.0, rtol=0)
 
 
-def test_what_the_module_refuses() -> None:
+def test_invalid_arguments_of_the_module_are_refused() -> None:
     with pytest.raises(FeatureError, match="count 0 frames"):
         Cmvn(np.zeros((2, 4)))
-    with pytest.raises(FeatureError, match="statistics of dimension 3, features of 4"):
+    with pytest.raises(FeatureError, match="statistics of dimension 3 do not fit features of 4"):
         Cmvn(np.ones((2, 4)))(torch.zeros(5, 4))
-    with pytest.raises(OptionError, match="given statistics only"):
+    with pytest.raises(OptionError, match="need statistics: pass stats"):
         Cmvn(reverse=True)
     with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
         Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def test_the_vote_of_the_neighbours(energies: list[int], context: int, tenths: i
     wanted = []
     for t in range(len(energies)):
         window = energies[max(0, t - context) : t + context + 1]
-        # Exactly, in integers: at least so many tenths of the window lie above the threshold.
+        # In integers, hence exact: at least this many tenths of the window exceed the threshold.
         wanted.append(10 * sum(energy > 9 for energy in window) >= tenths * len(window))
     padded = np.full((1, len(energies) + padding, 2), np.nan)
     padded[0, : len(energies), 0] = energies

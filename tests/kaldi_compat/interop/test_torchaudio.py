@@ -86,7 +86,7 @@ def kaldis_own(name: str, samples: torch.Tensor, options: dict[str, Any]) -> tor
 
 
 def distance(one: torch.Tensor, other: torch.Tensor, linear: bool) -> torch.Tensor:
-    """Differences relative to max(1, |value|); of energies that are no logs, to the largest of the column."""
+    """Return differences relative to max(1, |value|), or, for linear energies, to the largest of the column."""
     scale = other.abs().amax(0, keepdim=True) if linear else other.abs()
     return ((one - other).abs() / scale.clamp(min=1)).flatten()
 

@@ -25,5 +25,5 @@ def test_new_dimensions_are_left_unchanged() -> None:
         extend_transform_dim.main, source, "out.mat", message="--new-dimension argument invalid or not specified"
     )
     two = mat("two.mat", np.eye(2))
-    message = "the new dimension 1 is less than the old one"
+    message = "the new dimension 1 must be at least 2"
     check_refused(extend_transform_dim.main, "--new-dimension=1", two, "out.mat", message=message)

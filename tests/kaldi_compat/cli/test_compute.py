@@ -1,0 +1,45 @@
+"""Choice of the engine by the programs that compute spectral features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kaldi_compat.cli.compute import ApplicationOptions, ExactComputer, TorchComputer, computer_for, program_options
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.features.registry import HTK_FBANK, SPECTRAL_FEATURES, FeatureType
+from kaldi_compat.options.spectral import FbankOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewOptions(FbankOptions):
+    """Options of a feature that the exact engine does not know."""
+
+
+class New(Fbank):
+    """A feature that the exact engine does not know."""
+
+    Options = NewOptions
+
+
+NEW = FeatureType("new", "new features", NewOptions, f"{__name__}:New", HTK_FBANK)
+
+
+def options(feature: FeatureType, engine: str) -> ApplicationOptions:
+    made: ApplicationOptions = program_options(feature)(engine=engine)
+    return made
+
+
+def test_feature_without_exact_engine_is_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FeatureType, "module", lambda self: New if self is NEW else Fbank)
+    assert isinstance(computer_for(NEW, options(NEW, "auto")), TorchComputer)
+    with pytest.raises(OptionError, match="--engine=exact cannot compute new features: use --engine=torch"):
+        computer_for(NEW, options(NEW, "exact"))
+
+
+@pytest.mark.parametrize("engine", ["auto", "exact"])
+def test_kaldis_features_are_computed_by_the_exact_engine(engine: str) -> None:
+    fbank = SPECTRAL_FEATURES["fbank"]
+    assert isinstance(computer_for(fbank, options(fbank, engine)), ExactComputer)
