@@ -160,7 +160,8 @@ def compute_features(
                 counts.failed += 1
                 logger.warning("%s", reason)
                 continue
-            warn_of_nan(key, features)
+            if feature.can_be_nan:
+                warn_of_nan(key, features)
             writing[key] = as_htk(features) if htk else features
             if durations is not None:
                 durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)

@@ -35,6 +35,7 @@ class FeatureType:
         htk_marks_energy: True if that kind distinguishes the log energy from C0. For the others, Kaldi's programs
             always set the flag of C0.
         takes_vtln: True if VTLN factors change it.
+        can_be_nan: True if, as in Kaldi, features of digital silence without dithering can be NaN.
     """
 
     name: str
@@ -44,6 +45,7 @@ class FeatureType:
     htk: int
     htk_marks_energy: bool = True
     takes_vtln: bool = True
+    can_be_nan: bool = False
 
     def htk_kind(self, options: Any) -> int:
         """Return the parameter kind of HTK files, with its flags."""
@@ -73,6 +75,7 @@ SPECTRAL_FEATURES = {
             "kaldi_compat.features.plp:Plp",
             HTK_PLP,
             htk_marks_energy=False,
+            can_be_nan=True,
         ),
         FeatureType(
             "spectrogram",
