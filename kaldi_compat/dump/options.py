@@ -41,7 +41,7 @@ SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class DumpOptions(BaseOptions):
-    """How a dump runs. What it computes is set by configuration files and by the feature's own options."""
+    """Options of a dump. Configuration files and the feature's own options decide what it computes."""
 
     conf: str = option("", "configuration file of the spectral feature; conf/<feature>.conf, if it exists")
     pitch_conf: str = option("", "configuration file of compute-kaldi-pitch-feats; conf/pitch.conf, if it exists")

@@ -102,7 +102,7 @@ def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=4)
 def _levels(n: int) -> tuple[tuple[int, Indices], ...]:
-    """Where the transforms of each size start: one splits into one of half the size and two of a quarter."""
+    """Return the starts of the transforms of each size: one splits into one of half the size and two of a quarter."""
     starts: dict[int, list[int]] = {n: [0]}
     size = n
     while size > 1:

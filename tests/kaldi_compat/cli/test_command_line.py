@@ -238,7 +238,7 @@ def test_flag_table_of_fbank_has_kaldis_defaults() -> None:
 
 @program("try-it", "Tries it.", Options)
 def try_it(options: Options, first: str, second: str = "") -> int:
-    """What the tests below run."""
+    """Options of the program that the tests below run."""
     logger.info("Done %s", first)
     vlog(2, "more")
     if first == "wrong":

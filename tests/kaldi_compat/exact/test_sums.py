@@ -22,7 +22,7 @@ np.save(sys.argv[2], [np.dot(inputs[f"x{i}"], inputs[f"y{i}"]) for i in range(le
 
 
 def has_avx512() -> bool:
-    """Whether this processor has it, and NumPy comes with OpenBLAS."""
+    """Return True if the processor has AVX-512 and NumPy comes with OpenBLAS."""
     try:
         processor = Path("/proc/cpuinfo").read_text()
     except OSError:
