@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.exact import steps
+from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import spectral
 
 __all__ = ["compute", "subtract_mean"]
 
@@ -61,11 +60,11 @@ def compute(
         return out
     edges = [rows * i // threads for i in range(threads + 1)]
     if threads == 1 or rows < 64 * threads:
-        spectral.compute(plan, batch, 0, rows, out)
+        compiled.compute(plan, batch, 0, rows, out)
         return out
     with ThreadPoolExecutor(threads) as pool:
         parts = itertools.pairwise(edges)
-        for done in [pool.submit(spectral.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
+        for done in [pool.submit(compiled.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
             done.result()
     return out
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.functional.mel import mel_banks
+from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import cepstrum
 from kaldi_compat.functional import energies as steps
-from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
 

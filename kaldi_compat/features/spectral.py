@@ -14,6 +14,7 @@ from kaldi_compat import kernels
 from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
 from kaldi_compat.features.engines import checked_engine, engine_for
@@ -22,7 +23,6 @@ from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
-from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Engine, FrameOptions, MelFeatureOptions
 

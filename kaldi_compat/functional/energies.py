@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.mel import F32, FloatArray
+from kaldi_compat.exact.mel import F32, FloatArray
 
 __all__ = ["floored", "in_groups", "matmul", "mel_sums", "power", "power_spectrum"]
 

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact import mel
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.functional import mel
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 __all__ = [

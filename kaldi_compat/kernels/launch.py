@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.functional.frames import EPSILON, num_frames
-from kaldi_compat.functional.mel import mel_banks
 from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel

@@ -21,7 +21,8 @@ from io_ark.native.library import load
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact import resample
-from kaldi_compat.native import audio, pitch, spectral
+from kaldi_compat.exact import compiled as spectral
+from kaldi_compat.native import audio, pitch
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions

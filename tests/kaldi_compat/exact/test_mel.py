@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import Fbank, FbankOptions, OptionError
-from kaldi_compat.functional.mel import inverse_mel_scale, mel_banks, mel_scale
+from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
 
 
 def test_mel_scale_of_known_frequencies() -> None:
