@@ -24,6 +24,9 @@ if not torch.cuda.is_available():
 # A shell starts what it puts into the background with ^C ignored, which the processes that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` does the same to the signal of a closed terminal.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 

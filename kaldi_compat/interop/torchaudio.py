@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.options.spectral import FbankOptions
 
 __all__ = [
     "fbank",
@@ -50,21 +51,22 @@ Waveform = Tensor | Sequence[Tensor]
 POVEY = "povey"
 
 
+_FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
+
+
 @functools.lru_cache(maxsize=64)
-def _module(options: FrameOptions, device: torch.device) -> SpectralFeature:
+def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
     """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
-    kinds: dict[type[FrameOptions], type[SpectralFeature]] = {
-        FbankOptions: Fbank,
-        MfccOptions: Mfcc,
-        PlpOptions: Plp,
-        SpectrogramOptions: Spectrogram,
-    }
-    return kinds[type(options)](options).to(device)
+    # In a thread of its own, which knows nothing of the caller's inference mode, gradients, tracing or transforms: the
+    # constants are used by later calls under other ones.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
 
 
 def _compute(
+    feature: str,
     waveform: Waveform,
-    options: FrameOptions,
+    options: dict[str, Any],
     *,
     channel: int,
     min_duration: float,
@@ -74,6 +76,7 @@ def _compute(
     if not isinstance(waveform, Tensor):
         return [
             _compute(
+                feature,
                 one,
                 options,
                 channel=channel,
@@ -89,9 +92,9 @@ def _compute(
     if channel >= waveform.shape[-2]:
         raise AudioError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
     samples = waveform[..., channel, :]
-    if samples.shape[-1] < min_duration * options.sample_frequency:
+    if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
-    module = _module(options, samples.device)
+    module = _module(feature, tuple(options.items()), samples.device)
     # The utterances of a batch have the same length: no padding enters the mean.
     features: Tensor = module(samples, vtln_warp=vtln_warp)
     return features - features.mean(-2, keepdim=True) if subtract_mean else features
@@ -135,21 +138,23 @@ def spectrogram(
     >>> spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
     """
-    options = SpectrogramOptions(
-        blackman_coeff=blackman_coeff,
-        dither=dither,
-        energy_floor=energy_floor,
-        frame_length=frame_length,
-        frame_shift=frame_shift,
-        preemphasis_coefficient=preemphasis_coefficient,
-        raw_energy=raw_energy,
-        remove_dc_offset=remove_dc_offset,
-        round_to_power_of_two=round_to_power_of_two,
-        sample_frequency=sample_frequency,
-        snip_edges=snip_edges,
-        window_type=window_type,
+    options = {
+        "blackman_coeff": blackman_coeff,
+        "dither": dither,
+        "energy_floor": energy_floor,
+        "frame_length": frame_length,
+        "frame_shift": frame_shift,
+        "preemphasis_coefficient": preemphasis_coefficient,
+        "raw_energy": raw_energy,
+        "remove_dc_offset": remove_dc_offset,
+        "round_to_power_of_two": round_to_power_of_two,
+        "sample_frequency": sample_frequency,
+        "snip_edges": snip_edges,
+        "window_type": window_type,
+    }
+    return _compute(
+        "spectrogram", waveform, options, channel=channel, min_duration=min_duration, subtract_mean=subtract_mean
     )
-    return _compute(waveform, options, channel=channel, min_duration=min_duration, subtract_mean=subtract_mean)
 
 
 def fbank(
@@ -188,30 +193,31 @@ def fbank(
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
     """
-    options = FbankOptions(
-        blackman_coeff=blackman_coeff,
-        dither=dither,
-        energy_floor=energy_floor,
-        frame_length=frame_length,
-        frame_shift=frame_shift,
-        high_freq=high_freq,
-        htk_compat=htk_compat,
-        low_freq=low_freq,
-        num_mel_bins=num_mel_bins,
-        preemphasis_coefficient=preemphasis_coefficient,
-        raw_energy=raw_energy,
-        remove_dc_offset=remove_dc_offset,
-        round_to_power_of_two=round_to_power_of_two,
-        sample_frequency=sample_frequency,
-        snip_edges=snip_edges,
-        use_energy=use_energy,
-        use_log_fbank=use_log_fbank,
-        use_power=use_power,
-        vtln_high=vtln_high,
-        vtln_low=vtln_low,
-        window_type=window_type,
-    )
+    options = {
+        "blackman_coeff": blackman_coeff,
+        "dither": dither,
+        "energy_floor": energy_floor,
+        "frame_length": frame_length,
+        "frame_shift": frame_shift,
+        "high_freq": high_freq,
+        "htk_compat": htk_compat,
+        "low_freq": low_freq,
+        "num_mel_bins": num_mel_bins,
+        "preemphasis_coefficient": preemphasis_coefficient,
+        "raw_energy": raw_energy,
+        "remove_dc_offset": remove_dc_offset,
+        "round_to_power_of_two": round_to_power_of_two,
+        "sample_frequency": sample_frequency,
+        "snip_edges": snip_edges,
+        "use_energy": use_energy,
+        "use_log_fbank": use_log_fbank,
+        "use_power": use_power,
+        "vtln_high": vtln_high,
+        "vtln_low": vtln_low,
+        "window_type": window_type,
+    }
     return _compute(
+        "fbank",
         waveform,
         options,
         channel=channel,
@@ -256,30 +262,31 @@ def mfcc(
     >>> mfcc(torch.zeros(2, 1, 16000)).shape
     torch.Size([2, 98, 13])
     """
-    options = MfccOptions(
-        blackman_coeff=blackman_coeff,
-        cepstral_lifter=cepstral_lifter,
-        dither=dither,
-        energy_floor=energy_floor,
-        frame_length=frame_length,
-        frame_shift=frame_shift,
-        high_freq=high_freq,
-        htk_compat=htk_compat,
-        low_freq=low_freq,
-        num_ceps=num_ceps,
-        num_mel_bins=num_mel_bins,
-        preemphasis_coefficient=preemphasis_coefficient,
-        raw_energy=raw_energy,
-        remove_dc_offset=remove_dc_offset,
-        round_to_power_of_two=round_to_power_of_two,
-        sample_frequency=sample_frequency,
-        snip_edges=snip_edges,
-        use_energy=use_energy,
-        vtln_high=vtln_high,
-        vtln_low=vtln_low,
-        window_type=window_type,
-    )
+    options = {
+        "blackman_coeff": blackman_coeff,
+        "cepstral_lifter": cepstral_lifter,
+        "dither": dither,
+        "energy_floor": energy_floor,
+        "frame_length": frame_length,
+        "frame_shift": frame_shift,
+        "high_freq": high_freq,
+        "htk_compat": htk_compat,
+        "low_freq": low_freq,
+        "num_ceps": num_ceps,
+        "num_mel_bins": num_mel_bins,
+        "preemphasis_coefficient": preemphasis_coefficient,
+        "raw_energy": raw_energy,
+        "remove_dc_offset": remove_dc_offset,
+        "round_to_power_of_two": round_to_power_of_two,
+        "sample_frequency": sample_frequency,
+        "snip_edges": snip_edges,
+        "use_energy": use_energy,
+        "vtln_high": vtln_high,
+        "vtln_low": vtln_low,
+        "window_type": window_type,
+    }
     return _compute(
+        "mfcc",
         waveform,
         options,
         channel=channel,
@@ -307,8 +314,9 @@ def plp(
     torch.Size([98, 13])
     """
     return _compute(
+        "plp",
         waveform,
-        PlpOptions(dither=dither, **options),
+        {"dither": dither, **options},
         channel=channel,
         min_duration=min_duration,
         subtract_mean=subtract_mean,

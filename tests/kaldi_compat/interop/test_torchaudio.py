@@ -184,3 +184,34 @@ def test_wrong_waveforms_are_refused() -> None:
         compliance.fbank(torch.zeros(2, 1600), channel=2)
     with pytest.raises(AudioError, match=r"shape \(channels, T\)"):
         compliance.fbank(torch.zeros(1600))
+
+
+class Forty(torch.nn.Module):
+    """A model that calls the function with options that nobody used before."""
+
+    def forward(self, waveform: torch.Tensor) -> torch.Tensor:
+        return compliance.fbank(waveform, num_mel_bins=40, low_freq=61.0)
+
+
+def test_constants_made_in_inference_mode_do_not_spoil_training() -> None:
+    waveform = torch.randn(1, 4000, generator=torch.Generator().manual_seed(0)) * 1000
+    with torch.inference_mode():
+        compliance.fbank(waveform, low_freq=62.0)
+    waveform.requires_grad_()
+    compliance.fbank(waveform, low_freq=62.0).sum().backward()
+    assert waveform.grad is not None and waveform.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("transform", ["trace", "grad", "export"])
+def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> None:
+    waveform = torch.randn(1, 4000, generator=torch.Generator().manual_seed(0)) * 1000
+    compliance._module.cache_clear()
+    if transform == "grad":
+        gradient = torch.func.grad(lambda x: Forty()(x).sum())(waveform)
+        assert gradient.shape == waveform.shape and gradient.abs().sum() > 0
+        return
+    if transform == "trace":
+        model: Any = torch.jit.trace(Forty(), (waveform,))
+    else:
+        model = torch.export.export(Forty(), (waveform,)).module()
+    torch.testing.assert_close(model(waveform), Forty()(waveform), rtol=0, atol=1e-3)
