@@ -227,7 +227,7 @@ def test_features_are_computed_on_the_device_of_the_model(corpus: Path) -> None:
     assert seen == len(KEYS)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="pinned memory needs CUDA")
+@pytest.mark.gpu
 def test_batches_are_pinned(corpus: Path) -> None:
     for batch in DataLoader(dataset(corpus), batch_size=4, collate_fn=collate, pin_memory=True, num_workers=1):
         assert batch.inputs.is_pinned() and batch.lengths.is_pinned()

@@ -30,7 +30,7 @@ from kaldi_compat.functional.frames import frames_of
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.dump_data import audio, dump, make_data, matrices
 
-DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 
 def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0) -> Utterance:
@@ -229,7 +229,7 @@ def test_seeds_are_evenly_spread() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 120  # chi-squared of 63 degrees: exceeded once in 20,000
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_gpu_dump_equals_cpu_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_data(tmp_path)
     assert dump(data, "--no-compress") == 0

@@ -31,7 +31,7 @@ from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
 from tests.support import supported
 from tests.support.cases import ALL, PITCH, POST, SPECTRAL, Case, cases
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
+needs_cuda = pytest.mark.gpu
 LENGTH = 4000
 
 # Rounding of float32 where sums are taken in another order; a log of a small energy magnifies it.

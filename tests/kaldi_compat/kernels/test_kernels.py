@@ -269,7 +269,7 @@ def test_subclass_with_own_features_is_not_computed_by_kernels() -> None:
     assert torch.equal(Louder(dither=0.0).to(DEVICE)(x), plainly(Fbank(dither=0.0).to(DEVICE), x) + 1)
 
 
-@pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
     module = Fbank(dither=0.0, num_mel_bins=80).to(DEVICE)
     x = audio(16000, 4)

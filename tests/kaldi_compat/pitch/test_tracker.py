@@ -367,7 +367,7 @@ def test_tracking_does_not_need_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 def test_a_gpu_finds_the_same_pitch() -> None:
     samples = torch.from_numpy(speech("speech16k"))
     here, there = Pitch()(samples), Pitch().cuda()(samples.cuda()).cpu()

@@ -293,7 +293,7 @@ def test_stream_uses_the_engine_of_its_feature() -> None:
     assert stream._feature.engine == "torch"
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there was no GPU")
+@pytest.mark.gpu
 def test_streams_on_a_gpu() -> None:
     feature = Mfcc(dither=0.0, snip_edges=False)
     samples = noise(9000)
