@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 __all__ = ["INTERFACE", "Library", "load"]
+
+logger = logging.getLogger("io_ark")
 
 INTERFACE = 1
 """Number of the interface that this version of the package calls; see ``native_interface`` in ``simd_levels.c``."""
@@ -77,9 +80,6 @@ def load(directory: str, *functions: str) -> Library:
     Returns:
         The library. It is false if there is none; ``reason`` then says why.
 
-    Raises:
-        ValueError: KALDI_COMPAT_SIMD names an instruction set that is not available.
-
     >>> bool(load("/nonexistent"))
     False
     """
@@ -98,7 +98,11 @@ def load(directory: str, *functions: str) -> Library:
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
-        raise ValueError(f"KALDI_COMPAT_SIMD={level} is not available: choose one of {', '.join(levels)}")
+        choices = ", ".join(levels)
+        logger.warning(
+            "KALDI_COMPAT_SIMD=%s is not available, so %s is used: choose one of %s", level, levels[-1], choices
+        )
+        level = levels[-1]
     for name in functions:
         if not hasattr(handle, f"{name}_{level}") and not hasattr(handle, name):
             return _missing(f"{path} is of another version (it has no function {name}): reinstall the package")

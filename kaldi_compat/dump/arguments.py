@@ -102,7 +102,9 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(PROGRAM_USAGE)
     if argv and argv[0] == "--version":
         return DumpArguments(version("kaldi-compat"))
-    if list(argv) == ["info"]:
+    if argv and argv[0] == "info":
+        if len(argv) > 1:
+            raise UsageError(f"info takes no arguments, not {argv[1]!r}")
         return DumpArguments(info())
     found = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(f"expected the command dump or info, {found}: {HELP}")

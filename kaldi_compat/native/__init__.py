@@ -6,9 +6,20 @@ from pathlib import Path
 
 from io_ark.native.library import Library, load
 
-__all__ = ["library"]
+__all__ = ["FUNCTIONS", "library"]
+
+FUNCTIONS = (
+    "dot",
+    "pitch_correlate",
+    "pitch_interpolate",
+    "pitch_search",
+    "resample",
+    "spectral_features",
+    "sum",
+)
+"""Functions of the library that this package calls. A library without one of them was built from other sources."""
 
 
 def library() -> Library:
     """Return the library of this package; false if it was not built or is switched off."""
-    return load(str(Path(__file__).parent))
+    return load(str(Path(__file__).parent), *FUNCTIONS)
