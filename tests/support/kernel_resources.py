@@ -1,9 +1,11 @@
 """Compile the fused kernels for a GPU, which need not exist, and print their registers, memory and spills.
 
-    python tests/support/kernel_resources.py [compute capability, such as 90]
+    python tests/support/kernel_resources.py [compute capability, such as 90] [part of a kernel's name]
 
-It compiles the kernels of a typical filter bank (16 kHz, 80 bins) for audio of several lengths, and prints a line for
-each kernel, with its registers, and bytes of stack, local and shared memory. TRITON_INTERPRET must not be set.
+It compiles the kernels of a typical filter bank (16 kHz, 80 bins): undithered for audio of several lengths, with Kaldi's
+noise, with noise for training, and with VTLN; and those that compress it. It prints a line for each compiled kernel: its
+registers, bytes of stack, local and shared memory, instructions of the machine, and how it treats NaN and roundings.
+TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
