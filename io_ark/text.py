@@ -1,10 +1,10 @@
-"""Split lines of text into words as Kaldi does."""
+"""Split lines of text into words as Kaldi does, and make text safe to show."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["WHITE_SPACE", "split_words"]
+__all__ = ["WHITE_SPACE", "printable", "split_words"]
 
 WHITE_SPACE = " \t\n\v\f\r"
 _SPACE = re.compile(r"\s+", re.ASCII)
@@ -24,3 +24,16 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     """
     inner = line.strip(WHITE_SPACE)
     return _SPACE.split(inner, splits) if inner else []
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters, but newlines, as escapes, so that it is safe on a terminal.
+
+    >>> printable("\x1b[2Jkey")
+    '\\x1b[2Jkey'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+from io_ark.text import printable
 from kaldi_compat import __version__
 
 __all__ = [
@@ -68,7 +69,7 @@ def say(text: str) -> None:
 
 
 class KaldiFormatter(logging.Formatter):
-    """Formats log records as Kaldi does (src/base/kaldi-error.cc)."""
+    """Formats log records as Kaldi does (src/base/kaldi-error.cc), but with control characters of keys as escapes."""
 
     def __init__(self, program: str) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class KaldiFormatter(logging.Formatter):
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
         place = f"{record.funcName}():{record.filename}:{record.lineno}"
-        return f"{severity} ({self.program}[{__version__}]:{place}) {record.getMessage()}"
+        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(record.getMessage())}"
 
 
 class StandardErrorHandler(logging.Handler):

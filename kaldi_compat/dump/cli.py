@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from io_ark.text import printable
 from kaldi_compat.cli.program import end_of_process, open_closed_streams
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import conf_texts, configured_options
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
-from kaldi_compat.dump.failures import by_reason, printable
+from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
 from kaldi_compat.dump.lock import lock_alone, lock_with_others, share

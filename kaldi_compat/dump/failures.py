@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["LONGEST_REASON", "Reason", "by_reason", "printable", "reason_for", "shortened"]
+from io_ark.text import printable
+
+__all__ = ["LONGEST_REASON", "Reason", "by_reason", "reason_for", "shortened"]
 
 LONGEST_REASON = 400  # characters; commands may have millions
 
@@ -61,16 +63,3 @@ def shortened(text: str) -> str:
     if len(text) <= LONGEST_REASON:
         return text
     return f"{text[: LONGEST_REASON // 2]} … {text[-LONGEST_REASON // 2 :]}"
-
-
-def printable(text: str) -> str:
-    r"""Return a text with its control characters, but newlines, as escapes, so that it is safe on a terminal.
-
-    >>> printable("\x1b[2Jkey")
-    '\\x1b[2Jkey'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
-    )

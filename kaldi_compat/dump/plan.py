@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from io_ark.tables.script import Script
+from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.failures import printable, shortened
+from kaldi_compat.dump.failures import shortened
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
 from kaldi_compat.errors import OptionError

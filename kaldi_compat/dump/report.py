@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
-from kaldi_compat.dump.failures import by_reason, printable
+from io_ark.text import printable
+from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, summed
 from kaldi_compat.dump.options import Job

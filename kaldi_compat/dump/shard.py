@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from io_ark.tables.script import Script
+from io_ark.text import printable
 from kaldi_compat.cli.pipeline import WriteBehind
 from kaldi_compat.dump.batching import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED
-from kaldi_compat.dump.failures import printable
 from kaldi_compat.dump.features import Computer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
