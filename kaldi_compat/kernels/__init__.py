@@ -36,6 +36,7 @@ __all__ = [
     "faults",
     "features",
     "is_out_of_memory",
+    "why_switched_off",
     "why_unsupported",
 ]
 
@@ -82,7 +83,7 @@ class Feature(Protocol):
     def needs_energy(self, raw: bool) -> bool: ...
     def filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
-    def features_of_frames(self, frames: Tensor) -> Tensor: ...
+    def features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
 def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) -> str:
@@ -90,11 +91,7 @@ def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) ->
 
     The caller has checked that neither autograd nor a compiler follows the operations.
     """
-    options: Any = module.options
     checks = (
-        (samples.device.type == DEVICE_TYPE, f"the samples are on {samples.device}, not on CUDA"),
-        (os.environ.get(SWITCH, "1") != "0", f"the environment has {SWITCH}=0"),
-        (_has_triton(), "Triton is not installed"),
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
         (0 < samples.numel() < MOST_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MOST_SAMPLES - 1}"),
         (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
@@ -104,7 +101,17 @@ def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) ->
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
         (not module.is_raw_fft, "return_raw_fft=True asks for the FFT itself"),
     )
-    return next((reason for holds, reason in checks if not holds), "") or _fault_of(module, samples)
+    why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
+    return why or _fault_of(module, samples)
+
+
+def why_switched_off(values: Tensor) -> str:
+    """Return why no kernel can be used where these values are; an empty string if they can."""
+    if values.device.type != DEVICE_TYPE:
+        return f"the samples are on {values.device}, not on CUDA"
+    if os.environ.get(SWITCH, "1") == "0":
+        return f"the environment has {SWITCH}=0"
+    return "" if _has_triton() else "Triton is not installed"
 
 
 def _frames_in(module: Feature, samples: Tensor) -> int:

@@ -1,7 +1,7 @@
 """Kernels that compress matrices as Kaldi does, bit for bit, and sum up what the stored bytes read back as.
 
-Each program takes a group of columns of one utterance. Quantising is monotone, so the quartiles of a column are those of
-its 16-bit values: they are found by bisection, without sorting. The arithmetic is that of
+Each program takes a group of columns of one utterance. Quantising is monotone, so the quartiles of a column are those
+of its 16-bit values: they are found by bisection, without sorting. The arithmetic is that of
 :mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``), each operation rounded by itself: the
 kernels are compiled without fused multiply-adds.
 """
@@ -24,9 +24,7 @@ INFINITY = tl.constexpr(float("inf"))
 
 
 @triton.jit
-def ranges_kernel(
-    features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr
-):
+def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr):
     """Set the least and the greatest value of the columns of each group, NaN if there is one, and the first zero.
 
     Args:
@@ -75,7 +73,8 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
     bad = tl.max(tl.where(least_of != least_of, 1, 0), 0) > 0
     least = tl.min(least_of, 0)
     # Of zeros of both signs, Kaldi's minimum is the first.
-    least = tl.where(least == 0.0, tl.where(first_zero % 2 == 1, -0.0, 0.0), least)
+    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # the constant -0.0 would become 0.0
+    least = tl.where(least == 0.0, sign.to(tl.float32, bitcast=True), least)
     # A constant matrix gets some range; Kaldi's sum is in float64.
     wide = (least.to(tl.float64) + (1.0 + tl.abs(least.to(tl.float64)))).to(tl.float32)
     span = tl.where(least == greatest, wide, greatest) - least
@@ -117,8 +116,8 @@ def speech_kernel(
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
         headers: float32 (utterances, 2): least value and range.
         percentiles: int16 (utterances, dim, 4), the bits of unsigned integers.
-        steps: int16: scratch memory, for each utterance ``tl.num_programs(1) * COLUMNS`` rows of its frames, rounded up to
-            a multiple of FRAMES.
+        steps: int16: scratch memory, for each utterance ``tl.num_programs(1) * COLUMNS`` rows of its frames, rounded up
+            to a multiple of FRAMES.
         codes: uint8, (dim, frames) for each utterance.
         sums: float64 (utterances, 2, dim): sums and sums of squares of the columns, if SUMS.
     """
@@ -232,9 +231,10 @@ def speech_kernel(
             share = tl.where(from_1, 1.0 / 64, tl.where(from_2, 1.0 / 128, 0.0)).to(tl.float64)
             share = tl.where(share == 0.0, tl.full((), 1 / 63.0, tl.float64), share)
             part = ((top - bottom) * (code - base).to(tl.float32)).to(tl.float64) * share
-            stored = (bottom.to(tl.float64) + part).to(tl.float32).to(tl.float64)
-            total += tl.where(inside, stored, 0.0)
-            squares += tl.where(inside, stored * stored, 0.0)
+            stored = (bottom.to(tl.float64) + part).to(tl.float32)
+            # Kaldi squares in float32 (src/transform/cmvn.cc).
+            total += tl.where(inside, stored, 0.0).to(tl.float64)
+            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
         at += FRAMES
     if SUMS:
         of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column
@@ -307,9 +307,8 @@ def integers_kernel(
                 tl.store(to, code.to(tl.int16), mask=inside)
             stored = code.to(tl.float32) * step + least
         if SUMS:
-            wide = stored.to(tl.float64)
-            total += tl.where(inside, wide, 0.0)
-            squares += tl.where(inside, wide * wide, 0.0)
+            total += tl.where(inside, stored, 0.0).to(tl.float64)
+            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
         at += FRAMES
     if SUMS:
         of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column

@@ -171,9 +171,7 @@ def _power(
     return power
 
 
-def power_options(
-    module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False
-) -> dict[str, Any]:
+def power_options(module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False) -> dict[str, Any]:
     """Return the compile-time constants of the first kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -299,7 +297,7 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments from a frame's ``rand_r()`` state to that before each sample: int32 (2, size)."""
+    """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
     return to_device(torch.from_numpy(rand_r_starts(size)), device)
 
 

@@ -1,7 +1,7 @@
 """Standard normal noise inside kernels: Kaldi's own for dithering, and a counter-based one for training.
 
-Kaldi's: a frame's ``rand_r()`` state is a linear congruence modulo 2^32, so it jumps to any sample by one multiplication;
-a sample takes two draws of three steps each (src/base/kaldi-math.cc). Counter-based: Philox-4x32 (Salmon et al., 2011)
+Kaldi's: a frame's ``rand_r()`` state is a linear congruence modulo 2^32, so one multiplication jumps to any sample; a
+sample takes two draws of three steps each (src/base/kaldi-math.cc). Counter-based: Philox-4x32 (Salmon et al., 2011)
 of the sample's place, whose four words make four numbers. Both use the Box-Muller transform.
 """
 

@@ -282,9 +282,8 @@ def power_kernel(
             if j % 4 == 0:
                 noise = philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
             each += dither * noise[j % 4]
-        if NOISE > 0:
-            if (j + 1) * LANES > SIZE:
-                each = tl.where(j * LANES + lane < SIZE, each, 0.0)
+        if NOISE > 0 and (j + 1) * LANES > SIZE:
+            each = tl.where(j * LANES + lane < SIZE, each, 0.0)
         total += each
         x += (each,)
     mean = zero
