@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from kaldi_compat.cli.compute import Extractor
-from kaldi_compat.dump.compress_gpu import compress_speech, matrices
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Utterance
@@ -57,15 +55,6 @@ def test_statistics_leave_out_nothing_silently(tmp_path: Path, capsys: pytest.Ca
     stats = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
     assert not np.isfinite(stats).all()  # as compute-cmvn-stats would have it
     assert "cmvn" in capsys.readouterr().err.lower()
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_device_compression_marks_what_it_cannot_compress(value: float) -> None:
-    features = np.random.default_rng(3).normal(size=(2, 20, 3)).astype(np.float32)
-    features[1, 5, 1] = value
-    parts = compress_speech(torch.from_numpy(features), torch.tensor([20, 20]))
-    packed = matrices([part.numpy() for part in parts])
-    assert np.isfinite(packed[0].range) and not np.isfinite(packed[1].range)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate")])
