@@ -14,6 +14,7 @@ FUNCTIONS = (
     "ark_from_words",
     "ark_pack_entries",
     "ark_pack_lists",
+    "ark_pack_marshalled",
     "ark_print_entries",
     "ark_print_integers",
     "ark_print_lists",
