@@ -27,7 +27,7 @@ RENAMED = {
     "num_mel_bins": "num_bins",
 }
 # Options that kaldifeat does not have in its groups: resampling, a scale, and an option of the feature itself.
-NOT_IN_GROUPS = ("allow_downsample", "allow_upsample", "waveform_scale", "htk_compat")
+NOT_IN_GROUPS = ("allow_downsample", "allow_upsample", "waveform_scale", "htk_compat", "allow_empty_bins")
 GROUPS = {"FrameExtractionOptions": options.FrameOptions, "MelBanksOptions": options.MelOptions}
 FEATURES = (options.FbankOptions, options.MfccOptions, options.PlpOptions, options.SpectrogramOptions)
 

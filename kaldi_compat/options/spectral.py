@@ -10,6 +10,7 @@ from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 __all__ = [
     "WINDOW_TYPES",
+    "Dft",
     "EnergyOptions",
     "Engine",
     "FbankOptions",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 Engine = Literal["auto", "exact", "torch", "triton"]
+Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
@@ -132,6 +134,9 @@ class MelOptions(BaseOptions):
     )
     debug_mel: bool = option(False, "log each mel bin's first FFT bin and weights")
     htk_compat: bool = option(False, "order, scale and mel bins as in HTK (energy last, C0 times sqrt(2))")
+    allow_empty_bins: bool = option(
+        False, "accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
