@@ -47,7 +47,7 @@ def _is_root() -> bool:
 class ScriptableTwin(nn.Module):
     """A module as TorchScript compiles it: its operations on examples in float32 and in float64.
 
-    ``torch.jit.script`` puts it into the model that it is given, so outside of TorchScript it does what the module does.
+    ``torch.jit.script`` puts it into the model that it gets; outside of TorchScript it does what the module does.
 
     Args:
         module: see :func:`scriptable`.
