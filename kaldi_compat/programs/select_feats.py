@@ -13,6 +13,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import items_of, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.ragged import select_columns
 from kaldi_compat.options.base import require
 
@@ -45,8 +46,20 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
             return block.with_rows(select_columns(feats, columns))
 
         with io_ark.Writer[Matrix]("matrix", target) as writer:
-            map_table(itertools.chain([first], entries), writer, lambda _, feats: feats[:, columns], of_block)
+            chained = itertools.chain([first], entries)
+            map_table(chained, writer, lambda _, feats: picked(feats, columns), of_block)
     return 0
+
+
+def picked(feats: Matrix, columns: list[int]) -> Matrix:
+    """Return these columns of the features.
+
+    Raises:
+        FeatureError: the features have fewer columns than the first utterance.
+    """
+    if max(columns) >= feats.shape[1]:
+        raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}")
+    return feats[:, columns]
 
 
 def selected(selection: str, dim: int) -> list[int]:
