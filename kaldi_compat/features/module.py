@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+from kaldi_compat.features.script import scriptable
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 
 __all__ = ["ConfiguredModule", "checked_list"]
 
@@ -62,6 +62,13 @@ class ConfiguredModule(nn.Module):
     def setup(self) -> None:
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
 
+    def example(self) -> Tensor:
+        """Return an input of two rows, which ``torch.jit.script`` traces the module with."""
+        raise NotImplementedError
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        return scriptable(self, self.example())
+
     def constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
@@ -78,5 +85,9 @@ class ConfiguredModule(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the options that differ from Kaldi's defaults."""
-        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
-        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+        return changes(self.options)
+
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(type(self).__name__, self.options, engine=getattr(self, "engine", ""))

@@ -13,6 +13,7 @@ The classes have the options and the call of the torch modules of the same names
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, overload
 
@@ -26,7 +27,7 @@ from kaldi_compat.exact.features import Seeds, features_of_list, features_of_row
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.features.checks import check_shape, normalized_warps, warn_of_scale
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
     FbankConstructor,
     MfccConstructor,
@@ -52,7 +53,9 @@ class ArrayFeature:
 
     Args:
         options: the options; Kaldi's defaults if None.
-        engine: "auto" or "exact", which are the same here.
+        engine: "auto" or "exact", which are the same here; or "accurate", with an FFT in double precision in place of
+            Kaldi's, for models whose own code has one.
+        dft: "fft", the only one here.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -65,16 +68,27 @@ class ArrayFeature:
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
-        if engine not in ("auto", "exact"):
+    def __init__(
+        self, options: FrameOptions | None = None, *, engine: str = "auto", dft: str = "fft", **changes: Any
+    ) -> None:
+        if engine not in ("auto", "exact", "accurate"):
             raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
+        if dft != "fft":
+            raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
         self.plan = plan_of(self.options)
+        if engine == "accurate":
+            self.plan = dataclasses.replace(self.plan, accurate_fft=True)
         self._random = np.random.default_rng()
         self._scale_is_known = False
 
     def __repr__(self) -> str:
-        return repr(self.options).replace("Options(", "(", 1)
+        return f"{type(self).__name__}({changes(self.options)})"
+
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
 
     @property
     def dim(self) -> int:

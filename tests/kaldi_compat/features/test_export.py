@@ -18,6 +18,7 @@ from tests.support.cases import SPECTRAL, Case, cases
 LENGTHS = (4000, 16000, 5600)
 SHORT = (560, 400, 399, 100, 1)  # two frames, one, and none
 AUTO = torch.export.Dim.AUTO
+FLOAT, INT64 = 1, 7  # onnx.TensorProto
 pytestmark = [
     # torch.jit says of itself that it is deprecated, and exporters talk about what they would like to have installed.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -111,15 +112,58 @@ def test_trace(case: Case) -> None:
         assert loaded(torch.zeros(0, 4000)).shape == module(torch.zeros(0, 4000)).shape
 
 
-NO_SCRIPT = (
-    "torch.jit.script compiles no module that takes a tensor or a list, or holds a dataclass; torch has deprecated it. "
-    "Trace the module instead"
-)
-
-
-@cases("TorchScript by torch.jit.script", but={case.name: NO_SCRIPT for case in SPECTRAL}, of=SPECTRAL)
+@cases("TorchScript by torch.jit.script, time dynamic")
 def test_script(case: Case) -> None:
-    torch.jit.script(case.make())
+    module = case.make()
+    stored = io.BytesIO()
+    torch.jit.save(torch.jit.script(module), stored)
+    stored.seek(0)
+    loaded = torch.jit.load(stored)
+    assert_same_for_any_length(loaded, module, case)
+    x = case.input(LENGTHS[0], 2)
+    for each in (x[0], x[:1], x.double()):
+        found, expected = loaded(each), module(each)
+        assert found.dtype == expected.dtype
+        assert_close(found, expected)
+    lengths = torch.tensor([x.shape[1] // 2, x.shape[1]])
+    for one, other in zip(loaded(x, lengths), module(x, lengths), strict=True):
+        assert_close(one, other)
+    # TorchScript checks on this device, which holds no numbers, that all operations follow the input's device.
+    assert loaded.to("meta")(x.to("meta")).shape == module(x).shape
+
+
+class Model(nn.Module):
+    """A model that calls features with and without lengths, as TorchScript compiles it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.front = nn.Sequential(SPECTRAL[0].make(), Deltas())
+        self.fbank = SPECTRAL[0].make()
+
+    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, counts = self.fbank(samples, lengths)
+        return self.front(samples), features, counts
+
+
+# the module of this class has postponed annotations, which TorchScript does not read
+Model.forward.__annotations__ = {
+    "samples": Tensor,
+    "lengths": Tensor,
+    "return": tuple[Tensor, Tensor, Tensor],
+}
+
+
+def test_model_is_not_scripted_or_changed_by_it() -> None:
+    model = Model()
+    x, lengths = SPECTRAL[0].input(LENGTHS[0], 2), torch.tensor([4000, 1000])
+    expected = model(x, lengths)
+    scripted = torch.jit.script(model)
+    for found in (scripted(x, lengths), model(x, lengths)):
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    assert model.fbank.dim == 24
+    assert [len(each) for each in model.fbank([x[0], x[1, :1000]])] == [23, 4]  # not scripted: lists still work
+    assert torch.jit.script(model)(x, lengths)[1].shape == expected[1].shape
 
 
 def in_onnxruntime(module: nn.Module, example: Tensor, tmp_path: Path) -> Callable[[Tensor], Tensor]:
@@ -141,6 +185,20 @@ def test_onnx(case: Case, tmp_path: Path) -> None:
     assert_same_for_any_length(run, module, case)
     if case in SPECTRAL:
         assert_same_for_any_length(run, module, case, SHORT)
+
+
+@cases("ONNX without DFT or STFT nodes (dft='matmul'), 0.1 to 30 s", of=SPECTRAL[:1])
+def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
+    module = type(case.make())(num_mel_bins=80, dither=0.0, dft="matmul")
+    run = in_onnxruntime(module, case.input(LENGTHS[0], 2), tmp_path)
+    assert_same_for_any_length(run, module, case, (1600, 16000, 480000, *SHORT))
+    graph = pytest.importorskip("onnx").load(tmp_path / "feature.onnx").graph
+    nodes = {node.op_type for node in graph.node}
+    assert "MatMul" in nodes
+    assert not nodes & {"DFT", "STFT"}
+    # neither double nor complex numbers, which WebGPU lacks
+    types = [value.type.tensor_type.elem_type for value in graph.value_info] + [t.data_type for t in graph.initializer]
+    assert set(types) <= {FLOAT, INT64}
 
 
 @cases("torch.export, traced and ONNX with snip_edges=False", of=SPECTRAL[:1])
