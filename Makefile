@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-.PHONY: demo test lint types unit wheels clean
+.PHONY: demo test lint types unit docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
@@ -22,6 +22,11 @@ types: $(VENV)/test.stamp
 
 unit: $(VENV)/test.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+# The documentation site, in docs/_build/html. A warning, such as a link to a page that does not exist, is an error.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html in a browser."
 
 # A wheel with the C libraries for this platform, and one without for all others.
 wheels: $(VENV)/bin/python
@@ -43,6 +48,11 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	-$(PIP) matplotlib
 	touch $@
 
+$(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
+	@echo "Installing kaldi-compat with PyTorch and what builds the documentation"
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 $(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
 	@echo "Installing kaldi-compat with PyTorch, the test tools and the libraries to compare with (some 1 GB, minutes)"
 	$(PIP) --editable '.[test]'
@@ -53,4 +63,4 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info io_ark/native/_native.* kaldi_compat/native/_native.*
+	rm -rf $(VENV) demo build dist docs/_build docs/generated *.egg-info io_ark/native/_native.* kaldi_compat/native/_native.*

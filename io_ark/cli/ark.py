@@ -24,7 +24,7 @@ from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
 
-__all__ = ["main"]
+__all__ = ["help_pages", "main"]
 
 PROGRESS_SECONDS = 5.0
 MAX_PROBLEMS = 100
@@ -113,6 +113,16 @@ def _parser() -> argparse.ArgumentParser:
     stat.add_argument("tables", nargs="+", metavar="TABLE")
     stat.set_defaults(run=_stat)
     return parser
+
+
+def help_pages() -> list[tuple[str, str]]:
+    """Return the title and help text of the program and of each of its commands, for the documentation."""
+    parser = _parser()
+    found = [("ark", parser.format_help())]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [(f"ark {name}", each.format_help()) for name, each in action.choices.items()]
+    return found
 
 
 def describe_kind(value: Any) -> str:

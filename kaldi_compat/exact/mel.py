@@ -97,7 +97,7 @@ def _log_bins(weights: FloatArray) -> None:
     for number, column in enumerate(weights.T):
         inside = np.flatnonzero(column)
         values = " ".join(f"{weight:g}" for weight in column[inside])
-        logger.info("bin %d, offset = %d, vec = [ %s ]", number, inside[0], values)
+        logger.info("bin %d, offset = %d, vec = [ %s ]", number, inside[0] if len(inside) else -1, values)
 
 
 @functools.lru_cache(maxsize=256)
@@ -105,8 +105,8 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
-        OptionError: Kaldi refuses these: frequencies above the Nyquist frequency, a mel bin without an FFT bin, VTLN
-            cutoffs out of order.
+        OptionError: Kaldi refuses these: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
+            ``allow_empty_bins``), VTLN cutoffs out of order.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
@@ -132,9 +132,10 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     inside = (mel > left) & (mel < right)
     weights = np.where(mel <= center, (mel - left) / (center - left), (right - mel) / (right - center))
     empty = np.flatnonzero(~inside.any(0))
-    if len(empty):
+    if len(empty) and not options.allow_empty_bins:
         raise OptionError(
-            f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT"
+            f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT; "
+            "reduce num_mel_bins, increase frame_length, or pass allow_empty_bins=True, as torchaudio does"
         )
     weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
     if options.debug_mel:

@@ -185,7 +185,8 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
         OptionError: as :func:`kaldi_compat.mel.mel_banks`.
     """
     banks = mel_banks(options, vtln_warp)
-    inside = [np.flatnonzero(column) for column in banks.weights.T]
+    # a filter without weights is a single weight of zero
+    inside = [np.flatnonzero(column) if column.any() else np.zeros(1, np.intp) for column in banks.weights.T]
     weights = tuple(
         np.ascontiguousarray(column[i[0] : i[-1] + 1]) for column, i in zip(banks.weights.T, inside, strict=True)
     )

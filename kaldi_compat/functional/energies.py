@@ -70,7 +70,7 @@ def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]
     for first in range(0, num_bins, GROUP):
         bands = slice(first, first + GROUP)
         used = np.flatnonzero(filled[:, bands].any(1))
-        groups.append((slice(int(used[0]), int(used[-1]) + 1), bands))
+        groups.append((slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 0), bands))
     return filled, groups
 
 

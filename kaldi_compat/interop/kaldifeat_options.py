@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.interop.kaldifeat_whisper import WhisperMelOptions
+from kaldi_compat.interop.named_options import NamedOptions
 from kaldi_compat.options import spectral as ours
-from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, infos, nearest
 
 __all__ = [
     "FbankOptions",
@@ -27,40 +26,24 @@ __all__ = [
 
 Made = TypeVar("Made", bound="_Options")
 # kaldifeat's names of options that we call otherwise.
-OUR_NAMES = {
-    "samp_freq": "sample_frequency",
-    "frame_length_ms": "frame_length",
-    "frame_shift_ms": "frame_shift",
-    "preemph_coeff": "preemphasis_coefficient",
-    "num_bins": "num_mel_bins",
+THEIR_NAMES = {
+    "sample_frequency": "samp_freq",
+    "frame_length": "frame_length_ms",
+    "frame_shift": "frame_shift_ms",
+    "preemphasis_coefficient": "preemph_coeff",
+    "num_mel_bins": "num_bins",
 }
 
 
-class _Options:
-    """Base of the mutable dataclasses of options. A name that is not an option raises OptionError."""
+class _Options(NamedOptions):
+    """Base of kaldifeat's options, which convert to and from dictionaries."""
 
-    _ours: ClassVar[type[BaseOptions]]
-
-    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
-
-    def __new__(cls, *arguments: Any, **values: Any) -> Any:
-        for name in values:
-            cls._check(name)
-        return super().__new__(cls)
+    their_names = THEIR_NAMES
 
     if not TYPE_CHECKING:  # a type checker would take it that every name may be set
 
         def __setattr__(self, name, value) -> None:
-            self._check(name)
-            object.__setattr__(self, name, torch.device(str(value)) if name == "device" else value)
-
-    @classmethod
-    def _check(cls, name: str) -> None:
-        fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
-        if name not in fields:
-            known = nearest(name, {theirs: _described(cls._ours, theirs) for theirs in fields})
-            hint = f"did you mean {known}?" if known else f"it has {', '.join(fields)}"
-            raise OptionError(f"{cls.__name__} has no option {name}: {hint}")
+            super().__setattr__(name, torch.device(str(value)) if name == "device" else value)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options by name; groups of options as dictionaries."""
@@ -74,13 +57,6 @@ class _Options:
             group = getattr(made, name)
             setattr(made, name, type(group).from_dict(data[name]) if isinstance(group, _Options) else data[name])
         return made
-
-
-def _described(kind: type[BaseOptions], theirs: str) -> OptionInfo:
-    """Return how our option of this name is declared, for the search of a misspelt name."""
-    our_name = OUR_NAMES.get(theirs, theirs)
-    declared = infos(kind).get(our_name, OptionInfo(""))
-    return dataclasses.replace(declared, known_as=(*declared.known_as, our_name))
 
 
 @dataclass
@@ -101,7 +77,7 @@ class FrameExtractionOptions(_Options):
         max_feature_vectors: number of frames that an online feature keeps; all if -1 or 0.
     """
 
-    _ours = ours.FrameOptions
+    our_type = ours.FrameOptions
 
     samp_freq: float = 16000.0
     frame_shift_ms: float = 10.0
@@ -130,7 +106,7 @@ class MelBanksOptions(_Options):
         htk_mode: drop the first FFT bin of the lowest mel bin, as HTK does if ``low_freq`` is not 0.
     """
 
-    _ours = ours.MelOptions
+    our_type = ours.MelOptions
 
     num_bins: int = 25
     low_freq: float = 20.0
@@ -157,9 +133,7 @@ class FeatureOptions(_Options):
         for name, value in vars(self).items():
             values |= vars(value) if isinstance(value, _Options) else {name: value}
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1
-        renamed = {OUR_NAMES.get(name, name): value for name, value in values.items()}
-        known = infos(self._ours)
-        return self._ours(**{name: value for name, value in renamed.items() if name in known})
+        return self.converted(values)
 
 
 def _mel() -> MelBanksOptions:
@@ -186,7 +160,7 @@ class FbankOptions(FeatureOptions):
         device: device that computes the features.
     """
 
-    _ours = ours.FbankOptions
+    our_type = ours.FbankOptions
 
     mel_opts: MelBanksOptions = field(default_factory=_mel)
     frame_opts: FrameExtractionOptions = field(default_factory=FrameExtractionOptions)
@@ -215,7 +189,7 @@ class MfccOptions(FeatureOptions):
         device: device that computes the features.
     """
 
-    _ours = ours.MfccOptions
+    our_type = ours.MfccOptions
 
     mel_opts: MelBanksOptions = field(default_factory=_mel)
     frame_opts: FrameExtractionOptions = field(default_factory=FrameExtractionOptions)
@@ -247,7 +221,7 @@ class PlpOptions(FeatureOptions):
         device: device that computes the features.
     """
 
-    _ours = ours.PlpOptions
+    our_type = ours.PlpOptions
 
     mel_opts: MelBanksOptions = field(default_factory=_mel)
     frame_opts: FrameExtractionOptions = field(default_factory=FrameExtractionOptions)
@@ -275,7 +249,7 @@ class SpectrogramOptions(FeatureOptions):
         device: device that computes the features.
     """
 
-    _ours = ours.SpectrogramOptions
+    our_type = ours.SpectrogramOptions
 
     frame_opts: FrameExtractionOptions = field(default_factory=FrameExtractionOptions)
     energy_floor: float = 0.0
@@ -294,7 +268,7 @@ class WhisperFbankOptions(FeatureOptions):
         device: device that computes the features.
     """
 
-    _ours = WhisperMelOptions
+    our_type = WhisperMelOptions
 
     frame_opts: FrameExtractionOptions = field(default_factory=FrameExtractionOptions)
     num_mels: int = 80

@@ -8,13 +8,15 @@ Code written for torchaudio runs after a change of one import::
 In addition, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
 ``(channels, T)``, which gives a list; int16 is accepted; and :func:`plp` exists. Audio shorter than a frame gives zero
 frames (or, with ``snip_edges=False``, Kaldi's reflection), where torchaudio raises AssertionError. Options that Kaldi
-refuses raise :class:`~kaldi_compat.errors.OptionError`.
+refuses raise :class:`~kaldi_compat.errors.OptionError`, but for mel bins that hold no bin of the FFT: as in torchaudio,
+their energy is 0 (``allow_empty_bins``).
 
 As in torchaudio, some defaults differ from Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +33,7 @@ from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.options.spectral import FbankOptions
+from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 
 __all__ = [
     "fbank",
@@ -51,6 +53,13 @@ Waveform = Tensor | Sequence[Tensor]
 POVEY = "povey"
 
 
+# Options that are integers; torchaudio accepts floats of integer value, such as num_mel_bins=80.0.
+_INTEGERS = {
+    field.name
+    for options in (FbankOptions, MfccOptions, PlpOptions)
+    for field in dataclasses.fields(options)
+    if type(field.default) is int
+}
 _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
 
@@ -61,6 +70,13 @@ def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.de
     # constants are used by later calls under other ones.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return an argument as Python's own type: torchaudio accepts tensors of one element, and floats for integers."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    return int(value) if name in _INTEGERS and isinstance(value, float) and value.is_integer() else value
 
 
 def _compute(
@@ -88,7 +104,10 @@ def _compute(
         ]
     if waveform.ndim not in (2, 3):
         raise AudioError(f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}")
-    channel = max(channel, 0)
+    options = {name: _plain(name, value) for name, value in options.items()}
+    if feature != "spectrogram":
+        options = {"allow_empty_bins": True, **options}
+    channel = max(int(channel), 0)
     if channel >= waveform.shape[-2]:
         raise AudioError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
     samples = waveform[..., channel, :]
@@ -342,17 +361,19 @@ def get_mel_banks(
     >>> [t.shape for t in get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)]
     [torch.Size([23, 256]), torch.Size([23, 1])]
     """
-    options = FbankOptions(
-        num_mel_bins=num_bins,
-        sample_frequency=sample_freq,
-        frame_length=1000.0 * window_length_padded / sample_freq,
-        round_to_power_of_two=False,
-        low_freq=low_freq,
-        high_freq=high_freq,
-        vtln_low=vtln_low,
-        vtln_high=vtln_high,
+    options = {
+        "num_mel_bins": num_bins,
+        "sample_frequency": sample_freq,
+        "frame_length": 1000.0 * window_length_padded / sample_freq,
+        "low_freq": low_freq,
+        "high_freq": high_freq,
+        "vtln_low": vtln_low,
+        "vtln_high": vtln_high,
+    }
+    plain = {name: _plain(name, value) for name, value in options.items()}
+    banks = mel.mel_banks(
+        FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
-    banks = mel.mel_banks(options, vtln_warp_factor)
     return torch.from_numpy(banks.weights[:-1].T.copy()), torch.from_numpy(banks.centers.copy())[:, None]
 
 

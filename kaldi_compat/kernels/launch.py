@@ -160,4 +160,5 @@ def _ranges(options: Any, vtln_warp: float, device: torch.device) -> Tensor:
     """Return the range of FFT bins, start and end, of the filters of each group of bands: int32 (groups, 2)."""
     weights = mel_banks(options, vtln_warp).weights
     used = [np.flatnonzero(weights[:, at : at + BANDS].any(1)) for at in range(0, weights.shape[1], BANDS)]
-    return torch.tensor([(each[0], each[-1] + 1) for each in used], dtype=torch.int32).to(device)
+    ranges = [(each[0], each[-1] + 1) if len(each) else (0, 0) for each in used]
+    return torch.tensor(ranges, dtype=torch.int32).to(device)

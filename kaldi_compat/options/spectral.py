@@ -132,6 +132,9 @@ class MelOptions(BaseOptions):
     )
     debug_mel: bool = option(False, "log each mel bin's first FFT bin and weights")
     htk_compat: bool = option(False, "order, scale and mel bins as in HTK (energy last, C0 times sqrt(2))")
+    allow_empty_bins: bool = option(
+        False, "accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

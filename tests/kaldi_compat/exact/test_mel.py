@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaldi_compat import Fbank, FbankOptions, OptionError
+from kaldi_compat import Fbank, FbankOptions, Mfcc, OptionError, Plp
+from kaldi_compat.exact import steps
+from kaldi_compat.exact.batch import chunk_batch
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
+from kaldi_compat.features import numpy as array_features
 
 
 def test_mel_scale_of_known_frequencies() -> None:
@@ -46,7 +52,7 @@ def test_the_warp_divides_the_middle_and_keeps_the_ends(factor: float) -> None:
     ("changes", "message"),
     [
         ({"num_mel_bins": 2}, "at least 3"),
-        ({"num_mel_bins": 128}, "holds no bin of the FFT"),
+        ({"num_mel_bins": 128}, "holds no bin of the FFT; .* allow_empty_bins=True"),
         ({"low_freq": 8000.0}, "Nyquist"),
         ({"high_freq": 8001.0}, "Nyquist"),
         ({"low_freq": 3000.0, "high_freq": 2000.0}, "in this order"),
@@ -66,3 +72,26 @@ def test_a_warp_out_of_range_fails_when_it_is_asked_for(changes: dict[str, float
         mel_banks(options, 1.1)
     with pytest.raises(OptionError):
         mel_banks(FbankOptions(), 0.0)
+
+
+@pytest.mark.parametrize("bins", [128, 1000])
+@pytest.mark.parametrize("feature", [Fbank, Mfcc, Plp])
+def test_engines_agree_on_mel_bins_without_an_fft_bin(feature: type[Fbank | Mfcc | Plp], bins: int) -> None:
+    samples = np.random.default_rng(0).normal(0, 1000, 8000).astype(np.float32)
+    changes: Any = {"num_mel_bins": bins, "allow_empty_bins": True, "dither": 0.0}
+    by_torch = feature(engine="torch", **changes)(torch.from_numpy(samples)).numpy()
+    exact = getattr(array_features, feature.__name__)(**changes)
+    np.testing.assert_allclose(exact(samples), by_torch, rtol=1e-4, atol=2e-3)
+    plan = exact.plan
+    without_c = np.empty((3, plan.dim), np.float32)
+    steps.compute(plan, chunk_batch(plan, samples, 0, 3, vtln_warp=1.0, seeds=None), 0, 3, without_c)
+    np.testing.assert_array_equal(exact(samples)[:3], without_c)
+
+
+def test_mel_bins_without_an_fft_bin_have_the_smallest_log_energy() -> None:
+    options = FbankOptions(num_mel_bins=128, allow_empty_bins=True, dither=0.0)
+    empty = ~mel_banks(options).weights.any(0)
+    features = array_features.Fbank(options)(np.random.default_rng(0).normal(0, 1000, 4000).astype(np.int16))
+    assert empty.sum() == 1
+    np.testing.assert_allclose(features[:, empty], np.log(np.finfo(np.float32).eps), rtol=1e-6)
+    assert (features[:, ~empty] > 0).all()

@@ -162,6 +162,8 @@ def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
     for arguments in [
         (23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0),
         (40, 256, 8000.0, 60.0, -200.0, 100.0, -500.0, 1.1),
+        (128, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0),
+        (128, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 0.9),
     ]:
         for ours, theirs in zip(
             compliance.get_mel_banks(*arguments), torchaudio_kaldi.get_mel_banks(*arguments), strict=True
@@ -177,6 +179,47 @@ def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
     )
     assert compliance.mel_scale_scalar(1000.0) == pytest.approx(torchaudio_kaldi.mel_scale_scalar(1000.0))
     assert compliance.inverse_mel_scale_scalar(900.0) == pytest.approx(torchaudio_kaldi.inverse_mel_scale_scalar(900.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "empty", "tolerance"),
+    [
+        ({"num_mel_bins": 128, "window_type": "hanning", "htk_compat": True}, 1, 1e-3),
+        ({"num_mel_bins": 80, "frame_length": 10.0}, 2, 3e-3),
+        ({"num_mel_bins": 500, "use_energy": True, "use_log_fbank": False}, 140, 1e6),  # energies of up to 1e10
+    ],
+    ids=str,
+)
+def test_mel_bins_without_an_fft_bin_are_computed_as_in_torchaudio(
+    torchaudio_kaldi: Any, options: dict[str, Any], empty: int, tolerance: float
+) -> None:
+    samples = torch.randn(1, 8000, generator=torch.Generator().manual_seed(3)) * 1000
+    theirs = torchaudio_kaldi.fbank(samples, **options)
+    ours = compliance.fbank(samples, **options)
+    silent = theirs[0] == theirs[0].min()
+    assert silent.sum() == empty
+    torch.testing.assert_close(ours[:, silent], theirs[:, silent], rtol=1e-6, atol=0)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+
+
+def test_numbers_may_be_tensors_and_integers_floats(torchaudio_kaldi: Any) -> None:
+    samples = torch.randn(1, 4000, generator=torch.Generator().manual_seed(3)) * 1000
+    options: dict[str, Any] = {
+        "num_mel_bins": 80.0,
+        "frame_length": torch.tensor(32.0),
+        "sample_frequency": torch.tensor(16000),
+        "low_freq": np.float32(40),
+        "vtln_warp": torch.tensor(0.9),
+        "channel": torch.tensor(0),
+    }
+    ours = compliance.fbank(samples, **options)
+    assert ours.shape == (22, 80)
+    plain = {"num_mel_bins": 80, "frame_length": 32.0, "low_freq": 40.0, "vtln_warp": 0.9}
+    torch.testing.assert_close(ours, torchaudio_kaldi.fbank(samples, **plain), rtol=0, atol=1e-3)
+    banks, _ = compliance.get_mel_banks(80.0, 512, torch.tensor(16000.0), 20, 0, 100, -500, 1)  # type: ignore[arg-type]
+    assert banks.shape == (80, 256)
+    with pytest.raises(OptionError, match="num_mel_bins must be an integer"):
+        compliance.fbank(samples, num_mel_bins=80.5)  # type: ignore[arg-type]
 
 
 def test_wrong_waveforms_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""Parts of the documentation site that the build makes: reference pages, pictures and charts."""

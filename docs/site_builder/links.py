@@ -1,0 +1,47 @@
+"""Lead links that leave ``docs/``, which are right on a code host, to the pages of the site."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PAGES", "to_pages", "without_empty_globs"]
+
+# Files outside of docs/ -> pages of the site that include them.
+PAGES = {
+    "README.md": "/index.md",
+    "CHANGELOG.md": "/generated/project/changelog.md",
+    "CONTRIBUTING.md": "/generated/project/contributing.md",
+    "SECURITY.md": "/generated/project/security.md",
+    "RELEASING.md": "/generated/project/releasing.md",
+    "CODE_OF_CONDUCT.md": "/generated/project/conduct.md",
+    "benchmarks/README.md": "/generated/project/benchmarks.md",
+    "reference_data/README.md": "/generated/project/reference_data.md",
+}
+GLOB = re.compile(r"[\w/]*\*")
+LINK = re.compile(r"\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")
+
+
+def to_pages(app: Any, document: str, source: list[str]) -> None:
+    """Rewrite the links of a page (a handler of Sphinx's ``source-read``)."""
+
+    def page(match: re.Match[str]) -> str:
+        target = PAGES.get(match[2])
+        return f"]({target}{match[3] or ''})" if target else match[0]
+
+    source[0] = LINK.sub(page, source[0])
+
+
+def without_empty_globs(app: Any, document: str, source: list[str]) -> None:
+    """Remove patterns of tables of contents that match no page (a handler of ``source-read``)."""
+    here = Path(app.srcdir, document).parent
+    lines = source[0].split("\n")
+    kept = [line for line in lines if not GLOB.fullmatch(line) or any(_matches(Path(app.srcdir), here, line))]
+    source[0] = "\n".join(kept)
+
+
+def _matches(top: Path, here: Path, pattern: str) -> Iterator[Path]:
+    folder = top if pattern.startswith("/") else here
+    return (path for suffix in (".md", ".rst") for path in folder.glob(pattern.lstrip("/") + suffix))

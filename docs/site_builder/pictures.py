@@ -1,0 +1,7 @@
+"""Pictures."""
+
+from typing import Any
+
+
+def setup(app: Any) -> dict[str, bool]:
+    return {"parallel_read_safe": True}

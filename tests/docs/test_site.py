@@ -1,0 +1,73 @@
+"""The documentation site covers every program, option and public name, and builds without warnings."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import io_ark
+import kaldi_compat
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generate() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(DOCS))
+    try:
+        from site_builder import generate
+
+        yield generate
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+@pytest.fixture(scope="module")
+def pages(generate: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("generated")
+    (folder / "reference").mkdir()
+    (folder / "reference" / "removed.md").write_text("a page of a program that no longer exists")
+    generate.write(folder)
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.*")}
+
+
+def test_every_program_has_a_page(pages: dict[str, str]) -> None:
+    scripts = {each.name for each in importlib.metadata.distribution("kaldi-compat").entry_points}
+    documented = {name.split("/")[2].removesuffix(".md") for name in pages if name.startswith("reference/programs/")}
+    assert documented - {"kaldi-compat-dump"} == scripts - {"kaldi-compat"}
+    assert "`--num-mel-bins`" in pages["reference/programs/compute-fbank-feats.md"]
+
+
+def test_pages_of_removed_programs_are_deleted(pages: dict[str, str]) -> None:
+    assert "reference/removed.md" not in pages
+
+
+def test_every_option_is_in_the_table(generate: ModuleType, pages: dict[str, str]) -> None:
+    for options in generate.all_options():
+        for field in dataclasses.fields(options):
+            assert f"| `{field.name}` |" in pages["reference/options.md"], f"{options.__name__}.{field.name}"
+
+
+def test_every_public_name_is_in_the_api_reference(pages: dict[str, str]) -> None:
+    text = "\n".join(page for name, page in pages.items() if name.startswith("reference/api/"))
+    missing = [
+        name for name in kaldi_compat.__all__ if name != "__version__" and f":: kaldi_compat.{name}\n" not in text
+    ]
+    assert missing == []
+    assert ":: io_ark\n" in text and "load_scp" in io_ark.__all__
+
+
+@pytest.mark.slow
+def test_site_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
