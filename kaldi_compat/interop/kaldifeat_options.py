@@ -133,6 +133,7 @@ class FeatureOptions(_Options):
         for name, value in vars(self).items():
             values |= vars(value) if isinstance(value, _Options) else {name: value}
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1
+        values["allow_empty_bins"] = True
         return self.converted(values)
 
 
