@@ -27,8 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact import mel
+from kaldi_compat.exact import engine, mel
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
@@ -140,7 +141,15 @@ def _compute(
     module = _module(feature, tuple(options.items()), samples.device)
     # The utterances of a batch have the same length: no padding enters the mean.
     features: Tensor = module(samples, vtln_warp=vtln_warp)
-    return features - features.mean(-2, keepdim=True) if subtract_mean else features
+    return _without_mean(features) if subtract_mean else features
+
+
+def _without_mean(features: Tensor) -> Tensor:
+    """Subtract each column's mean: of one utterance on a CPU rounded as by Kaldi."""
+    plain = features.ndim == 2 and len(features) > 0 and features.dtype == torch.float32
+    if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
+        return torch.from_numpy(engine.subtract_mean(features.numpy()))
+    return features - features.mean(-2, keepdim=True)
 
 
 def spectrogram(
