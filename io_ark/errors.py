@@ -16,6 +16,7 @@ __all__ = [
     "ClosedError",
     "FormatError",
     "KeyFormatError",
+    "MissingFileError",
     "MissingKeyError",
     "OpenError",
     "OrderError",
@@ -79,6 +80,10 @@ class RangeSyntaxError(SpecifierError, RangeError):
 
 class OpenError(ArkError, OSError):
     """A file or pipe that cannot be opened or read."""
+
+
+class MissingFileError(OpenError, FileNotFoundError):
+    """A file that does not exist."""
 
 
 class WriteError(ArkError, OSError):

@@ -19,7 +19,7 @@ from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.streams.source import Source
 
-__all__ = ["Wave", "WaveCodec", "WaveInfo", "WaveInfoCodec", "pcm16", "read_header"]
+__all__ = ["UNKNOWN_DATA_SIZES", "Chunks", "Wave", "WaveCodec", "WaveInfo", "WaveInfoCodec", "pcm16", "read_header"]
 
 logger = logging.getLogger("io_ark")
 
@@ -29,7 +29,7 @@ _EXTENSIBLE = 0xFFFE
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write when the length of the audio is not known yet (the last one: sox).
 _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
-_UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
+UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 
 
@@ -79,7 +79,7 @@ class WaveInfo(NamedTuple):
         return () if self.sample_count is None else (self.channels, self.sample_count)
 
 
-class _Chunks:
+class Chunks:
     """Reads a RIFF file's fields in its byte order, and counts its bytes."""
 
     def __init__(self, source: Source) -> None:
@@ -124,7 +124,7 @@ class _Chunks:
 
 def read_header(source: Source) -> WaveInfo:
     """Read the header of a wave file, up to its samples."""
-    chunks = _Chunks(source)
+    chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
 
@@ -156,7 +156,7 @@ def read_header(source: Source) -> WaveInfo:
         refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
                f"of 2 bytes at {rate} Hz")  # fmt: skip
     data_size = chunks.enter(b"data")
-    if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in _UNKNOWN_DATA_SIZES:
+    if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         return WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
     # One byte more or less is the padding of a chunk of odd size.
     if abs(chunks.count + data_size - chunks.riff_size) > 1:

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from io_ark.errors import OpenError
+from io_ark.errors import MissingFileError, OpenError
 from io_ark.streams.source import FileSource, MapSource, Source
 
 __all__ = [
@@ -42,7 +42,8 @@ class OpenFile:
         try:
             self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except (OSError, ValueError) as error:
-            raise OpenError(f"cannot be opened: {reason_of(error)}", file=path) from error
+            kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
+            raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
         status = os.fstat(self.descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise OpenError("is a directory, not a file", file=path)

@@ -20,8 +20,9 @@ import torch
 
 from io_ark.codecs import Codec, codec
 from io_ark.errors import ArkError, OpenError
-from io_ark.specifier import Range, Rspecifier, classify_rspecifier, name_of
-from io_ark.streams.source import Source, StreamSource
+from io_ark.interop.as_stored import AsStored
+from io_ark.specifier import Rspecifier, classify_rspecifier, name_of
+from io_ark.streams.source import StreamSource
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.readers import SequentialReader
@@ -51,12 +52,12 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is not a matrix.
     """
-    return _tensors(_AsStored("matrix"), "ark", file_or_fd, pipes)
+    return _tensors(AsStored("matrix"), "ark", file_or_fd, pipes)
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """Read the float matrices that a script file names; see :func:`read_mat_ark`."""
-    return _tensors(_AsStored("matrix"), "scp", file_or_fd, pipes)
+    return _tensors(AsStored("matrix"), "scp", file_or_fd, pipes)
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
@@ -69,12 +70,12 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is not a vector.
     """
-    return _tensors(_AsStored("vector"), "ark", file_or_fd, pipes)
+    return _tensors(AsStored("vector"), "ark", file_or_fd, pipes)
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _tensors(_AsStored("vector"), "scp", file_or_fd, pipes)
+    return _tensors(AsStored("vector"), "scp", file_or_fd, pipes)
 
 
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
@@ -93,22 +94,6 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
     """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`."""
     return _tensors(codec("int-vector"), "scp", file_or_fd, pipes)
-
-
-class _AsStored(Codec[Any]):
-    """Codec of arrays in the precision in which they are stored; text and compressed arrays in single precision."""
-
-    def __init__(self, kind: str) -> None:
-        self._single, self._double = codec(kind), codec(f"double-{kind}")
-
-    def read(self, source: Source) -> Any:
-        return self._of(source).read(source)
-
-    def read_range(self, source: Source, part: Range) -> Any:
-        return self._of(source).read_range(source, part)
-
-    def _of(self, source: Source) -> Codec[Any]:
-        return self._double if source.peek(3) == b"\0BD" else self._single
 
 
 def _tensors(kind: Codec[Any], table: Table, file: FileOrName, pipes: bool) -> Entries:

@@ -5,6 +5,9 @@ Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in k
 
 from __future__ import annotations
 
+import io
+import struct
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -14,25 +17,61 @@ from io_ark.codecs import AnyCodec, Codec, codec
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
-from io_ark.codecs.wave import Wave
-from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
+from io_ark.errors import ArkError, RangeError, SpecifierError
+from io_ark.interop.kaldiio.big_endian import swapped
+from io_ark.interop.kaldiio.extended import extended_reader, extended_writer
+from io_ark.interop.kaldiio.wavio import read_audio, write_audio
 from io_ark.specifier import Range
 from io_ark.streams.files import OpenFiles
-from io_ark.streams.source import Source
+from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader, name_key
 
-__all__ = ["KaldiioCodec", "KaldiioLoader", "as_kaldiio", "from_kaldiio", "is_audio"]
+__all__ = ["KaldiioCodec", "KaldiioLoader", "is_audio", "slices_of"]
 
+_LONGEST_TAG = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
 
 class KaldiioCodec(AnyCodec):
-    """Codec of objects of any kind. As in kaldiio, numbers in text are an array, of int32 if all are whole numbers."""
+    """Codec of objects of any kind in kaldiio's shapes.
+
+    Audio is ``(rate, samples)``. Numbers in text are an array, of int32 if all are whole numbers.
+
+    Args:
+        compress: compression method of matrices, from 1 to 7; None: not compressed.
+        endian: byte order, "<" or ">".
+        write_function: "soundfile", "numpy" or "pickle"; None: Kaldi's own formats.
+        write_kwargs: arguments of that function.
+    """
+
+    def __init__(
+        self,
+        compress: int | None = None,
+        *,
+        endian: str = "<",
+        write_function: str | None = None,
+        write_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(compress)
+        if endian not in ("<", ">"):
+            raise SpecifierError(f"endian={endian!r} is not a byte order: use '<' or '>'")
+        self._big_endian = endian == ">"
+        self._writer = None if write_function is None else extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
-        if not _is_text(source):
-            return super().read(source)
+        head = source.peek(_LONGEST_TAG)
+        if head[:4] in (b"RIFF", b"RIFX"):
+            return read_audio(source)
+        if (extended := extended_reader(head)) is not None:
+            return extended(source)
+        if head[:2] == BINARY_MARKER:
+            if not self._big_endian:
+                return super().read(source)
+            return super().read(BytesSource(swapped(source, ">"), name=source.name))
+        return self._read_text(source)
+
+    def _read_text(self, source: Source) -> Any:
         kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
@@ -49,18 +88,33 @@ class KaldiioCodec(AnyCodec):
         return super().read(source)
 
     def read_range(self, source: Source, part: Range) -> Any:
-        return Codec.read_range(self, source, part) if _is_text(source) else super().read_range(source, part)
+        head = source.peek(_LONGEST_TAG)
+        if head[:2] != BINARY_MARKER or self._big_endian:
+            return Codec.read_range(self, source, part)  # of an array, after reading it whole
+        return super().read_range(source, part)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        if not binary and isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim in (1, 2):
+        if self._writer is not None:
+            self._writer(sink, value)
+        elif (audio := _as_audio(value)) is not None:
+            write_audio(sink, *audio)
+        elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
             sink.write(_text_of(value))
+        elif binary and self._big_endian:
+            gathered = io.BytesIO()
+            self._write_binary(gathered, value)
+            sink.write(swapped(BytesSource(gathered.getvalue()), "<"))
+        elif binary:
+            self._write_binary(sink, value)
         else:
             super().write_body(sink, value, binary)
 
-
-def _is_text(source: Source) -> bool:
-    start = source.peek(4)
-    return start[:2] != BINARY_MARKER and start not in (b"RIFF", b"RIFX")
+    def _write_binary(self, sink: Sink, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0 and value.dtype.kind == "f":
+            token = b"DM " if value.dtype.itemsize == 8 else b"FM "  # with its shape, unlike in Kaldi
+            sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, value.shape[0], 4, value.shape[1]))
+        else:
+            super().write_body(sink, value, True)
 
 
 def _look(source: Source, stop: bytes) -> bytes:
@@ -88,10 +142,11 @@ class KaldiioLoader:
     Args:
         pipes: allow commands.
         max_open_files: maximum number of archives kept open.
+        endian: byte order, "<" or ">".
     """
 
-    def __init__(self, pipes: bool, max_open_files: int = 1) -> None:
-        self._loader = Loader(KaldiioCodec(), pipes=pipes, files=OpenFiles(max_open_files))
+    def __init__(self, pipes: bool, max_open_files: int = 1, endian: str = "<") -> None:
+        self._loader = Loader(KaldiioCodec(endian=endian), pipes=pipes, files=OpenFiles(max_open_files))
 
     def load(self, rxfilename: str) -> Any:
         """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.
@@ -100,14 +155,14 @@ class KaldiioLoader:
             ArkError: the object cannot be opened or read, or has no such range.
         """
         try:
-            return as_kaldiio(self._loader.load(rxfilename))
+            return self._loader.load(rxfilename)
         except (RangeError, SpecifierError) as error:
             name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
-            slices = _slices(part) if bracket and rxfilename.rstrip().endswith("]") else None
+            slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
             if slices is None:
                 raise
             refused = error
-        value = as_kaldiio(self._loader.load(name))
+        value = self._loader.load(name)
         try:
             return (value[0], value[1][slices]) if is_audio(value) else value[slices]
         except (IndexError, TypeError):
@@ -121,7 +176,7 @@ class KaldiioLoader:
             raise name_key(error, key) from error.__cause__
 
 
-def _slices(part: str) -> tuple[slice, ...] | None:
+def slices_of(part: str) -> tuple[slice, ...] | None:
     """Parse a range as kaldiio does: slices that include both ends; None if it is not a range."""
     slices = []
     for text in part.split(","):
@@ -143,25 +198,9 @@ def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
     return type(value) is tuple
 
 
-def as_kaldiio(value: Any) -> Any:
-    """Convert a value to kaldiio's shape: audio to ``(rate, samples)``, with samples of shape (time, channels)."""
-    if not isinstance(value, Wave):
-        return value
-    samples = value.samples
-    return int(value.sample_frequency), samples[0] if len(samples) == 1 else samples.T.copy()
-
-
-def from_kaldiio(value: Any) -> Any:
-    """Convert a value from kaldiio's shape: ``(rate, samples)`` or ``(samples, rate)`` is audio.
-
-    Raises:
-        FormatError: the samples are not int16.
-    """
+def _as_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
+    """Return rate and samples of ``(rate, samples)`` or ``(samples, rate)``; None for other values."""
     if not (isinstance(value, list | tuple) and len(value) == 2):
-        return value
+        return None
     rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
-    if not isinstance(samples, np.ndarray) or not isinstance(rate, int | float | np.number):
-        return value
-    if samples.dtype != np.int16:
-        raise FormatError(f"audio needs samples of int16, not of {samples.dtype}: scale, round and convert them")
-    return Wave(float(rate), np.atleast_2d(samples.T))
+    return (rate, samples) if isinstance(samples, np.ndarray) and isinstance(rate, int | float | np.number) else None

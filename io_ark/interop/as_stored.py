@@ -1,0 +1,37 @@
+"""Arrays in the precision in which they are stored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from io_ark.codecs import Codec, codec
+from io_ark.codecs.base import Sink
+from io_ark.specifier import Range
+from io_ark.streams.source import Source
+
+__all__ = ["AsStored"]
+
+
+class AsStored(Codec[Any]):
+    """Codec of float matrices or vectors: float64 if stored as double, else float32.
+
+    Args:
+        kind: "matrix" or "vector".
+    """
+
+    marker = b""  # written by the codec of the precision
+
+    def __init__(self, kind: Literal["matrix", "vector"]) -> None:
+        self._single, self._double = codec(kind), codec(f"double-{kind}")
+
+    def read(self, source: Source) -> Any:
+        return self._of(source).read(source)
+
+    def read_range(self, source: Source, part: Range) -> Any:
+        return self._of(source).read_range(source, part)
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
+
+    def _of(self, source: Source) -> Codec[Any]:
+        return self._double if source.peek(3) == b"\0BD" else self._single

@@ -1,0 +1,211 @@
+"""Open files in place of names: sources and sinks over Python's file objects, and file objects over ours."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from typing import IO, Any
+from weakref import WeakKeyDictionary
+
+from io_ark.errors import MissingFileError, OpenError
+from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
+from io_ark.streams.files import reason_of
+from io_ark.streams.input import Input, open_input
+from io_ark.streams.output import Output, open_output
+from io_ark.streams.source import Source, StreamSource
+
+__all__ = ["FileOrName", "Stream", "input_file", "is_name", "name_of_stream", "open_sink", "open_source", "output_file"]
+
+Stream = IO[bytes] | IO[str]
+FileOrName = str | PathLike[str] | Stream
+
+# Bytes read ahead of a stream that cannot seek belong to the next call on that stream.
+_sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
+
+
+def is_name(target: object) -> bool:
+    """Return True for a string or path, and False for an open file."""
+    return isinstance(target, str | PathLike)
+
+
+def name_of_stream(target: FileOrName) -> str:
+    """Return the name of a file or stream, for messages."""
+    return name_of(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
+
+
+@contextmanager
+def open_source(target: FileOrName, pipes: bool = True, *, whole: bool = False) -> Iterator[Source]:
+    """Open a name, or use an open file, whose position is afterwards behind the bytes that were consumed.
+
+    Args:
+        target: an rxfilename, a path, or an open file.
+        pipes: allow commands.
+        whole: the source is read to its end, so a command that failed is an error: its output may be incomplete.
+
+    Raises:
+        ArkError: the file cannot be opened, or the command failed.
+    """
+    if isinstance(target, str | PathLike):
+        with open_input(name_of(target), pipes=pipes) as opened:
+            yield opened.source
+            if whole:
+                opened.finish()
+        return
+    stream: Any = getattr(target, "buffer", target)
+    if not _is_seekable(stream):
+        source = _sources.get(stream)
+        if source is None:
+            source = _sources[stream] = StreamSource(_raw(stream), name_of_stream(target))
+        yield source
+        return
+    start = stream.tell()
+    source = StreamSource(_raw(stream), name_of_stream(target))
+    try:
+        yield source
+    finally:
+        if not stream.closed:
+            stream.seek(start + source.tell())
+
+
+def _is_seekable(stream: Any) -> bool:
+    try:
+        stream.seek(stream.tell())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return True
+
+
+def _raw(stream: Any) -> Any:
+    return stream if hasattr(stream, "readinto") else _SourceOfRead(stream)
+
+
+def open_sink(target: FileOrName, append: bool = False, pipes: bool = True) -> Output:
+    """Open a name for writing, or use an open file, which stays open.
+
+    Raises:
+        ArkError: the file cannot be opened.
+    """
+    if isinstance(target, str | PathLike):
+        return open_output(name_of(target), pipes=pipes, append=append)
+    if isinstance(target, io.TextIOBase):
+        target.flush()
+    binary: Any = getattr(target, "buffer", target)
+    sink = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
+    start = 0
+    with suppress(OSError, AttributeError):
+        start = binary.tell()
+    return Output(name_of_stream(target), sink, lambda: None, flush_raw=True, start=start)
+
+
+def input_file(name: str, *, pipes: bool = True) -> Any:
+    """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
+
+    Raises:
+        ArkError: it cannot be opened.
+    """
+    target = parse_rxfilename(name)
+    if target.kind == "file":
+        file = _open(target.path, "rb")
+        file.seek(target.offset or 0)
+        return file
+    return io.BufferedReader(_SourceFile(open_input(target, pipes=pipes)))
+
+
+def output_file(name: str, *, append: bool = False, pipes: bool = True) -> Any:
+    """Open a wxfilename as a binary file object.
+
+    Raises:
+        ArkError: it cannot be opened.
+    """
+    target = parse_wxfilename(name)
+    if target.kind == "file":
+        return _open(target.path, "ab" if append else "wb")
+    return io.BufferedWriter(_SinkFile(open_output(target, pipes=pipes, append=append)))
+
+
+def _open(path: str, mode: str) -> Any:
+    try:
+        return open(path, mode)
+    except (OSError, ValueError) as error:
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
+        raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
+
+
+class _SourceOfRead:
+    """Adapter for streams that have only ``read``."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _SinkOfText:
+    """Adapter that writes bytes to a text stream in memory."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: memoryview) -> int:
+        self._stream.write(bytes(data).decode("utf-8", "surrogateescape"))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is buffered."""
+
+
+class _SourceFile(io.RawIOBase):
+    """An input as a file object."""
+
+    mode = "rb"
+
+    def __init__(self, opened: Input) -> None:
+        self._opened = opened
+        self.name = opened.source.name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._opened.source.read_some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._opened.close()
+        super().close()
+
+
+class _SinkFile(io.RawIOBase):
+    """An output as a file object."""
+
+    mode = "wb"
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self.name = output.name
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._output.write(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        return self._output.start + self._output.tell()
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._output.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._output.close()
+        super().close()

@@ -1,0 +1,468 @@
+"""The names of Karel Vesely's ``kaldi_io`` over io_ark: NumPy arrays by key.
+
+Replace ``import kaldi_io`` with ``from io_ark.interop import kaldi_io``. A function takes an rspecifier or wspecifier
+(``ark:feats.ark``), a file name (which may be gzipped, ``feats.ark.gz``, or have an offset, ``feats.ark:123``), a
+command with ``|``, or an open file. docs/migrating/kaldi_io.md lists the differences.
+
+>>> import os, tempfile
+>>> import numpy as np
+>>> from io_ark.interop import kaldi_io
+>>> os.chdir(tempfile.mkdtemp())
+>>> with kaldi_io.open_or_fd("feats.ark", "wb") as file:
+...     kaldi_io.write_mat(file, np.eye(2, dtype=np.float32), key="utt1")
+>>> {key: matrix.shape for key, matrix in kaldi_io.read_mat_ark("feats.ark")}
+{'utt1': (2, 2)}
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import Codec, codec
+from io_ark.codecs.base import BINARY_MARKER
+from io_ark.errors import ArkError, FormatError, OpenError, PipeError, RangeError, RangeSyntaxError, SpecifierError
+from io_ark.interop.as_stored import AsStored
+from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
+from io_ark.specifier import name_of
+from io_ark.streams.files import reason_of
+from io_ark.streams.source import Source
+from io_ark.tables.keys import check_key, encode_key
+from io_ark.tables.keys import read_key as _read_key
+from io_ark.tables.loader import Loader, name_key
+from io_ark.tables.script import Script
+
+__all__ = [
+    "BadInputFormat",
+    "BadSampleSize",
+    "SubprocessFailed",
+    "UnknownMatrixHeader",
+    "UnknownVectorHeader",
+    "UnsupportedDataType",
+    "open_or_fd",
+    "popen",
+    "read_ali_ark",
+    "read_cnet_ark",
+    "read_cntime",
+    "read_cntime_ark",
+    "read_key",
+    "read_mat",
+    "read_mat_ark",
+    "read_mat_scp",
+    "read_post",
+    "read_post_ark",
+    "read_post_rxspec",
+    "read_post_scp",
+    "read_segments_as_bool_vec",
+    "read_vec_flt",
+    "read_vec_flt_ark",
+    "read_vec_flt_scp",
+    "read_vec_int",
+    "read_vec_int_ark",
+    "write_mat",
+    "write_post",
+    "write_vec_flt",
+    "write_vec_int",
+]
+
+Array = npt.NDArray[Any]
+Posterior = list[list[tuple[int, float]]]
+
+BadInputFormat = FormatError
+BadSampleSize = FormatError
+SubprocessFailed = PipeError
+
+_RANGE = re.compile(r"(.+)\[(.+)\]")
+_INTERVAL = re.compile(r"\s*(-?[0-9]+)?\s*:\s*(-?[0-9]+)?\s*")
+
+
+class UnsupportedDataType(FormatError):
+    """An array to write that is neither float32 nor float64."""
+
+
+class UnknownVectorHeader(FormatError):
+    """A binary object that is not a float vector."""
+
+
+class UnknownMatrixHeader(FormatError):
+    """A binary object that is not a float matrix."""
+
+
+# Specifiers that kaldi_io accepts in front of a name.
+_PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
+
+
+def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True) -> Any:
+    """Open a file, a gzipped file or a command with ``|``. An open file is returned unchanged.
+
+    Args:
+        file: the name, with or without ``ark:`` or ``scp:`` before it and an offset after it.
+        mode: "rb" or "wb"; without "b" for text.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the file cannot be opened.
+    """
+    if not isinstance(file, str | PathLike):
+        return file
+    name = _without_prefix(name_of(file))
+    writes = "w" in mode or "a" in mode or name.startswith("|")
+    if name.endswith(".gz"):
+        opened: Any = _open_gzipped(name, "wb" if writes else "rb")
+    elif writes:
+        opened = output_file(name, append="a" in mode, pipes=pipes)
+    else:
+        opened = input_file(name, pipes=pipes)
+    return opened if "b" in mode else io.TextIOWrapper(opened, encoding="utf-8")
+
+
+def popen(cmd: str, mode: str = "rb") -> Any:
+    """Run a command and return its output ("rb", "r") or input ("wb", "w") as a file object.
+
+    Raises:
+        ArkError: the command cannot be started.
+    """
+    return open_or_fd(f"|{cmd}" if "w" in mode else f"{cmd}|", mode)
+
+
+def read_key(fd: Any) -> str | None:
+    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
+
+    Raises:
+        ArkError: the bytes are not the start of an entry.
+    """
+    with open_source(fd) as source:
+        return _read_key(source)
+
+
+def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Read the alignments of an archive: see :func:`read_vec_int_ark`."""
+    return read_vec_int_ark(file_or_fd, pipes=pipes)
+
+
+def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Iterate over the vectors of integers of an archive: int32, or int64 if they are text.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+    """
+    return _archive(_Integers(), file_or_fd, pipes)
+
+
+def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+    """Read one vector of integers: int32, or int64 if it is text.
+
+    Raises:
+        ArkError: it cannot be opened or read.
+    """
+    return np.asarray(_single(_Integers(), file_or_fd, pipes))
+
+
+def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
+    return _script(_Vectors(), file_or_fd, pipes)
+
+
+def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Iterate over the float vectors of an archive: float32, or float64 if they are stored as double or text.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is not a float vector.
+    """
+    return _archive(_Vectors(), file_or_fd, pipes)
+
+
+def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+    """Read one float vector; see :func:`read_vec_flt_ark`."""
+    return np.asarray(_single(_Vectors(), file_or_fd, pipes))
+
+
+def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
+
+    A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io: here 9 rows. (For Kaldi and the rest of
+    this package it includes both ends, and has 10 rows.)
+    """
+    return _script(_Matrices(), file_or_fd, pipes)
+
+
+def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+    """Iterate over the matrices of an archive: float32, or float64 if they are stored as double.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is not a matrix.
+    """
+    return _archive(_Matrices(), file_or_fd, pipes)
+
+
+def read_mat(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+    """Read one matrix; see :func:`read_mat_ark`."""
+    return np.asarray(_single(_Matrices(), file_or_fd, pipes))
+
+
+def read_cnet_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+    """Iterate over the confusion networks of an archive, which are stored as posteriors."""
+    return read_post_ark(file_or_fd, pipes=pipes)
+
+
+def read_post_rxspec(file_: str, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+    """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
+
+    Raises:
+        SpecifierError: it is neither.
+    """
+    if file_.startswith("ark:"):
+        return read_post_ark(file_, pipes=pipes)
+    if file_.startswith("scp:"):
+        return read_post_scp(file_, pipes=pipes)
+    raise SpecifierError(f"{file_!r} does not start with 'ark:' or 'scp:'")
+
+
+def read_post_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+    """Iterate over the posteriors that a script file names."""
+    return _script(codec("posterior"), file_or_fd, pipes)
+
+
+def read_post_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+    """Iterate over the posteriors of an archive: lists (frames) of lists of pairs (index, value).
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is not a posterior.
+    """
+    return _archive(codec("posterior"), file_or_fd, pipes)
+
+
+def read_post(file_or_fd: FileOrName, *, pipes: bool = True) -> Posterior:
+    """Read one posterior."""
+    value: Posterior = _single(codec("posterior"), file_or_fd, pipes)
+    return value
+
+
+def read_cntime_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
+    return _archive(_Times(), file_or_fd, pipes)
+
+
+def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True) -> list[tuple[float, float]]:
+    """Read the times of one confusion network: pairs (begin, end) in seconds."""
+    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, pipes)
+    return value
+
+
+def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True) -> None:
+    """Write a vector of integers in binary, after its key if there is one.
+
+    Args:
+        file_or_fd: the file; an open file stays open, for the next entry.
+        v: int32 array of shape (size,).
+        key: the key, in an archive.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the file cannot be written, or cannot hold the key or value.
+    """
+    _write(codec("int-vector"), file_or_fd, v, key, pipes)
+
+
+def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True) -> None:
+    """Write a float32 or float64 vector in binary; see :func:`write_vec_int`."""
+    _check_float(v)
+    _write(AsStored("vector"), file_or_fd, v, key, pipes)
+
+
+def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True) -> None:
+    """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`."""
+    _check_float(m)
+    _write(AsStored("matrix"), file_or_fd, m, key, pipes)
+
+
+def write_post(file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True) -> None:
+    """Write a posterior in binary; see :func:`write_vec_int`."""
+    _write(codec("posterior"), file_or_fd, p, key, pipes)
+
+
+def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> Any:
+    """Read the segments of one recording as a mask of frames, at 100 frames per second.
+
+    Args:
+        segments_file: a segments file: lines of an utterance, the recording, begin and end in seconds.
+        return_key: return the recording, too.
+
+    Returns:
+        A bool array that ends with the last segment; with ``return_key`` a pair of it and the recording's name.
+
+    Raises:
+        FormatError: the file has no segments, or has segments of several recordings, or they are not in order.
+    """
+    name = name_of_stream(segments_file)
+    with open_source(segments_file, whole=True) as source:
+        lines = [line.split() for line in source.read_rest().decode("utf-8", "surrogateescape").splitlines()]
+    fields = [line for line in lines if line]
+    if not fields or any(len(line) < 4 for line in fields):
+        raise FormatError("is not a segments file: each line has an utterance, a recording, begin and end", file=name)
+    recordings = {line[1] for line in fields}
+    if len(recordings) > 1:
+        raise FormatError(f"has segments of {len(recordings)} recordings, but only one is supported", file=name)
+    try:
+        seconds = np.array([line[2:4] for line in fields], np.float32)
+    except ValueError as error:
+        raise FormatError(f"has a time that is not a number: {error}", file=name) from error
+    frames = np.rint(100 * seconds).astype(int)
+    if (np.diff(np.append(0, frames)) < 0).any():
+        raise FormatError("has segments that overlap or are not in order of time", file=name)
+    mask = np.zeros(frames[-1, 1], bool)
+    for first, last in frames:
+        mask[first:last] = True
+    return (mask, fields[0][1]) if return_key else mask
+
+
+class _Matrices(AsStored):
+    """Codec of matrices, with kaldi_io's error for other objects."""
+
+    def __init__(self) -> None:
+        super().__init__("matrix")
+
+    def read(self, source: Source) -> Any:
+        _check_token(source, (b"FM ", b"DM ", b"CM ", b"CM2", b"CM3"), UnknownMatrixHeader, "matrix")
+        return super().read(source)
+
+
+class _Vectors(AsStored):
+    """Codec of vectors; those in text have double precision."""
+
+    def __init__(self) -> None:
+        super().__init__("vector")
+
+    def read(self, source: Source) -> Any:
+        _check_token(source, (b"FV ", b"DV "), UnknownVectorHeader, "vector")
+        return super().read(source)
+
+    def _of(self, source: Source) -> Codec[Any]:
+        return super()._of(source) if source.peek(2) == BINARY_MARKER else self._double
+
+
+def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], what: str) -> None:
+    head = source.peek(5)
+    if head[:2] == BINARY_MARKER and head[2:] not in tokens:
+        raise error(f"expected a float {what}, found {head[2:]!r}", file=source.name, offset=source.tell())
+
+
+class _Integers(Codec[Array]):
+    """Codec of vectors of integers; those in text are int64, and may be in brackets."""
+
+    def __init__(self) -> None:
+        self._codec = codec("int-vector")
+
+    def read(self, source: Source) -> Array:
+        if source.peek(2) == BINARY_MARKER:
+            return np.asarray(self._codec.read(source))
+        at = source.tell()
+        words = [word for word in source.read_line().split() if word not in (b"[", b"]")]
+        try:
+            return np.array([int(word) for word in words], int)
+        except (ValueError, OverflowError):
+            source.fail("expected a line of integers", at)
+
+
+class _Times(Codec[list[tuple[float, float]]]):
+    """Codec of pairs of times."""
+
+    def __init__(self) -> None:
+        self._codec = codec("float-pair-vector")
+
+    def read(self, source: Source) -> list[tuple[float, float]]:
+        return [(begin, end) for begin, end in self._codec.read(source).tolist()]
+
+
+def _without_prefix(name: str) -> str:
+    prefix = _PREFIX.match(name)
+    return name[prefix.end() :] if prefix else name
+
+
+def _open_gzipped(name: str, mode: str) -> Any:
+    try:
+        return gzip.open(name, mode)
+    except (OSError, ValueError) as error:
+        raise OpenError(f"cannot be opened: {reason_of(error)}", file=name) from error
+
+
+@contextmanager
+def _source(file: FileOrName, pipes: bool, whole: bool) -> Iterator[Source]:
+    if isinstance(file, str | PathLike):
+        name = _without_prefix(name_of(file))
+        if name.endswith(".gz"):
+            with _open_gzipped(name, "rb") as stream, open_source(stream) as source:
+                yield source
+            return
+        file = name
+    with open_source(file, pipes, whole=whole) as source:
+        yield source
+
+
+def _archive(kind: Codec[Any], file: FileOrName, pipes: bool) -> Iterator[tuple[str, Any]]:
+    with _source(file, pipes, True) as source:
+        while (key := _read_key(source)) is not None:
+            try:
+                yield key, kind.read(source)
+            except ArkError as error:
+                raise name_key(error, key) from error.__cause__
+
+
+def _single(kind: Codec[Any], file: FileOrName, pipes: bool) -> Any:
+    with _source(file, pipes, False) as source:
+        return kind.read(source)
+
+
+def _script(kind: Codec[Any], file: FileOrName, pipes: bool) -> Iterator[tuple[str, Any]]:
+    with _source(file, pipes, True) as source:
+        script = Script(source.read_rest(), source.name)
+    loader = Loader(kind, pipes=pipes, in_order=True)
+    for key, place in script.lines():
+        ranged = _RANGE.fullmatch(place)
+        if ranged is None:
+            yield key, loader.load_value(key, place)
+            continue
+        value = loader.load_value(key, ranged[1])
+        parts = _slices(ranged[2], key)
+        if len(parts) > value.ndim:
+            raise RangeError(f"the range [{ranged[2]}] does not fit an array of {value.ndim} dimensions", key=key)
+        yield key, value[parts].copy()
+
+
+def _slices(text: str, key: str) -> tuple[slice, ...]:
+    """Parse a range as kaldi_io does: Python's slices, whose ends are excluded (in Kaldi they are included)."""
+    parts = [_INTERVAL.fullmatch(part) for part in text.split(",")]
+    if None in parts:
+        raise RangeSyntaxError(f"'[{text}]' is not a range such as [0:10] or [:,0:13]", key=key)
+    ends = [[int(end) if end else None for end in part.groups()] for part in parts if part]
+    return tuple(slice(*pair) for pair in ends)
+
+
+def _check_float(array: Array) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+        raise UnsupportedDataType(f"needs an array of float32 or float64, not {getattr(array, 'dtype', type(array))}")
+
+
+def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool) -> None:
+    gathered = io.BytesIO()
+    try:
+        if key:
+            check_key(key)
+            gathered.write(encode_key(key) + b" ")
+        kind.write(gathered, value, binary=True)
+    except ArkError as error:
+        raise name_key(error, key) from error.__cause__
+    if isinstance(file, str | PathLike):
+        with open_or_fd(file, "wb", pipes=pipes) as output:
+            output.write(gathered.getbuffer())
+    else:
+        with open_sink(file) as output:
+            output.write(gathered.getbuffer())

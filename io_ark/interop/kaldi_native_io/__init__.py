@@ -1,0 +1,244 @@
+"""kaldi_native_io's names over io_ark.
+
+Replace ``import kaldi_native_io`` with ``from io_ark.interop import kaldi_native_io``. Classes, their methods and
+values are kaldi_native_io's. Errors are :class:`TableError`, a RuntimeError. docs/migrating/kaldi_native_io.md lists
+the differences.
+
+>>> import os, tempfile
+>>> import numpy as np
+>>> from io_ark.interop import kaldi_native_io
+>>> os.chdir(tempfile.mkdtemp())
+>>> with kaldi_native_io.FloatMatrixWriter("ark,scp:feats.ark,feats.scp") as writer:
+...     writer["utt1"] = np.eye(2, dtype=np.float32)
+>>> for key, matrix in kaldi_native_io.SequentialFloatMatrixReader("scp:feats.scp"):
+...     print(key, matrix.shape)
+utt1 (2, 2)
+"""
+
+from __future__ import annotations
+
+from io_ark.interop.kaldi_native_io.blob import BlobCodec as _BlobCodec
+from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
+from io_ark.interop.kaldi_native_io.table_types import (
+    BlobWriter,
+    BoolWriter,
+    CompressedMatrixWriter,
+    DoubleMatrixWriter,
+    DoubleVectorWriter,
+    DoubleWriter,
+    FloatMatrixWriter,
+    FloatPairVectorWriter,
+    FloatVectorWriter,
+    FloatWriter,
+    GaussPostWriter,
+    HtkMatrixWriter,
+    Int8VectorWriter,
+    Int32PairVectorWriter,
+    Int32VectorVectorWriter,
+    Int32VectorWriter,
+    Int32Writer,
+    PosteriorWriter,
+    RandomAccessBlobReader,
+    RandomAccessBoolReader,
+    RandomAccessDoubleMatrixReader,
+    RandomAccessDoubleReader,
+    RandomAccessDoubleVectorReader,
+    RandomAccessFloatMatrixReader,
+    RandomAccessFloatPairVectorReader,
+    RandomAccessFloatReader,
+    RandomAccessFloatVectorReader,
+    RandomAccessGaussPostReader,
+    RandomAccessHtkMatrixReader,
+    RandomAccessInt8VectorReader,
+    RandomAccessInt32PairVectorReader,
+    RandomAccessInt32Reader,
+    RandomAccessInt32VectorReader,
+    RandomAccessInt32VectorVectorReader,
+    RandomAccessMatrixShapeReader,
+    RandomAccessPosteriorReader,
+    RandomAccessTokenReader,
+    RandomAccessTokenVectorReader,
+    RandomAccessWaveInfoReader,
+    RandomAccessWaveReader,
+    SequentialBlobReader,
+    SequentialBoolReader,
+    SequentialDoubleMatrixReader,
+    SequentialDoubleReader,
+    SequentialDoubleVectorReader,
+    SequentialFloatMatrixReader,
+    SequentialFloatPairVectorReader,
+    SequentialFloatReader,
+    SequentialFloatVectorReader,
+    SequentialGaussPostReader,
+    SequentialHtkMatrixReader,
+    SequentialInt8VectorReader,
+    SequentialInt32PairVectorReader,
+    SequentialInt32Reader,
+    SequentialInt32VectorReader,
+    SequentialInt32VectorVectorReader,
+    SequentialMatrixShapeReader,
+    SequentialPosteriorReader,
+    SequentialTokenReader,
+    SequentialTokenVectorReader,
+    SequentialWaveInfoReader,
+    SequentialWaveReader,
+    TokenVectorWriter,
+    TokenWriter,
+    WaveWriter,
+)
+from io_ark.interop.kaldi_native_io.values import (
+    CompressionMethod,
+    DoubleMatrix,
+    DoubleVector,
+    FloatMatrix,
+    FloatVector,
+    HtkHeader,
+    MatrixShape,
+    WaveData,
+    WaveInfo,
+)
+from io_ark.streams.input import open_input as _open_input
+from io_ark.tables.loader import read_object as _read_object
+
+__all__ = [
+    "BlobWriter",
+    "BoolWriter",
+    "CompressedMatrixWriter",
+    "CompressionMethod",
+    "DoubleMatrix",
+    "DoubleMatrixWriter",
+    "DoubleVector",
+    "DoubleVectorWriter",
+    "DoubleWriter",
+    "FloatMatrix",
+    "FloatMatrixWriter",
+    "FloatPairVectorWriter",
+    "FloatVector",
+    "FloatVectorWriter",
+    "FloatWriter",
+    "GaussPostWriter",
+    "HtkHeader",
+    "HtkMatrixWriter",
+    "Int8VectorWriter",
+    "Int32PairVectorWriter",
+    "Int32VectorVectorWriter",
+    "Int32VectorWriter",
+    "Int32Writer",
+    "MatrixShape",
+    "PosteriorWriter",
+    "RandomAccessBlobReader",
+    "RandomAccessBoolReader",
+    "RandomAccessDoubleMatrixReader",
+    "RandomAccessDoubleReader",
+    "RandomAccessDoubleVectorReader",
+    "RandomAccessFloatMatrixReader",
+    "RandomAccessFloatPairVectorReader",
+    "RandomAccessFloatReader",
+    "RandomAccessFloatVectorReader",
+    "RandomAccessGaussPostReader",
+    "RandomAccessHtkMatrixReader",
+    "RandomAccessInt8VectorReader",
+    "RandomAccessInt32PairVectorReader",
+    "RandomAccessInt32Reader",
+    "RandomAccessInt32VectorReader",
+    "RandomAccessInt32VectorVectorReader",
+    "RandomAccessMatrixShapeReader",
+    "RandomAccessPosteriorReader",
+    "RandomAccessTokenReader",
+    "RandomAccessTokenVectorReader",
+    "RandomAccessWaveInfoReader",
+    "RandomAccessWaveReader",
+    "SequentialBlobReader",
+    "SequentialBoolReader",
+    "SequentialDoubleMatrixReader",
+    "SequentialDoubleReader",
+    "SequentialDoubleVectorReader",
+    "SequentialFloatMatrixReader",
+    "SequentialFloatPairVectorReader",
+    "SequentialFloatReader",
+    "SequentialFloatVectorReader",
+    "SequentialGaussPostReader",
+    "SequentialHtkMatrixReader",
+    "SequentialInt8VectorReader",
+    "SequentialInt32PairVectorReader",
+    "SequentialInt32Reader",
+    "SequentialInt32VectorReader",
+    "SequentialInt32VectorVectorReader",
+    "SequentialMatrixShapeReader",
+    "SequentialPosteriorReader",
+    "SequentialTokenReader",
+    "SequentialTokenVectorReader",
+    "SequentialWaveInfoReader",
+    "SequentialWaveReader",
+    "TableError",
+    "TokenVectorWriter",
+    "TokenWriter",
+    "WaveData",
+    "WaveInfo",
+    "WaveWriter",
+    "read_blob",
+    "read_int8_vector",
+    "read_int32_vector",
+    "read_wave",
+    "read_wave_info",
+]
+
+
+def read_int32_vector(rxfilename: str) -> list[int]:
+    """Read a vector of int32.
+
+    Raises:
+        TableError: the object cannot be opened or read.
+    """
+    with as_table_error():
+        numbers: list[int] = _read_object("int-vector", rxfilename).tolist()
+        return numbers
+
+
+def read_int8_vector(rxfilename: str) -> list[int]:
+    """Read a vector of int8.
+
+    Raises:
+        TableError: the object cannot be opened or read.
+    """
+    with as_table_error():
+        numbers: list[int] = _read_object("int8-vector", rxfilename).tolist()
+        return numbers
+
+
+def read_blob(rxfilename: str) -> bytes:
+    """Read bytes, or a range of them: ``blobs.ark:20[0:9]``, both ends included; ``[5:-1]`` up to the last byte.
+
+    Raises:
+        TableError: the object cannot be opened or read, or has no such bytes.
+    """
+    with as_table_error():
+        name, bracket, part = rxfilename.removesuffix("]").rpartition("[")
+        if not (bracket and rxfilename.endswith("]")):
+            return _read_object(_BlobCodec(), rxfilename)
+        try:
+            first, last = (0, -1) if part == ":" else map(int, part.split(":"))
+        except ValueError:
+            raise TableError(f"{rxfilename!r} ends in ']' but not in a range such as [0:9]") from None
+        with _open_input(name) as opened:
+            return _BlobCodec().read_slice(opened.source, first, last)
+
+
+def read_wave(rxfilename: str) -> WaveData:
+    """Read audio.
+
+    Raises:
+        TableError: the file cannot be opened or is not a wave file.
+    """
+    with as_table_error():
+        return WaveData.of(_read_object("wave", rxfilename))
+
+
+def read_wave_info(rxfilename: str) -> WaveInfo:
+    """Read the header of a wave file.
+
+    Raises:
+        TableError: the file cannot be opened or is not a wave file.
+    """
+    with as_table_error():
+        return WaveInfo(_read_object("wave-info", rxfilename))

@@ -1,0 +1,54 @@
+"""Bytes as an object: a number that marks it, its size in 8 bytes, and the bytes. Only kaldi_native_io has it.
+
+Source: ``kaldi_native_io/python/csrc/blob.h`` in kaldi_native_io.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from io_ark.codecs.base import Codec, Sink, read_marker
+from io_ark.errors import FormatError, RangeError
+from io_ark.streams.source import Source
+
+__all__ = ["BlobCodec"]
+
+_MAGIC = 0x20221114
+_HEADER = struct.Struct("<iq")
+
+
+class BlobCodec(Codec[bytes]):
+    """Codec of bytes."""
+
+    kind = "blob"
+
+    def read_body(self, source: Source, binary: bool) -> bytes:
+        return bytes(source.read(self._size(source, binary)))
+
+    def read_slice(self, source: Source, first: int, last: int) -> bytes:
+        """Read the bytes from ``first`` to ``last``, both included; -1 for the last byte.
+
+        Raises:
+            RangeError: the blob has no such bytes.
+        """
+        size = self._size(source, read_marker(source))
+        end = size - 1 if last == -1 else last
+        if not 0 <= first <= end < size:
+            raise RangeError(f"the range [{first}:{last}] is outside a blob of {size} bytes", file=source.name)
+        source.skip(first)
+        return bytes(source.read(end + 1 - first))
+
+    def _size(self, source: Source, binary: bool) -> int:
+        if not binary:
+            source.fail("expected a binary object: a blob has no text format")
+        magic, size = _HEADER.unpack(source.read(_HEADER.size))
+        if magic != _MAGIC or size < 0:
+            source.fail("is not a blob of kaldi_native_io", source.tell() - _HEADER.size)
+        return int(size)
+
+    def write_body(self, sink: Sink, value: bytes, binary: bool) -> None:
+        if not binary:
+            raise FormatError("a blob has no text format: write it to a table without the option 't'")
+        data = bytes(memoryview(value))
+        sink.write(_HEADER.pack(_MAGIC, len(data)))
+        sink.write(data)

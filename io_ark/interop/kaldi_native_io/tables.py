@@ -1,0 +1,235 @@
+"""Base classes of kaldi_native_io's readers and writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, ClassVar, TypeAlias
+
+from io_ark.codecs import Codec
+from io_ark.codecs.kinds import Kind
+from io_ark.errors import ArkError, ClosedError
+from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
+from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.writers import Writer
+
+__all__ = ["RandomAccessTableReader", "SequentialTableReader", "TableWriter"]
+
+# Converts a value between io_ark's type and kaldi_native_io's.
+Convert: TypeAlias = "staticmethod[[Any], Any]"
+
+
+def unchanged(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+class SequentialTableReader:
+    """Reads a table in its order: by ``for key, value in reader``, or by ``done``, ``key``, ``value`` and ``next()``.
+
+    Args:
+        rspecifier: the table, such as ``scp:feats.scp``.
+
+    Raises:
+        TableError: the table cannot be opened, or an object cannot be read.
+    """
+
+    _kind: ClassVar[Kind | Codec[Any]]
+    _convert: ClassVar[Convert] = staticmethod(unchanged)
+
+    def __init__(self, rspecifier: str) -> None:
+        self._reader: SequentialReader[Any] | None = None
+        self._current: tuple[str, Callable[[], Any]] | None = None
+        self.open(rspecifier)
+
+    def open(self, rspecifier: str) -> None:
+        """Open a table, and close the one that was open."""
+        self.close()
+        with as_table_error():
+            self._reader = SequentialReader(self._kind, rspecifier)
+            self._entries = self._reader.entries()
+            self._current = next(self._entries, None)
+        self._value: list[Any] = []  # the current value, once it has been loaded
+
+    @property
+    def is_open(self) -> bool:
+        """True between opening and closing."""
+        return self._reader is not None
+
+    @property
+    def done(self) -> bool:
+        """True if there is no current entry: all have been read."""
+        self._check_open()
+        return self._current is None
+
+    @property
+    def key(self) -> str:
+        """Key of the current entry."""
+        return self._entry()[0]
+
+    @property
+    def value(self) -> Any:
+        """Value of the current entry, which is loaded once."""
+        if not self._value:
+            load = self._entry()[1]
+            with as_table_error():
+                self._value.append(self._convert(load()))
+        return self._value[0]
+
+    def free_current(self) -> None:
+        """Release the memory of the current value."""
+        self._value = []
+
+    def next(self) -> None:
+        """Go to the next entry."""
+        self._entry()
+        self._value = []
+        with as_table_error():
+            self._current = next(self._entries, None)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        while not self.done:
+            yield self.key, self.value
+            self.next()
+
+    def close(self) -> None:
+        """Close the table; a second call does nothing."""
+        reader, self._reader = getattr(self, "_reader", None), None
+        self._current = None
+        self._value = []
+        if reader is not None:
+            reader.close()
+
+    def _check_open(self) -> None:
+        if self._reader is None:
+            raise TableError("the reader is closed")
+
+    def _entry(self) -> tuple[str, Callable[[], Any]]:
+        self._check_open()
+        if self._current is None:
+            raise TableError("all entries have been read: there is no current one")
+        return self._current
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RandomAccessTableReader:
+    """Looks up values by key.
+
+    Args:
+        rspecifier: the table, such as ``scp:feats.scp``.
+
+    Raises:
+        TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
+    """
+
+    _kind: ClassVar[Kind | Codec[Any]]
+    _convert: ClassVar[Convert] = staticmethod(unchanged)
+
+    def __init__(self, rspecifier: str) -> None:
+        self._reader: RandomAccessReader[Any] | None = None
+        self.open(rspecifier)
+
+    def open(self, rspecifier: str) -> None:
+        """Open a table, and close the one that was open."""
+        self.close()
+        with as_table_error():
+            self._reader = RandomAccessReader(self._kind, rspecifier)
+
+    @property
+    def is_open(self) -> bool:
+        """True between opening and closing."""
+        return self._reader is not None
+
+    def __contains__(self, key: str) -> bool:
+        with as_table_error():
+            return key in self._opened()
+
+    def __getitem__(self, key: str) -> Any:
+        with as_table_error():
+            return self._convert(self._opened()[key])
+
+    def close(self) -> None:
+        """Close the table; a second call does nothing."""
+        reader, self._reader = getattr(self, "_reader", None), None
+        if reader is not None:
+            reader.close()
+
+    def _opened(self) -> RandomAccessReader[Any]:
+        if self._reader is None:
+            raise TableError("the reader is closed")
+        return self._reader
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class TableWriter:
+    """Writes a table: ``writer.write(key, value)`` or ``writer[key] = value``.
+
+    Args:
+        wspecifier: the table, such as ``ark,scp:feats.ark,feats.scp``.
+
+    Raises:
+        TableError: the table cannot be opened or written, or cannot hold a key or value.
+    """
+
+    _kind: ClassVar[Kind | Codec[Any]]
+    _convert: ClassVar[Convert] = staticmethod(unchanged)
+
+    def __init__(self, wspecifier: str) -> None:
+        self._writer: Writer[Any] | None = None
+        self.open(wspecifier)
+
+    def open(self, wspecifier: str) -> None:
+        """Open a table, and close the one that was open."""
+        self.close()
+        with as_table_error():
+            self._writer = Writer(self._kind, wspecifier)
+
+    @property
+    def is_open(self) -> bool:
+        """True between opening and closing."""
+        return self._writer is not None
+
+    def write(self, key: str, value: Any) -> None:
+        """Write one entry."""
+        with as_table_error(key):
+            self._opened(key).write(key, self._convert(value))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.write(key, value)
+
+    def flush(self) -> None:
+        """Pass all buffered entries to the system."""
+        with as_table_error():
+            self._opened(None).flush()
+
+    def close(self) -> None:
+        """Finish the table; a second call does nothing."""
+        writer, self._writer = getattr(self, "_writer", None), None
+        if writer is not None:
+            with as_table_error():
+                writer.close()
+
+    def _opened(self, key: str | None) -> Writer[Any]:
+        if self._writer is None:
+            raise ClosedError("the writer is closed", key=key)
+        return self._writer
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(ArkError):
+            self.close()

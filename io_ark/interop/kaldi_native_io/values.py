@@ -1,0 +1,273 @@
+"""Values of kaldi_native_io: matrices and vectors that read and write themselves, headers, audio."""
+
+from __future__ import annotations
+
+import enum
+import io
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import codec
+from io_ark.codecs.info import InfoCodec
+from io_ark.codecs.kinds import ArrayKind
+from io_ark.codecs.wave import Wave
+from io_ark.codecs.wave import WaveInfo as _Header
+from io_ark.errors import FormatError
+from io_ark.interop.kaldi_native_io.errors import as_table_error
+from io_ark.tables.loader import read_object, write_object
+
+__all__ = [
+    "CompressionMethod",
+    "DoubleMatrix",
+    "DoubleVector",
+    "FloatMatrix",
+    "FloatVector",
+    "HtkHeader",
+    "MatrixShape",
+    "WaveData",
+    "WaveInfo",
+]
+
+Self = TypeVar("Self", bound="_Array")
+
+
+class CompressionMethod(enum.IntEnum):
+    """Compression method of a matrix, under Kaldi's names; see :class:`io_ark.codecs.compressed.CompressionMethod`."""
+
+    kAutomaticMethod = 1
+    kSpeechFeature = 2
+    kTwoByteAuto = 3
+    kTwoByteSignedInteger = 4
+    kOneByteAuto = 5
+    kOneByteUnsignedInteger = 6
+    kOneByteZeroOne = 7
+
+
+class _Array:
+    """Base class of matrices and vectors: an array that reads and writes itself.
+
+    Args:
+        array: the values; converted to the class's precision. Default: empty.
+    """
+
+    _kind: ClassVar[ArrayKind]
+    _dtype: ClassVar[type]
+    _ndim: ClassVar[int]
+
+    def __init__(self, array: npt.ArrayLike | None = None) -> None:
+        values: npt.NDArray[Any] = (
+            np.empty((0,) * self._ndim, self._dtype) if array is None else np.array(array, self._dtype)
+        )
+        with as_table_error():
+            if values.ndim != self._ndim:
+                raise FormatError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {values.ndim}")
+        self._values = values
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Return the array, which shares its memory with this object."""
+        return self._values
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self._values, dtype) if copy else self._values.astype(dtype or self._dtype, copy=False)
+
+    @classmethod
+    def read(cls: type[Self], rxfilename: str) -> Self:
+        """Read the object of an rxfilename, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
+
+        Raises:
+            TableError: the object cannot be opened or read.
+        """
+        with as_table_error():
+            return cls(read_object(cls._kind, rxfilename))
+
+    def write(self, wxfilename: str, binary: bool) -> None:
+        """Write the object to a file of its own, in binary or in text.
+
+        Raises:
+            TableError: the file cannot be written.
+        """
+        with as_table_error():
+            write_object(self._kind, wxfilename, self._values, binary=binary)
+
+    def __str__(self) -> str:
+        text = io.BytesIO()
+        codec(self._kind).write(text, self._values, binary=False)
+        return text.getvalue().decode("ascii")
+
+
+class _Matrix(_Array):
+    _ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        rows, columns = self._values.shape
+        return rows, columns
+
+
+class FloatMatrix(_Matrix):
+    """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array."""
+
+    _kind = "matrix"
+    _dtype = np.float32
+
+
+class DoubleMatrix(_Matrix):
+    """Matrix of float64."""
+
+    _kind = "double-matrix"
+    _dtype = np.float64
+
+
+class FloatVector(_Array):
+    """Vector of float32."""
+
+    _kind = "vector"
+    _dtype = np.float32
+    _ndim = 1
+
+
+class DoubleVector(_Array):
+    """Vector of float64."""
+
+    _kind = "double-vector"
+    _dtype = np.float64
+    _ndim = 1
+
+
+@dataclass
+class HtkHeader:
+    """Header of HTK features.
+
+    Attributes:
+        num_samples: number of frames.
+        sample_period: time between frames in units of 100 ns.
+        sample_size: bytes per frame.
+        sample_kind: HTK's code of the kind of features.
+    """
+
+    num_samples: int = 0
+    sample_period: int = 0
+    sample_size: int = 0
+    sample_kind: int = 0
+
+
+@dataclass(frozen=True)
+class MatrixShape:
+    """Numbers of rows and columns of a matrix, read without its values.
+
+    Attributes:
+        num_rows: number of rows.
+        num_cols: number of columns.
+    """
+
+    num_rows: int = 0
+    num_cols: int = 0
+
+    @classmethod
+    def read(cls, rxfilename: str) -> MatrixShape:
+        """Read the shape of the matrix of an rxfilename.
+
+        Raises:
+            TableError: the object cannot be opened or read, or is not a matrix.
+        """
+        with as_table_error():
+            return cls.of(read_object(InfoCodec("matrix"), rxfilename))
+
+    @classmethod
+    def of(cls, matrix: Any) -> MatrixShape:
+        """Return the shape of an array, or of the info of one."""
+        rows, columns = matrix.shape
+        return cls(int(rows), int(columns))
+
+
+class WaveData:
+    """Audio.
+
+    Args:
+        sample_freq: sampling rate in Hz.
+        data: samples on Kaldi's scale (16-bit integers), of shape (channels, samples) or (samples,).
+    """
+
+    def __init__(self, sample_freq: float, data: npt.ArrayLike | FloatMatrix) -> None:
+        self._frequency = float(np.float32(sample_freq))
+        self._data = data if isinstance(data, FloatMatrix) else FloatMatrix(np.atleast_2d(np.asarray(data, np.float32)))
+
+    @property
+    def sample_freq(self) -> float:
+        """Sampling rate in Hz."""
+        return self._frequency
+
+    @property
+    def data(self) -> FloatMatrix:
+        """Samples: a matrix of shape (channels, samples)."""
+        return self._data
+
+    @property
+    def duration(self) -> float:
+        """Duration in seconds."""
+        return self._data.shape[1] / self._frequency
+
+    def __str__(self) -> str:
+        channels = self._data.shape[0]
+        return f"sample_freq: {self._frequency:g} Hz\nnum_channels: {channels}\nduration: {self.duration:g} s\n"
+
+    @classmethod
+    def of(cls, wave: Wave) -> WaveData:
+        """Convert audio of io_ark."""
+        return cls(wave.sample_frequency, wave.samples)
+
+    def as_wave(self) -> Wave:
+        """Convert to audio of io_ark."""
+        return Wave(self._frequency, self._data.numpy())
+
+
+class WaveInfo:
+    """Fields of the header of a wave file. Numbers are -1 if the header does not have them (audio from a pipe)."""
+
+    def __init__(self, header: _Header | None = None) -> None:
+        self._header = _Header(0.0, 0, 0, False, 0) if header is None else header
+
+    @property
+    def sample_freq(self) -> float:
+        """Sampling rate in Hz."""
+        return self._header.sample_frequency
+
+    @property
+    def num_channels(self) -> int:
+        """Number of channels."""
+        return self._header.channels
+
+    @property
+    def sample_count(self) -> int:
+        """Number of samples per channel."""
+        count = self._header.sample_count
+        return -1 if count is None else count
+
+    @property
+    def duration(self) -> float:
+        """Duration in seconds."""
+        return self.sample_count / self.sample_freq if self.sample_freq else 0.0
+
+    @property
+    def block_align(self) -> int:
+        """Number of bytes per sample of all channels."""
+        return 2 * self.num_channels
+
+    @property
+    def data_bytes(self) -> int:
+        """Number of bytes of samples."""
+        return self.sample_count * self.block_align
+
+    @property
+    def reverse_bytes(self) -> bool:
+        """True for big-endian samples."""
+        return self._header.big_endian
+
+    def __str__(self) -> str:
+        names = "sample_freq", "sample_count", "duration", "num_channels", "block_align", "data_bytes"
+        lines = [f"{name}: {getattr(self, name):g}" for name in names]
+        return "\n".join([*lines, f"reverse_bytes: {int(self.reverse_bytes)}", ""])

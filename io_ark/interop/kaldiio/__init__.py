@@ -1,0 +1,35 @@
+"""kaldiio's names over io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
+
+The submodules ``matio``, ``highlevel``, ``utils`` and ``wavio`` have kaldiio's names, too. Arguments and results have
+kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``). Errors
+are those of :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
+"""
+
+from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper
+from io_ark.interop.kaldiio.matio import (
+    load_ark,
+    load_mat,
+    load_scp,
+    load_scp_sequential,
+    load_wav_scp,
+    save_ark,
+    save_mat,
+)
+from io_ark.interop.kaldiio.utils import open_like_kaldi, parse_specifier
+
+__version__ = "2.18.1"  # the version of kaldiio whose behaviour this package has
+
+__all__ = [
+    "ReadHelper",
+    "WriteHelper",
+    "__version__",
+    "load_ark",
+    "load_mat",
+    "load_scp",
+    "load_scp_sequential",
+    "load_wav_scp",
+    "open_like_kaldi",
+    "parse_specifier",
+    "save_ark",
+    "save_mat",
+]

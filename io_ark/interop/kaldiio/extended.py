@@ -1,0 +1,125 @@
+"""Objects that only kaldiio has: audio files, NumPy files and pickles within archives.
+
+``AUDIO`` and ``NPY`` are followed by the number of bytes of their size, their size (little-endian), and a file of
+soundfile or NumPy. ``PKL`` is followed by a pickle. A FLAC file stands for itself and reaches to the end of its file.
+
+Source: ``read_kaldi`` and ``save_ark`` in kaldiio's ``matio.py``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs.base import Sink
+from io_ark.errors import FormatError, SpecifierError
+from io_ark.interop.kaldiio.plain_pickle import read_pickle, write_pickle
+from io_ark.interop.kaldiio.wavio import decode_audio
+from io_ark.streams.source import Source
+
+__all__ = ["extended_reader", "extended_writer"]
+
+Reader = Callable[[Source], Any]
+Writer = Callable[[Sink, Any], None]
+
+_LONGEST_SIZE = 8
+
+
+def extended_reader(head: bytes) -> Reader | None:
+    """Return the function that reads an object that starts with these (at least six) bytes; None for Kaldi's own."""
+    if head[:4] == b"fLaC":
+        return _read_flac
+    for tag, reader in _READERS.items():
+        if head.startswith(tag) and len(head) > len(tag):
+            after = head[len(tag)]
+            # The byte after the tag is never text, so a word such as "AUDIO" in a text archive is not taken for a tag.
+            if after == 0x80 if tag == b"PKL" else 0 < after <= _LONGEST_SIZE:
+                return reader
+    return None
+
+
+def _read_flac(source: Source) -> Any:
+    return decode_audio(source.read_rest(), source)
+
+
+def _read_audio(source: Source) -> Any:
+    return decode_audio(_read_sized(source, b"AUDIO"), source)
+
+
+def _read_numpy(source: Source) -> Any:
+    data = _read_sized(source, b"NPY")
+    try:
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        source.fail(f"a NumPy array cannot be read: {error}")
+
+
+def _read_pickle(source: Source) -> Any:
+    source.skip(len(b"PKL"))
+    return read_pickle(source)
+
+
+def _read_sized(source: Source, tag: bytes) -> bytes | memoryview:
+    source.skip(len(tag))
+    length = source.read(1)[0]
+    return source.read(int.from_bytes(source.read(length), "little"))
+
+
+_READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, b"PKL": _read_pickle}
+
+
+def extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
+    """Return the function that writes objects by kaldiio's ``write_function``.
+
+    Args:
+        name: "soundfile", "numpy" or "pickle"; "soundfile_flac" and the like name the audio format, as in ESPnet.
+        options: arguments of ``soundfile.write``, ``numpy.save`` or ``pickle.dump``.
+
+    Raises:
+        SpecifierError: for another name.
+    """
+    kind, _, audio_format = name.lower().partition("_")
+    if kind == "soundfile":
+        return lambda sink, value: _write_audio(sink, value, {"format": audio_format or "wav"} | dict(options))
+    if kind == "numpy" and not audio_format:
+        return lambda sink, value: _write_numpy(sink, value, options)
+    if kind == "pickle" and not audio_format:
+        return lambda sink, value: write_pickle(sink, value, options)
+    raise SpecifierError(f"write_function={name!r} is not supported: choose 'soundfile', 'numpy' or 'pickle'")
+
+
+def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
+    try:
+        import soundfile
+    except ImportError:
+        raise FormatError("write_function='soundfile' needs soundfile: pip install kaldi-compat[audio]") from None
+    if not (isinstance(value, list | tuple) and len(value) == 2):
+        raise FormatError("write_function='soundfile' needs values (rate, samples)")
+    rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
+    if not isinstance(samples, np.ndarray) or not isinstance(rate, int | np.integer):
+        raise FormatError(f"write_function='soundfile' needs values (rate, samples), not ({type(value[0]).__name__}, "
+                          f"{type(value[1]).__name__})")  # fmt: skip
+    data = io.BytesIO()
+    try:
+        soundfile.write(data, samples, int(rate), **options)
+    except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
+        raise FormatError(f"audio cannot be encoded by soundfile: {error}") from error
+    _write_sized(sink, b"AUDIO", data.getvalue())
+
+
+def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
+    data = io.BytesIO()
+    try:
+        np.save(data, value, **({"allow_pickle": False} | dict(options)))
+    except ValueError as error:
+        raise FormatError(f"a {type(value).__name__} cannot be written as a NumPy array: {error}") from error
+    _write_sized(sink, b"NPY", data.getvalue())
+
+
+def _write_sized(sink: Sink, tag: bytes, data: bytes) -> None:
+    length = (len(data).bit_length() + 7) // 8
+    sink.write(tag + bytes([length]) + len(data).to_bytes(length, "little"))
+    sink.write(data)

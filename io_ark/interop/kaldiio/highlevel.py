@@ -1,0 +1,97 @@
+"""kaldiio's ``highlevel``: tables by Kaldi's specifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from io_ark.errors import SpecifierError
+from io_ark.interop.kaldiio.matio import load_scp_sequential
+from io_ark.interop.kaldiio.utils import archive_first
+from io_ark.interop.kaldiio.values import KaldiioCodec
+from io_ark.specifier import classify_rspecifier
+from io_ark.tables.readers import SequentialReader
+from io_ark.tables.writers import Writer
+
+__all__ = ["ReadHelper", "WriteHelper"]
+
+
+class WriteHelper:
+    """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
+
+    Args:
+        wspecifier: the table.
+        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
+        write_function: "soundfile", "numpy" or "pickle": see :func:`~io_ark.interop.kaldiio.matio.save_ark`.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the table cannot be opened, or a key or value cannot be written.
+    """
+
+    def __init__(
+        self,
+        wspecifier: str,
+        compression_method: int | None = None,
+        write_function: str | None = None,
+        *,
+        pipes: bool = True,
+    ) -> None:
+        codec = KaldiioCodec(compression_method, write_function=write_function)
+        self._writer: Writer[Any] = Writer(codec, archive_first(wspecifier), pipes=pipes)
+
+    def __call__(self, key: str, array: Any) -> None:
+        """Write one entry."""
+        self._writer[key] = array
+
+    __setitem__ = __call__
+
+    def close(self) -> None:
+        """Finish the table."""
+        self._writer.close()
+
+    def __enter__(self) -> WriteHelper:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self._writer.__exit__(kind, error, traceback)
+
+
+class ReadHelper:
+    """Reads a table: ``for key, array in ReadHelper("scp:a.scp")``.
+
+    Args:
+        wspecifier: the table (an rspecifier, in spite of the name).
+        segments: a segments file, for a script file of recordings.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the table cannot be opened, or an entry cannot be read.
+    """
+
+    def __init__(self, wspecifier: str, segments: str | None = None, *, pipes: bool = True) -> None:
+        self._close: Callable[[], None] = lambda: None
+        table = classify_rspecifier(wspecifier)
+        script = table is not None and table.kind == "scp"
+        if segments is not None and not script:
+            raise SpecifierError(f"{wspecifier!r}: segments need an 'scp:' table of recordings")
+        if table is not None and script and (segments is not None or not table.permissive):
+            self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes)
+            return
+        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier, pipes=pipes)
+        self._close = reader.close
+        self._entries = iter(reader)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._entries
+
+    def close(self) -> None:
+        """Close the table."""
+        self._close()
+
+    def __enter__(self) -> ReadHelper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,319 @@
+"""kaldiio's ``matio``: load and save archives, script files and single objects."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import Any
+
+from io_ark.data_dir import TO_THE_END, load_segments
+from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
+from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
+from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, places_of
+from io_ark.interop.kaldiio.values import KaldiioCodec, KaldiioLoader, is_audio, slices_of
+from io_ark.specifier import name_of
+from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
+from io_ark.tables.keys import check_key, encode_key
+from io_ark.tables.keys import read_key as _read_key
+from io_ark.tables.loader import name_key
+from io_ark.tables.script import Script
+from io_ark.text import WHITE_SPACE
+
+__all__ = [
+    "LazyLoader",
+    "SegmentsExtractor",
+    "load_ark",
+    "load_mat",
+    "load_scp",
+    "load_scp_sequential",
+    "load_wav_scp",
+    "open_like_kaldi",
+    "read_kaldi",
+    "read_token",
+    "save_ark",
+    "save_mat",
+    "write_array",
+    "write_array_ascii",
+]
+
+
+def load_mat(
+    ark_name: str | PathLike[str], endian: str = "<", fd_dict: dict[str, Any] | None = None, *, pipes: bool = True
+) -> Any:
+    """Load one object, such as ``feats.ark:123``, with or without a range in brackets.
+
+    Args:
+        ark_name: an rxfilename.
+        endian: byte order of binary objects, "<" or ">".
+        fd_dict: kaldiio's cache of open files; not needed, because no file position is shared.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the object cannot be opened or read.
+    """
+    return KaldiioLoader(pipes, endian=endian).load(name_of(ark_name))
+
+
+def load_ark(fname: FileOrName, endian: str = "<", *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+    """Iterate over the entries of an archive.
+
+    Args:
+        fname: name of the archive, or an open binary file.
+        endian: byte order of binary objects, "<" or ">".
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry cannot be read.
+    """
+    codec = KaldiioCodec(endian=endian)
+    with open_source(fname, pipes, whole=True) as source:
+        while (key := _read_key(source)) is not None:
+            try:
+                yield key, codec.read(source)
+            except ArkError as error:
+                raise name_key(error, key) from error.__cause__
+
+
+def load_scp(
+    fname: FileOrName,
+    endian: str = "<",
+    separator: str | None = None,
+    segments: str | None = None,
+    max_cache_fd: int = 0,
+    *,
+    pipes: bool = True,
+) -> Mapping[str, Any]:
+    """Load a script file as a mapping. Objects are read on access; of a duplicate key the last line is used.
+
+    Args:
+        fname: name of the script file, or an open file.
+        endian: byte order of binary objects, "<" or ">".
+        separator: separator after the key, which may then contain white space; None: any white space.
+        segments: a segments file; then the keys are segments and the values ``(rate, samples)``.
+        max_cache_fd: maximum number of archives kept open; 0 for the default.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the file cannot be opened, or is not a script file.
+    """
+    loader = KaldiioLoader(pipes, max_cache_fd or MAX_OPEN_FILES, endian)
+    if separator is None:
+        places = places_of(_script(fname, pipes))
+    else:
+        places = dict(_separated(fname, separator, pipes))
+    recordings = LazyLoader(loader.load_value, places)
+    return recordings if segments is None else SegmentsExtractor(segments, recordings, pipes)
+
+
+def load_scp_sequential(
+    fname: FileOrName,
+    endian: str = "<",
+    separator: str | None = None,
+    segments: str | None = None,
+    *,
+    pipes: bool = True,
+) -> Iterator[tuple[str, Any]]:
+    """Iterate over the entries of a script file in its order; see :func:`load_scp`."""
+    if segments is not None:
+        yield from load_scp(fname, endian, separator, segments, pipes=pipes).items()
+        return
+    loader = KaldiioLoader(pipes, MAX_OPEN_FILES_SEQUENTIAL, endian)
+    lines = _script(fname, pipes).lines() if separator is None else _separated(fname, separator, pipes)
+    for key, rxfilename in lines:
+        yield key, loader.load_value(key, rxfilename)
+
+
+def load_wav_scp(
+    fname: FileOrName, segments: str | None = None, separator: str | None = None, *, pipes: bool = True
+) -> Mapping[str, Any]:
+    """Load a script file: the older name of :func:`load_scp`."""
+    return load_scp(fname, separator=separator, segments=segments, pipes=pipes)
+
+
+def save_ark(
+    ark: FileOrName,
+    array_dict: Mapping[str, Any],
+    scp: FileOrName | None = None,
+    append: bool = False,
+    text: bool = False,
+    endian: str = "<",
+    compression_method: int | None = None,
+    write_function: str | None = None,
+    write_kwargs: Mapping[str, Any] | None = None,
+    *,
+    pipes: bool = True,
+) -> None:
+    """Write an archive, and optionally a script file that points into it.
+
+    Args:
+        ark: name of the archive, or an open binary file.
+        array_dict: keys and values; audio is ``(rate, samples)``.
+        scp: name of the script file, or an open file.
+        append: append to both files.
+        text: write text.
+        endian: byte order of binary objects, "<" or ">".
+        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
+        write_function: None for Kaldi's own formats. "soundfile" writes each ``(rate, samples)`` as an audio file,
+            "numpy" each value by :func:`numpy.save`, and "pickle" plain values and arrays: only kaldiio and this module
+            read them. "soundfile_flac" and the like choose the audio format.
+        write_kwargs: arguments of that function, such as ``{"format": "flac"}``.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: a key or value cannot be written, or a file cannot be opened.
+    """
+    codec = KaldiioCodec(compression_method, endian=endian, write_function=write_function, write_kwargs=write_kwargs)
+    if scp is not None and not is_name(ark) and not _has_position(ark):
+        raise SpecifierError("the archive is a stream without positions, so a script file cannot point into it: pass "
+                             "the name of a file")  # fmt: skip
+    archive = open_sink(ark, append, pipes)
+    script = None
+    try:
+        if scp is not None:
+            script = open_sink(scp, append, pipes)
+        for key, value in array_dict.items():
+            check_key(key)
+            gathered = io.BytesIO()
+            try:
+                codec.write(gathered, value, binary=not text)
+            except ArkError as error:
+                raise name_key(error, key) from error.__cause__
+            archive.write(encode_key(key) + b" ")
+            if script is not None:
+                script.write(encode_key(f"{key} {archive.name}:{archive.start + archive.tell()}\n"))
+            archive.write(gathered.getbuffer())
+    finally:
+        archive.close()
+        if script is not None:
+            script.close()
+
+
+def save_mat(
+    fname: FileOrName, array: Any, endian: str = "<", compression_method: int | None = None, *, pipes: bool = True
+) -> int:
+    """Write one object to a file, and return the number of bytes written."""
+    with open_sink(fname, pipes=pipes) as output:
+        KaldiioCodec(compression_method, endian=endian).write(output, array, binary=True)
+        return output.tell()
+
+
+def _has_position(stream: Any) -> bool:
+    try:
+        stream.tell()
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def read_token(fd: Any) -> str | None:
+    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
+
+    Raises:
+        ArkError: the bytes are not the start of an entry.
+    """
+    with open_source(fd) as source:
+        return _read_key(source)
+
+
+def read_kaldi(fd: Any, endian: str = "<") -> Any:
+    """Read the object at the position of an open binary file.
+
+    Raises:
+        ArkError: the bytes are not an object.
+    """
+    with open_source(fd) as source:
+        return KaldiioCodec(endian=endian).read(source)
+
+
+def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
+    """Write one object to an open binary file, and return the number of bytes written."""
+    return save_mat(fd, array, endian, compression_method)
+
+
+def write_array_ascii(fd: Any, array: Any) -> int:
+    """Write one array in text to an open binary file, and return the number of bytes written."""
+    with open_sink(fd) as output:
+        KaldiioCodec().write(output, array, binary=False)
+        return output.tell()
+
+
+class SegmentsExtractor(Mapping[str, Any]):
+    """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
+
+    def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool) -> None:
+        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes)
+        self._recordings = recordings
+        self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
+
+    def __getitem__(self, key: str) -> Any:
+        segment = self._segments[key]
+        last = self._last
+        if last is None or last[0] != segment.recording:
+            last = self._last = (segment.recording, self._recordings[segment.recording])
+        recording = last[1]
+        if not is_audio(recording):
+            raise FormatError(
+                f"the recording {segment.recording!r} is not audio, so no segment can be cut out of it", key=key
+            )
+        rate, samples = recording
+        if segment.channel is not None:  # kaldiio does not support channels
+            if segment.channel >= samples[:1].size:
+                raise RangeError(
+                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}", key=key
+                )
+            samples = samples.reshape(len(samples), -1)[:, segment.channel]
+        if segment.start * rate >= len(samples):
+            raise RangeError(f"starts at {segment.start:g} s, after the end of {segment.recording}", key=key)
+        end = None if segment.end == TO_THE_END else int(segment.end * rate)
+        return rate, samples[int(segment.start * rate) : end]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_last": None}
+
+
+def _script(fname: FileOrName, pipes: bool) -> Script:
+    if isinstance(fname, str | PathLike):
+        return Script.open(fname, pipes=pipes)
+    return Script(_bytes_of(fname), name_of_stream(fname))
+
+
+def _bytes_of(stream: Any) -> bytes:
+    data = stream.read()
+    return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+
+
+def _separated(fname: FileOrName, separator: str, pipes: bool) -> Iterator[tuple[str, str]]:
+    """Iterate over key and rest of each line of a script file with this separator."""
+    if isinstance(fname, str | PathLike):
+        with open_source(fname, pipes, whole=True) as source:
+            data = source.read_rest()
+    else:
+        data = _bytes_of(fname)
+    name = name_of_stream(fname)
+    lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
+    for number, line in enumerate(lines.split("\n") if lines else (), 1):
+        key, found, rest = line.partition(separator)
+        if not found:
+            raise FormatError(f"line {number} has no {separator!r} after its key", file=name)
+        yield key, rest.rstrip(WHITE_SPACE)
+
+
+def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
+    """Split a place into the file, the offset and the slices of its range; a command is not split."""
+    stripped = ark_name.strip()
+    if stripped[-1:] == "|" or stripped[:1] == "|":
+        return ark_name, None, None
+    slices = None
+    if ark_name.endswith("]") and "[" in ark_name:
+        name, _, part = ark_name[:-1].rpartition("[")
+        slices = slices_of(part)
+        ark_name = ark_name if slices is None else name
+    name, colon, offset = ark_name.rpartition(":")
+    return (name, int(offset), slices) if colon and offset.isdigit() else (ark_name, None, slices)

@@ -1,0 +1,135 @@
+"""kaldiio's ``utils``: streams by Kaldi's names, specifiers, and lazily loaded mappings."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from os import PathLike
+from typing import Any
+
+from io_ark.errors import MissingKeyError, OrderError, SpecifierError
+from io_ark.interop.file_objects import FileOrName, input_file, output_file
+from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
+from io_ark.tables.script import Script
+
+__all__ = ["LazyLoader", "archive_first", "open_like_kaldi", "parse_specifier", "places_of"]
+
+
+def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) -> Any:
+    """Open a file, ``-`` or a command with ``|`` as a file object. A file can seek.
+
+    Args:
+        name: the name, or an open file, which is returned unchanged (its binary buffer for a mode with "b").
+        mode: "r", "w" or "a", with "b" for binary.
+        pipes: allow commands.
+
+    Raises:
+        ArkError: the file cannot be opened.
+    """
+    if not isinstance(name, str | PathLike):
+        return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
+    name = name.strip() if isinstance(name, str) else name_of(name)
+    if "r" in mode:
+        file = input_file(name, pipes=pipes)
+    else:
+        file = output_file(name, append="a" in mode, pipes=pipes)
+    return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
+
+
+def parse_specifier(specifier: str) -> dict[str, Any]:
+    """Parse a specifier to a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
+
+    Raises:
+        SpecifierError: the text is not a specifier.
+
+    >>> from io_ark.interop.kaldiio import parse_specifier
+    >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
+    'a.scp'
+    """
+    specifier = archive_first(specifier)
+    writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
+    if writing is None and reading is None:
+        raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE or ark,scp:ARCHIVE,SCRIPT")
+    options = specifier.partition(":")[0].replace(" ", ",").split(",")
+    if writing is not None:
+        names = {"ark": writing.archive or None, "scp": writing.script or None}
+    else:
+        assert reading is not None
+        names = {"ark": None, "scp": None, reading.kind: reading.rxfilename}
+    return {**names, **{flag: flag in options for flag in ("t", "o", "p", "f", "s", "cs")}}
+
+
+def archive_first(specifier: str) -> str:
+    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order."""
+    options, _, names = specifier.partition(":")
+    words = options.split(",")
+    if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
+        return specifier
+    flags = [word for word in words if word not in ("ark", "scp")]
+    script, _, archive = names.partition(",")
+    return f"{','.join(['ark', 'scp', *flags])}:{archive},{script}"
+
+
+class LazyLoader(MutableMapping[str, Any]):
+    """Mapping from key to the object at a place, loaded on access. Places can be added, replaced and deleted.
+
+    Args:
+        loader: returns the object of a key and its place, such as ``feats.ark:123``. A function of the place alone is
+            accepted, too.
+        places: the places; a :class:`Script` is not copied unless it is changed.
+
+    >>> from io_ark.interop.kaldiio.utils import LazyLoader
+    >>> table = LazyLoader(str.upper)
+    >>> table["utt1"] = "feats.ark:5"
+    >>> table["utt1"]
+    'FEATS.ARK:5'
+    """
+
+    def __init__(self, loader: Callable[..., Any], places: Mapping[str, str] | None = None) -> None:
+        self._loader = loader
+        self._takes_key = places is not None
+        self._places: Mapping[str, str] = {} if places is None else places
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            place = self._places[key]
+        except MissingKeyError:
+            raise
+        except KeyError:
+            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+        return self._loader(key, place) if self._takes_key else self._loader(place)
+
+    def __setitem__(self, key: str, place: str) -> None:
+        self._changeable()[key] = place
+
+    def __delitem__(self, key: str) -> None:
+        try:
+            del self._changeable()[key]
+        except KeyError:
+            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+
+    def _changeable(self) -> dict[str, str]:
+        if not isinstance(self._places, dict):
+            self._places = dict(self._places.items())
+        return self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __repr__(self) -> str:
+        return f"LazyLoader [{len(self)} keys]"
+
+
+def places_of(script: Script) -> Mapping[str, str]:
+    """Return the lines of a script file as a mapping. As in kaldiio, the last line of a duplicate key is used."""
+    try:
+        script.check_unique()
+    except OrderError:
+        return dict(script.lines())
+    return script

@@ -1,0 +1,149 @@
+"""kaldiio's ``wavio``: audio as ``(rate, samples)``, with samples of uint8 or int16."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.base import Sink, raw_bytes
+from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
+from io_ark.errors import ArkError, FormatError
+from io_ark.interop.file_objects import FileOrName, open_sink, open_source
+from io_ark.streams.source import BytesSource, Source
+
+__all__ = ["Audio", "decode_audio", "read_audio", "read_wav", "write_audio", "write_wav"]
+
+Audio = tuple[int, npt.NDArray[Any]]
+
+_PCM = 1
+_EXTENSIBLE = 0xFFFE
+# Bytes examined for the format of the samples; the header of a wave file is at its start.
+_HEADER = 1 << 12
+
+
+def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
+    """Read a wave file.
+
+    Args:
+        fd: its name, or an open binary file.
+        return_size: return the number of bytes of the file, too.
+
+    Returns:
+        ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``; with ``return_size`` a
+        pair of this and the number of bytes.
+
+    Raises:
+        ArkError: the file cannot be opened or read.
+    """
+    with open_source(fd) as source:
+        audio = read_audio(source)
+    return (audio, 44 + audio[1].nbytes) if return_size else audio
+
+
+def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
+    """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return the number of bytes.
+
+    Raises:
+        ArkError: the file cannot be opened, or the samples have another type or more than two dimensions.
+    """
+    gathered = io.BytesIO()
+    write_audio(gathered, rate, array)
+    output = open_sink(fd)
+    try:
+        output.write(gathered.getbuffer())
+    finally:
+        output.close()
+    return len(gathered.getbuffer())
+
+
+def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
+    """Write the bytes of a wave file.
+
+    Raises:
+        FormatError: the samples are not int16 or uint8, or not of shape ``(samples,)`` or ``(samples, channels)``.
+    """
+    if samples.dtype not in (np.int16, np.uint8):
+        raise FormatError(f"audio needs samples of int16 or uint8, not of {samples.dtype}: scale, round and convert "
+                          "them, or pass write_function='soundfile'")  # fmt: skip
+    if samples.ndim not in (1, 2):
+        raise FormatError(f"audio has the shape (samples,) or (samples, channels), not {samples.shape}")
+    channels = samples.shape[1] if samples.ndim == 2 else 1
+    block = channels * samples.itemsize
+    if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
+        raise FormatError(f"{len(samples)} samples of {channels} channels at {rate} Hz do not fit into a wave file")
+    sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + samples.nbytes, b"WAVEfmt ", 16, 1, channels, int(rate),
+                           int(rate) * block, block, 8 * samples.itemsize, b"data", samples.nbytes))  # fmt: skip
+    sink.write(raw_bytes(samples))
+
+
+def read_audio(source: Source) -> Audio:
+    """Read the wave file at the next byte: 8 or 16 bits per sample, or any other format by soundfile.
+
+    Raises:
+        ArkError: it is not a wave file, or soundfile is needed and not installed.
+    """
+    coding, bits = _format_of(source)
+    if coding == _PCM and bits == 8:
+        return _read_8_bits(source)
+    if coding == _PCM and bits == 16:
+        wave = WaveCodec().read(source)
+        samples = wave.samples
+        return int(wave.sample_frequency), samples[0] if len(samples) == 1 else samples.T.copy()
+    size = int.from_bytes(source.peek(8)[4:], "little")
+    remaining = source.remaining()
+    whole = 0 < size < 2**31 and (remaining is None or size + 8 <= remaining)
+    return decode_audio(source.read(size + 8) if whole else source.read_rest(), source)
+
+
+def _format_of(source: Source) -> tuple[int, int]:
+    """Return the coding and the bits per sample of the wave file at the next byte; 16-bit PCM if they are not found."""
+    head = BytesSource(source.peek(_HEADER))
+    try:
+        chunks = Chunks(head)
+        chunks.enter(b"fmt ")
+        coding, *_, bits = chunks.integers("HHIIHH")
+        if coding == _EXTENSIBLE:
+            coding = chunks.integers("HHIH")[-1]  # the start of the sub-format
+    except ArkError:
+        return _PCM, 16
+    return coding, bits
+
+
+def _read_8_bits(source: Source) -> Audio:
+    chunks = Chunks(source)
+    size = chunks.enter(b"fmt ")
+    _, channels, rate, *_ = chunks.integers("HHIIHH")
+    if channels == 0 or rate == 0 or size < 16:
+        source.fail(f"a wave file has {channels} channels and a sampling rate of {rate}")
+    source.skip(size - 16)
+    size = chunks.enter(b"data")
+    unknown = size in UNKNOWN_DATA_SIZES[1:]
+    data = source.read_rest() if unknown else source.read(size)
+    if not unknown and size % 2 and source.peek(1) == b"\0":
+        source.skip(1)  # padding
+    samples = np.frombuffer(data, np.uint8, len(data) // channels * channels).copy()
+    return rate, samples if channels == 1 else samples.reshape(-1, channels)
+
+
+def decode_audio(data: bytes | bytearray | memoryview, source: Source) -> Audio:
+    """Decode an audio file of any format by soundfile: samples of float64 between -1 and 1.
+
+    Raises:
+        FormatError: soundfile is not installed, or cannot decode the bytes.
+    """
+    try:
+        import soundfile
+    except ImportError:
+        source.fail(
+            "this audio format needs soundfile: pip install kaldi-compat[audio], or use a pipe such as "
+            "'flac -c -d -s FILE |'"
+        )
+    try:
+        samples, rate = soundfile.read(io.BytesIO(data))
+    except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
+        source.fail(f"audio cannot be decoded by soundfile: {error}")
+    return int(rate), samples

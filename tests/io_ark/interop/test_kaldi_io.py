@@ -1,0 +1,163 @@
+"""The names of kaldi_io, on archives that kaldiio and Kaldi's formats define."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import kaldiio
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark.errors import ArkError, FormatError, KeyFormatError, PipesRefusedError, RangeError, SpecifierError
+from io_ark.interop import kaldi_io
+
+RNG = np.random.default_rng(0)
+MATRICES = {"a": RNG.standard_normal((20, 5)).astype(np.float32), "b": RNG.standard_normal((3, 4))}
+VECTORS = {"a": MATRICES["a"][0], "b": MATRICES["b"][0]}
+INTEGERS = {"a": np.arange(9, dtype=np.int32), "b": np.array([-4], np.int32)}
+POSTERIOR = [[(1, 0.5), (2, 0.25)], [(7, 1.0)], []]
+KINDS = [
+    (MATRICES, kaldi_io.read_mat_ark, kaldi_io.read_mat, kaldi_io.write_mat),
+    (VECTORS, kaldi_io.read_vec_flt_ark, kaldi_io.read_vec_flt, kaldi_io.write_vec_flt),
+    (INTEGERS, kaldi_io.read_vec_int_ark, kaldi_io.read_vec_int, kaldi_io.write_vec_int),
+]
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert list(one) == list(other)
+    for key, value in one.items():
+        assert value.dtype == other[key].dtype
+        np.testing.assert_array_equal(value, other[key])
+
+
+@pytest.mark.parametrize(("table", "read_ark", "read_one", "write"), KINDS, ids=["mat", "vec_flt", "vec_int"])
+def test_arrays_are_read_and_written(table: Any, read_ark: Any, read_one: Any, write: Any, tmp_path: Path) -> None:
+    archive = f"{tmp_path}/a.ark"
+    kaldiio.save_ark(archive, table, scp=f"{tmp_path}/a.scp")
+    expected = Path(archive).read_bytes()
+    for name in archive, f"ark:{archive}", f"cat {archive} |", f"ark:cat {archive} |":
+        same(dict(read_ark(name)), table)
+    places = dict(line.split() for line in Path(f"{tmp_path}/a.scp").read_text().splitlines())
+    same({key: read_one(place) for key, place in places.items()}, table)
+    with kaldi_io.open_or_fd(f"ark:{tmp_path}/w.ark", "wb") as file:
+        for key, value in table.items():
+            write(file, value, key)
+    with kaldi_io.open_or_fd(f"ark:| cat > {tmp_path}/p.ark", "wb") as file:
+        for key, value in table.items():
+            write(file, value, key=key)
+    assert Path(f"{tmp_path}/w.ark").read_bytes() == Path(f"{tmp_path}/p.ark").read_bytes() == expected
+    write(f"{tmp_path}/one", table["a"])
+    same({"a": read_one(f"{tmp_path}/one")}, {"a": table["a"]})
+
+
+@pytest.mark.parametrize("how", ["file", "memory", "pipe"])
+def test_keys_and_objects_are_read_in_turn_from_an_open_file(how: str, tmp_path: Path) -> None:
+    kaldiio.save_ark(f"{tmp_path}/a.ark", MATRICES)
+    data = (tmp_path / "a.ark").read_bytes()
+    opened = {
+        "file": lambda: kaldi_io.open_or_fd(f"{tmp_path}/a.ark"),
+        "memory": lambda: io.BytesIO(data),
+        "pipe": lambda: kaldi_io.popen(f"cat {tmp_path}/a.ark"),
+    }[how]
+    with opened() as file:
+        read = {}
+        while (key := kaldi_io.read_key(file)) is not None:
+            read[key] = kaldi_io.read_mat(file)
+        same(read, MATRICES)
+
+
+def test_gzipped_files_are_read_and_written(tmp_path: Path) -> None:
+    kaldiio.save_ark(f"{tmp_path}/a.ark", MATRICES, scp=f"{tmp_path}/a.scp")
+    for name in "a.ark", "a.scp":
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    same(dict(kaldi_io.read_mat_ark(f"{tmp_path}/a.ark.gz")), MATRICES)
+    same(dict(kaldi_io.read_mat_scp(f"{tmp_path}/a.scp.gz")), MATRICES)
+    with kaldi_io.open_or_fd(f"{tmp_path}/w.gz", "wb") as file:
+        kaldi_io.write_mat(file, MATRICES["a"], "a")
+    assert gzip.decompress((tmp_path / "w.gz").read_bytes()).startswith(b"a \0BFM ")
+    (tmp_path / "bad.gz").write_bytes(b"no gzip")
+    with pytest.raises(ArkError):
+        dict(kaldi_io.read_mat_ark(f"{tmp_path}/bad.gz"))
+
+
+def test_text_has_kaldi_ios_types(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text("a  [\n  1 2\n  3 4 ]\n")
+    (tmp_path / "v").write_text("a  [ 0.1 2 ]\n")
+    (tmp_path / "i").write_text("a 1 2 3\nb [ 4 5 ]\nc\n")
+    same(dict(kaldi_io.read_mat_ark(f"{tmp_path}/m")), {"a": np.array([[1, 2], [3, 4]], np.float32)})
+    same(dict(kaldi_io.read_vec_flt_ark(f"{tmp_path}/v")), {"a": np.array([0.1, 2])})
+    same(dict(kaldi_io.read_ali_ark(f"{tmp_path}/i")), {
+        "a": np.array([1, 2, 3]), "b": np.array([4, 5]), "c": np.array([], int),
+    })  # fmt: skip
+    (tmp_path / "i").write_text("a 1 x\n")
+    with pytest.raises(FormatError, match="a: expected a line of integers"):
+        dict(kaldi_io.read_vec_int_ark(f"{tmp_path}/i"))
+
+
+def test_ranges_are_slices_of_python(tmp_path: Path) -> None:
+    kaldiio.save_mat(f"{tmp_path}/m", MATRICES["a"])
+    parts = {
+        "[0:9]": np.s_[0:9],
+        "[:,1:3]": np.s_[:, 1:3],
+        "[5:]": np.s_[5:],
+        "[2:99,:2]": np.s_[2:99, :2],
+        "": np.s_[:],
+    }
+    for part, slices in parts.items():
+        (tmp_path / "scp").write_text(f"k {tmp_path}/m{part}\n")
+        same(dict(kaldi_io.read_mat_scp(f"scp:{tmp_path}/scp")), {"k": MATRICES["a"][slices]})
+    for part in "[a:b]", "[1]", "[0:1,0:1,0:1]":
+        (tmp_path / "scp").write_text(f"k {tmp_path}/m{part}\n")
+        with pytest.raises(RangeError, match="k: "):
+            dict(kaldi_io.read_mat_scp(f"{tmp_path}/scp"))
+
+
+def test_posteriors_and_times_are_read_and_written(tmp_path: Path) -> None:
+    with kaldi_io.open_or_fd(f"{tmp_path}/p", "wb") as file:
+        kaldi_io.write_post(file, POSTERIOR, "a")
+        kaldi_io.write_post(file, [], "b")
+    (tmp_path / "scp").write_text(f"a {tmp_path}/p:2\n")
+    assert dict(io_ark.read(f"{tmp_path}/p", kind="posterior")) == {"a": POSTERIOR, "b": []}
+    assert dict(kaldi_io.read_post_ark(f"{tmp_path}/p"))["a"] == kaldi_io.read_post(f"{tmp_path}/p:2") == POSTERIOR
+    assert dict(kaldi_io.read_cnet_ark(f"{tmp_path}/p")) == dict(kaldi_io.read_post_rxspec(f"ark:{tmp_path}/p"))
+    assert dict(kaldi_io.read_post_rxspec(f"scp:{tmp_path}/scp")) == {"a": POSTERIOR}
+    with pytest.raises(SpecifierError, match="does not start with"):
+        kaldi_io.read_post_rxspec("x")
+    with io_ark.Writer("float-pair-vector", f"ark:{tmp_path}/t") as writer:
+        writer["a"] = np.array([[0, 0.5], [0.5, 1.25]], np.float32)
+    assert dict(kaldi_io.read_cntime_ark(f"{tmp_path}/t")) == {"a": [(0, 0.5), (0.5, 1.25)]}
+    assert kaldi_io.read_cntime(f"{tmp_path}/t:2") == [(0, 0.5), (0.5, 1.25)]
+
+
+def test_segments_are_a_mask_of_frames(tmp_path: Path) -> None:
+    (tmp_path / "segments").write_text("u1 rec 0.02 0.05\nu2 rec 0.07 0.08\n")
+    mask, key = kaldi_io.read_segments_as_bool_vec(f"{tmp_path}/segments", return_key=True)
+    assert (mask.astype(int).tolist(), mask.dtype, key) == ([0, 0, 1, 1, 1, 0, 0, 1], np.bool_, "rec")
+    np.testing.assert_array_equal(kaldi_io.read_segments_as_bool_vec(io.BytesIO(b"u rec 0 0.03\n")), [True] * 3)
+    for text, message in {"": "not a segments", "u r 0 x\n": "not a number", "u r 0 1\nv s 0 1\n": "2 recordings",
+                          "u r 1 2\nv r 0 1\n": "in order"}.items():  # fmt: skip
+        (tmp_path / "segments").write_text(text)
+        with pytest.raises(FormatError, match=message):
+            kaldi_io.read_segments_as_bool_vec(f"{tmp_path}/segments")
+
+
+def test_wrong_objects_raise_kaldi_ios_errors(tmp_path: Path) -> None:
+    with pytest.raises(kaldi_io.UnsupportedDataType, match="float32 or float64, not int64"):
+        kaldi_io.write_mat(f"{tmp_path}/m", np.zeros((2, 2), np.int64))
+    with pytest.raises(KeyFormatError):
+        kaldi_io.write_mat(io.BytesIO(), MATRICES["a"], key="two words")
+    kaldiio.save_ark(f"{tmp_path}/v", VECTORS)
+    kaldiio.save_ark(f"{tmp_path}/m", MATRICES)
+    with pytest.raises(kaldi_io.UnknownMatrixHeader, match="a: expected a float matrix"):
+        dict(kaldi_io.read_mat_ark(f"{tmp_path}/v"))
+    with pytest.raises(kaldi_io.UnknownVectorHeader, match="a: expected a float vector"):
+        dict(kaldi_io.read_vec_flt_ark(f"{tmp_path}/m"))
+    with pytest.raises(kaldi_io.SubprocessFailed, match="exit"):
+        dict(kaldi_io.read_mat_ark(f"cat {tmp_path}/m; exit 3 |"))
+    for call in (kaldi_io.read_mat_ark, kaldi_io.read_mat_scp):
+        with pytest.raises(PipesRefusedError):
+            dict(call(f"cat {tmp_path}/m |", pipes=False))
