@@ -154,9 +154,11 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
+        from io_ark.extras import missing
+
         raise ModuleNotFoundError(
-            f"kaldi_compat.{name} needs PyTorch, which is not installed: pip install torch. The features of NumPy "
-            "arrays need NumPy only: kaldi_compat.features.numpy",
+            f"{missing('torch', f'kaldi_compat.{name}')}. The features of NumPy arrays need NumPy only: "
+            "kaldi_compat.features.numpy",
             name="torch",
         ) from None
     globals()[name] = value

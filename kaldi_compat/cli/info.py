@@ -7,6 +7,7 @@ import importlib.util
 import platform
 
 import io_ark.native
+from io_ark.extras import missing
 from io_ark.native.library import Library
 from kaldi_compat import __version__, native
 
@@ -39,7 +40,7 @@ def _half(library: Library) -> str:
 
 def _torch() -> str:
     if importlib.util.find_spec("torch") is None:
-        return "not available: PyTorch is not installed (pip install torch)"
+        return f"not available: {missing('torch')}"
     return f"PyTorch {importlib.metadata.version('torch')}"
 
 

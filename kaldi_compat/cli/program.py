@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
+from io_ark.extras import missing
 from kaldi_compat.cli.command_line import StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -134,10 +135,7 @@ class Program:
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
-                missing = KaldiCompatError(
-                    f"the Python package {error.name} is not installed: pip install {error.name}"
-                )
-                error = missing.with_traceback(error.__traceback__)
+                error = KaldiCompatError(missing(error.name or "a package")).with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = internal.with_traceback(error.__traceback__)

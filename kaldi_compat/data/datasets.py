@@ -144,6 +144,16 @@ class _KeyedDataset(Dataset[Utterance]):
         """Names of the utterances, in order."""
         return [self._listing.line(line)[0] for line in self._lines.tolist()]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._listing.name}: {len(self)} utterances>"
+
+    def _repr_html_(self) -> str:
+        from io_ark.notebook import FIRST, html_table
+
+        rows = [self._listing.line(line) for line in self._lines[:FIRST].tolist()]
+        more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
+        return html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
+
     def _read(self, key: str, rest: str) -> Tensor:
         raise NotImplementedError
 
@@ -338,6 +348,17 @@ class ArchiveDataset(IterableDataset[Utterance]):
         # In shared memory, because persistent workers copy this object before the epoch is set.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
+    def __repr__(self) -> str:
+        first, *others = self._rspecifiers or ["nothing"]
+        return f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}>"
+
+    def _repr_html_(self) -> str:
+        from io_ark.notebook import FIRST, html_table
+
+        rows = [(table,) for table in self._rspecifiers[:FIRST]]
+        more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
+        return html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the order of the following iterations."""
         self._epoch.fill_(epoch)
@@ -403,6 +424,9 @@ class FeaturesOnDevice:
     ) -> None:
         self._loader, self._device = loader, device
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
+
+    def __repr__(self) -> str:
+        return f"<FeaturesOnDevice: {self._feature!r} on {self._device}>"
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]

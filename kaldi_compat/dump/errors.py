@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io_ark.errors import ArkError
+from io_ark.extras import missing
 from kaldi_compat.errors import KaldiCompatError
 
 __all__ = [
@@ -57,9 +58,7 @@ def as_user_error(error: BaseException) -> DumpError:
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
-        return DumpError(
-            f"{error.name} is not installed: pip install {_INSTALLED_BY.get(error.name or '', error.name)}"
-        )
+        return DumpError(missing(error.name or "a package"))
     if isinstance(error, EXPECTED):
         return DumpError(one_line(error))
     if isinstance(error, MemoryError):
@@ -67,6 +66,3 @@ def as_user_error(error: BaseException) -> DumpError:
     return InternalError(
         f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}"
     )
-
-
-_INSTALLED_BY = {"torch": "kaldi-compat[torch]", "soundfile": "kaldi-compat[audio]", "ray": "kaldi-compat[cluster]"}

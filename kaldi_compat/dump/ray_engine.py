@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from io_ark.extras import missing
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, as_user_error, one_line
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
@@ -36,7 +37,7 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
     try:
         import ray
     except ImportError:
-        raise DumpError("--runner=ray needs Ray: pip install ray") from None
+        raise DumpError(missing("ray", "--runner=ray")) from None
     started = not ray.is_initialized()
     if started:
         _connect(ray, job.options.address)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
+from io_ark.extras import missing
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
@@ -206,9 +207,7 @@ def _read_with_soundfile(path: Path, max_duration: float) -> io_ark.Wave:
     try:
         import soundfile
     except ImportError:
-        raise AudioError(
-            f"{path} is not a WAV file; other formats need soundfile: pip install kaldi-compat[audio]"
-        ) from None
+        raise AudioError(f"{path} is not a WAV file: {missing('soundfile', 'other formats')}") from None
     try:
         with soundfile.SoundFile(str(path)) as file:
             samples, rate, announced = _frames(file, path, max_duration), file.samplerate, file.frames

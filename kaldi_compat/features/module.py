@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 
 __all__ = ["ConfiguredModule", "checked_list"]
 
@@ -78,5 +77,9 @@ class ConfiguredModule(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the options that differ from Kaldi's defaults."""
-        values = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options))
-        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+        return changes(self.options)
+
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(type(self).__name__, self.options, engine=getattr(self, "engine", ""))

@@ -26,7 +26,7 @@ from kaldi_compat.exact.features import Seeds, features_of_list, features_of_row
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.features.checks import check_shape, normalized_warps, warn_of_scale
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, configured
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
     FbankConstructor,
     MfccConstructor,
@@ -74,7 +74,12 @@ class ArrayFeature:
         self._scale_is_known = False
 
     def __repr__(self) -> str:
-        return repr(self.options).replace("Options(", "(", 1)
+        return f"{type(self).__name__}({changes(self.options)})"
+
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
 
     @property
     def dim(self) -> int:

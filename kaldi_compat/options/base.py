@@ -35,6 +35,7 @@ __all__ = [
     "OptionsDocumentation",
     "Scalar",
     "as_float32",
+    "changes",
     "configured",
     "info",
     "infos",
@@ -142,6 +143,12 @@ def info(field: dataclasses.Field[Any]) -> OptionInfo:
 def infos(options: type[Any]) -> dict[str, OptionInfo]:
     """Return what each option of a class was declared with, by name."""
     return {field.name: info(field) for field in dataclasses.fields(options)}
+
+
+def changes(options: Any) -> str:
+    """Return the options that differ from Kaldi's defaults, as keyword arguments."""
+    values = ((field.name, getattr(options, field.name), field.default) for field in dataclasses.fields(options))
+    return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
 
 def require(holds: bool, message: str) -> None:

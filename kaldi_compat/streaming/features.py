@@ -26,6 +26,7 @@ from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.functional.splice import splice_inside
+from kaldi_compat.options.base import changes
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 
 __all__ = [
@@ -176,7 +177,7 @@ class Stream(abc.ABC):
 
     def _description(self) -> str:
         options = getattr(self, "options", None)
-        return "" if options is None else f" of {options!r}"
+        return "" if options is None else f" of {type(options).__name__}({changes(options)})"
 
     def __call__(
         self,

@@ -353,7 +353,7 @@ def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) 
         return importlib.import_module("no_such_package").answer
 
     assert needy([]) == 255
-    assert "the Python package no_such_package is not installed: pip install no_such_package" in capsys.readouterr().err
+    assert "no_such_package is not installed: pip install no_such_package" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [FbankOptions, PitchOptions])

@@ -141,7 +141,10 @@ def test_dump_needs_no_torch(
 def test_gpu_without_torch_names_the_package(data: Path, without_torch: dict[str, str]) -> None:
     ended = in_environment(without_torch, "fbank", str(data), "--device=cuda")
     assert ended.returncode == 255
-    assert "pip install kaldi-compat[torch]" in ended.stderr and "internal error" not in ended.stderr
+    assert (
+        "pip install torch (in a checkout: pip install '.[torch]')" in ended.stderr
+        and "internal error" not in ended.stderr
+    )
 
 
 def test_help_needs_no_torch(without_torch: dict[str, str]) -> None:

@@ -129,7 +129,7 @@ def test_missing_soundfile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
     path = tmp_path / "a.flac"
     path.write_bytes(b"fLaC")
-    with pytest.raises(AudioError, match=r"pip install kaldi-compat\[audio\]"):
+    with pytest.raises(AudioError, match=r"pip install soundfile \(in a checkout: pip install '\.\[audio\]'\)"):
         read_audio(str(path))
 
 

@@ -1,0 +1,62 @@
+"""Messages about optional packages that are not installed. pyproject.toml declares the extras."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["EXTRA_OF", "MissingExtraError", "import_extra", "missing"]
+
+# Package to install -> extra of kaldi-compat that names it. tests/io_ark/test_extras.py compares with pyproject.toml.
+EXTRA_OF = {
+    "fsspec": "remote",
+    "h5py": "convert",
+    "lhotse": "lhotse",
+    "matplotlib": "plot",
+    "pyarrow": "convert",
+    "ray": "cluster",
+    "soundfile": "audio",
+    "torch": "torch",
+    "tqdm": "progress",
+}
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """An optional package is not installed; the message says how to install it."""
+
+
+def missing(package: str, use: str = "") -> str:
+    """Return the message that a package is not installed, and how to install it.
+
+    Args:
+        package: name of the package, as it is installed.
+        use: what needs it, such as "FLAC files"; begins the message.
+
+    >>> missing("soundfile", "FLAC files")
+    "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
+    >>> missing("yaml")
+    'yaml is not installed: pip install yaml'
+    """
+    subject = f"{use} {'need' if use.endswith('s') else 'needs'} {package}, which" if use else package
+    extra = EXTRA_OF.get(package)
+    hint = f" (in a checkout: pip install '.[{extra}]')" if extra else ""
+    return f"{subject} is not installed: pip install {package}{hint}"
+
+
+def import_extra(name: str, use: str = "") -> Any:
+    """Import a module of an optional package.
+
+    Args:
+        name: the module, such as "matplotlib.pyplot".
+        use: what needs it, for the message.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    package = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise MissingExtraError(missing(package, use), name=package) from None

@@ -1,0 +1,334 @@
+"""Draw features, pitch and mel filters with matplotlib (extra ``plot``).
+
+All functions take NumPy arrays or tensors, draw into ``axes`` (the current axes if None) and return the axes, so that
+titles, limits and lines can be changed afterwards. ``options`` are the options that the features were computed with, or
+the module itself: they give the axes their seconds and Hz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.extras import import_extra
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MelFeatureOptions, SpectrogramOptions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
+
+Floats = npt.NDArray[Any]
+TICKS = 6
+UNVOICED = 0.2  # correlation below which a frame's pitch is drawn pale
+
+
+def show_features(
+    features: Any,
+    options: Any = None,
+    *,
+    axes: Axes | None = None,
+    title: str = "",
+    colorbar: bool = True,
+    limits: tuple[float, float] | None = None,
+    cmap: str = "viridis",
+) -> Axes:
+    """Draw features as an image: time in seconds to the right, mel bins, Hz or coefficients upwards.
+
+    Args:
+        features: (frames, dim), an array or a tensor. NaN and infinite values are drawn in red.
+        options: the options or the module that computed them; without, the axes count frames and columns.
+        axes: matplotlib axes to draw into.
+        title: title of the axes.
+        colorbar: draw the scale of the colours.
+        limits: values of the first and the last colour; the range of the finite values if None.
+        cmap: matplotlib's name of the colours.
+
+    Returns:
+        The axes.
+
+    Raises:
+        FeatureError: the features do not have two dimensions, or no frames.
+        ModuleNotFoundError: matplotlib is not installed.
+
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from kaldi_compat import plot
+    >>> from kaldi_compat.features.numpy import Fbank
+    >>> fbank = Fbank(num_mel_bins=40, dither=0.0)
+    >>> axes = plot.show_features(fbank(np.random.default_rng(0).standard_normal(16000) * 1000), fbank)
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('time in seconds', 'mel bin (centre in Hz)')
+    """
+    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    values = _as_features(features)
+    configured = _frame_options(options)
+    drawn = pyplot.gca() if axes is None else axes
+    colours = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
+    low, high = _range(values) if limits is None else limits
+    image = drawn.imshow(
+        np.ma.masked_invalid(values.T),
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(*_time_extent(len(values), configured), -0.5, values.shape[1] - 0.5),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+    )
+    drawn.set_xlabel("frame" if configured is None else "time in seconds")
+    _label_columns(drawn, configured, values.shape[1])
+    if title:
+        drawn.set_title(title)
+    if colorbar:
+        drawn.figure.colorbar(image, ax=drawn, label=_unit(configured))
+    return drawn
+
+
+def show_pitch(
+    track: Any,
+    options: Any = None,
+    *,
+    spectrogram: Any = None,
+    spectrogram_options: Any = None,
+    axes: Axes | None = None,
+    title: str = "",
+) -> Axes:
+    """Draw a track of pitch over time, alone or over a spectrogram.
+
+    Args:
+        track: (frames, 2): correlation and pitch in Hz, as ``Pitch`` and ``compute-kaldi-pitch-feats`` give them.
+        options: the options or module of the pitch; without, the time axis counts frames.
+        spectrogram: (frames, dim) of ``Spectrogram``, drawn below the track.
+        spectrogram_options: the options or module of the spectrogram; Kaldi's defaults if None.
+        axes: matplotlib axes to draw into.
+        title: title of the axes.
+
+    Returns:
+        The axes.
+
+    Raises:
+        FeatureError: the track does not have two columns.
+        ModuleNotFoundError: matplotlib is not installed.
+
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from kaldi_compat import PitchOptions, plot
+    >>> axes = plot.show_pitch(np.array([[0.9, 110.0], [0.9, 112.0], [0.1, 115.0]]), PitchOptions())
+    >>> axes.get_ylabel()
+    'pitch in Hz'
+    """
+    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    values = _as_features(track)
+    if values.shape[1] != 2:
+        raise FeatureError(
+            f"expected a track of pitch (frames, 2), not {values.shape}: use show_features for processed pitch"
+        )
+    drawn = pyplot.gca() if axes is None else axes
+    pitch_options = getattr(options, "options", options)
+    times = _frame_times(len(values), pitch_options)
+    if spectrogram is not None:
+        _draw_spectrogram(drawn, _as_features(spectrogram), _frame_options(spectrogram_options) or SpectrogramOptions())
+    voiced = values[:, 0] >= UNVOICED
+    colour = "C0" if spectrogram is None else "white"
+    drawn.plot(times, values[:, 1], color=colour, alpha=0.4, linewidth=1)
+    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=colour, linewidth=2.5, label="pitch")
+    drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
+    drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
+    if title:
+        drawn.set_title(title)
+    return drawn
+
+
+def show_mel_banks(
+    options: Any = None,
+    *,
+    vtln_warp: float | Sequence[float] = 1.0,
+    axes: Axes | None = None,
+    title: str = "",
+) -> Axes:
+    """Draw the weights of mel filters over frequency.
+
+    Args:
+        options: options of the mel filters, or the module; Kaldi's defaults of fbank if None.
+        vtln_warp: VTLN factor, or several, which are drawn over each other.
+        axes: matplotlib axes to draw into.
+        title: title of the axes.
+
+    Returns:
+        The axes.
+
+    Raises:
+        FeatureError: the options have no mel filters.
+        OptionError: the filters cannot be computed from the options.
+        ModuleNotFoundError: matplotlib is not installed.
+
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from kaldi_compat import FbankOptions, plot
+    >>> axes = plot.show_mel_banks(FbankOptions(num_mel_bins=10), vtln_warp=[1.0, 1.1])
+    >>> axes.get_xlabel(), len(axes.lines)
+    ('frequency in Hz', 20)
+    """
+    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    configured = FbankOptions() if options is None else _frame_options(options)
+    if not isinstance(configured, MelFeatureOptions):
+        raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
+    drawn = pyplot.gca() if axes is None else axes
+    factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
+    for number, factor in enumerate(factors):
+        weights = mel_banks(configured, factor).weights
+        frequencies = np.arange(len(weights)) * configured.sample_frequency / configured.padded_window_size
+        lines = drawn.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle="-" if not number else "--")
+        lines[0].set_label(f"VTLN factor {factor:g}" if len(factors) > 1 or factor != 1 else "weights")
+    if len(factors) > 1:
+        drawn.legend(loc="upper right")
+    drawn.set_xlabel("frequency in Hz")
+    drawn.set_ylabel("weight")
+    if title:
+        drawn.set_title(title)
+    return drawn
+
+
+def compare(
+    first: Any,
+    second: Any,
+    options: Any = None,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    axes: Sequence[Axes] | None = None,
+) -> Sequence[Axes]:
+    """Draw two feature matrices, on the same scale of colours, and their difference.
+
+    Args:
+        first: (frames, dim), an array or a tensor.
+        second: features of the same shape.
+        options: the options or the module that computed them; without, the axes count frames and columns.
+        names: titles of the two.
+        axes: three matplotlib axes; those of a new figure if None.
+
+    Returns:
+        The three axes. The title of the last one has the largest and the mean absolute difference.
+
+    Raises:
+        FeatureError: the shapes differ.
+        ModuleNotFoundError: matplotlib is not installed.
+
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from kaldi_compat import plot
+    >>> feats = np.zeros((50, 4))
+    >>> plot.compare(feats, feats + 0.5)[2].get_title()
+    'second - first: largest 0.5, mean 0.5'
+    """
+    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    one, other = _as_features(first), _as_features(second)
+    if one.shape != other.shape:
+        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}")
+    if axes is None:
+        _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
+    limits = _range(np.concatenate((one, other)))
+    for drawn, values, name in zip(axes, (one, other), names, strict=False):
+        show_features(values, options, axes=drawn, title=name, limits=limits)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(one == other, 0.0, other.astype(np.float64) - one)
+    size = np.abs(difference[np.isfinite(difference)])
+    largest, mean = (float(size.max()), float(size.mean())) if size.size else (float("nan"), float("nan"))
+    not_finite = int(difference.size - size.size)
+    title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
+        f", {not_finite} not finite" if not_finite else ""
+    )
+    show_features(
+        difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
+    )
+    for drawn in axes[:2]:
+        drawn.set_xlabel("")
+    return axes
+
+
+def _as_features(features: Any) -> Floats:
+    if hasattr(features, "detach"):
+        features = features.detach().cpu()
+    values = np.asarray(features)
+    if values.ndim != 2 or not values.size:
+        raise FeatureError(f"expected features of one utterance, (frames, dim), not an array of shape {values.shape}")
+    return values
+
+
+def _frame_options(options: Any) -> FrameOptions | None:
+    configured = getattr(options, "options", options)
+    if configured is not None and not isinstance(configured, FrameOptions):
+        raise FeatureError(
+            f"expected options of a spectral feature, such as FbankOptions, not {type(configured).__name__}"
+        )
+    return configured
+
+
+def _range(values: Floats) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+
+def _frame_times(count: int, options: Any) -> Floats:
+    """Return the centres of frames: in seconds, or the numbers of the frames if there are no options."""
+    frames = np.arange(count, dtype=np.float64)
+    if options is None:
+        return frames
+    first = options.frame_length / 2 if options.snip_edges else options.frame_shift / 2
+    return np.asarray((frames * options.frame_shift + first) / 1000)
+
+
+def _time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
+    half = 0.5 if options is None else options.frame_shift / 2000
+    times = _frame_times(count, options)
+    return float(times[0] - half), float(times[-1] + half)
+
+
+def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
+    """Label the vertical axis by the kind of feature: mel bins with their centres in Hz, Hz, or coefficients."""
+    if isinstance(options, FbankOptions):
+        centers = mel_banks(options).centers
+        first = int(options.use_energy and not options.htk_compat)
+        if columns >= len(centers) + first:
+            bins = np.unique(np.linspace(0, len(centers) - 1, TICKS).round().astype(int))
+            axes.set_yticks(bins + first, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
+        axes.set_ylabel("mel bin (centre in Hz)")
+    elif isinstance(options, SpectrogramOptions):
+        ticks = np.linspace(0, columns - 1, TICKS).round().astype(int)
+        axes.set_yticks(
+            ticks, [f"{tick * options.sample_frequency / options.padded_window_size:.0f}" for tick in ticks]
+        )
+        axes.set_ylabel("frequency in Hz")
+    else:
+        axes.set_ylabel("column" if options is None else "coefficient")
+
+
+def _unit(options: FrameOptions | None) -> str:
+    if isinstance(options, FbankOptions):
+        return "log energy" if options.use_log_fbank else "energy"
+    return "log power" if isinstance(options, SpectrogramOptions) else "value"
+
+
+def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
+    """Draw a spectrogram with frequency in Hz, so that a pitch in Hz fits over it."""
+    step = options.sample_frequency / options.padded_window_size
+    low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
+    axes.imshow(
+        np.ma.masked_invalid(values.T),
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(*_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
+        cmap="magma",
+        vmin=low,
+        vmax=high,
+    )
+    axes.set_ylim(0, min(1000.0, options.sample_frequency / 2))

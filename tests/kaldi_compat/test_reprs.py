@@ -1,0 +1,62 @@
+"""Modules, data sets and streams describe themselves in one line, and as HTML in Jupyter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import io_ark
+import kaldi_compat
+from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset
+from kaldi_compat.features import numpy as array_features
+
+
+@pytest.mark.parametrize(
+    "module", [Fbank(num_mel_bins=80), array_features.Fbank(num_mel_bins=80)], ids=["torch", "numpy"]
+)
+def test_changed_options_come_first_in_html(module: Any) -> None:
+    shown = module._repr_html_()
+    first_row = shown.split("<tr>")[2]
+    assert "<td>num_mel_bins</td><td>80</td><td>23</td><td>number of triangular mel bins" in first_row
+    assert "1 of 28 options differ from Kaldi's defaults" in shown or "options differ from Kaldi's defaults" in shown
+    assert "<td>dither</td><td>1.0</td><td></td>" in shown
+
+
+def test_module_with_defaults_says_so() -> None:
+    assert "engine: auto; Kaldi's defaults" in Fbank()._repr_html_()
+    assert "Kaldi's defaults" in kaldi_compat.Deltas()._repr_html_()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with io_ark.writer(f"ark,scp:{tmp_path}/feats.ark,{tmp_path}/feats.scp") as writer:
+        for i in range(7):
+            writer[f"utt{i}"] = np.zeros((3, 2), np.float32)
+    return tmp_path
+
+
+def test_datasets_tell_source_and_length(folder: Path) -> None:
+    data = FeatureDataset(folder / "feats.scp")
+    assert repr(data) == f"<FeatureDataset of {folder}/feats.scp: 7 utterances>"
+    assert f"<td>utt4</td><td>{folder}/feats.ark:" in data._repr_html_() and "... and 2 more" in data._repr_html_()
+    assert repr(WaveDataset(folder / "feats.scp")).startswith("<WaveDataset of ")
+    archives = ArchiveDataset([f"ark:{folder}/feats.ark", "ark:b.ark"])
+    assert repr(archives) == f"<ArchiveDataset of ark:{folder}/feats.ark and 1 more tables>"
+    assert "<td>ark:b.ark</td>" in archives._repr_html_()
+    assert repr(FeaturesOnDevice([], Fbank(dither=0.0), "cpu")) == "<FeaturesOnDevice: Fbank(dither=0.0) on cpu>"
+
+
+def test_streams_fit_in_a_line() -> None:
+    streams = [
+        kaldi_compat.FeatureStream(Fbank(num_mel_bins=80)),
+        kaldi_compat.DeltaStream(),
+        kaldi_compat.SlidingCmvnStream(slots=2),
+        kaldi_compat.PitchStream(PitchOptions(nccf_ballast_online=True)),
+        kaldi_compat.ProcessPitchStream(),
+        array_features.Fbank().stream(),
+    ]
+    assert all(len(repr(stream)) < 100 and "\n" not in repr(stream) for stream in streams), list(map(repr, streams))
+    assert repr(streams[3]) == "<PitchStream of PitchOptions(nccf_ballast_online=True), 1 slot>"
