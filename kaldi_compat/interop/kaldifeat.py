@@ -69,7 +69,7 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 
     >>> opts = FrameExtractionOptions(snip_edges=False)
     >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
-    (100, 98)
+    (100, 99)
     """
     return _num_frames(FbankOptions(frame_opts=opts).ours(), num_samples, flush)
 
