@@ -46,7 +46,7 @@ def stages(bins: int, block: int) -> dict[str, Callable[[], object]]:
     buffer = torch.zeros(block, 512)
     place = buffer[:, :400]
     torch.mul(emphasized, fbank.window, out=place)
-    spectrum = torch.fft.rfft(buffer)
+    spectrum = torch.view_as_real(torch.fft.rfft(buffer))
     power = spectra.power_spectrum(spectrum)
     energies = fbank.mel_energies(power, None)
     return {

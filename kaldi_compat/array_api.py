@@ -23,6 +23,7 @@ __all__ = [
     "at_least_float32",
     "float64",
     "full",
+    "is_exported_to_onnx",
     "is_traced",
     "is_traced_or_differentiated",
     "matmul",
@@ -79,6 +80,11 @@ def is_traced_or_differentiated(x: Any) -> bool:
         or (torch.is_grad_enabled() and x.requires_grad)
         or torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
+
+
+def is_exported_to_onnx(x: Any) -> bool:
+    """Return True if the operations on ``x`` become an ONNX graph."""
+    return not isinstance(x, np.ndarray) and bool(namespace(x).onnx.is_in_onnx_export())
 
 
 def astype(x: Array, dtype: Any) -> Array:

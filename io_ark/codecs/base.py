@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.batch import Batch
+from io_ark.codecs.blocks import Block, BlockScanner, block_scanner
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
@@ -106,6 +107,14 @@ class Codec(Generic[T]):
     def scanner(self) -> Scanner | None:
         """Return the C code that reads many small objects of this kind at a time; None if there is none."""
         return scanner(self.scan_kind) if self.scan_kind else None
+
+    def block_scanner(self) -> BlockScanner | None:
+        """Return what reads blocks of objects of this kind; None if nothing does."""
+        return block_scanner(self.scan_kind) if self.scan_kind else None
+
+    def writes_block(self, block: Block) -> bool:
+        """Return True if this codec writes the arrays of a block in binary as they are (see ``ark_pack_arrays``)."""
+        return False
 
     def batch(self, binary: bool) -> Batch | None:
         """Return how many small objects of this kind are written together; None if they are written one by one."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, peek_byte
+from io_ark.codecs.blocks import Block, BlockScanner
 from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
@@ -28,6 +29,12 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     _dense = MatrixCodec()
     _compressed = CompressedMatrixCodec()
     _sparse = SparseMatrixCodec()
+
+    def block_scanner(self) -> BlockScanner | None:
+        return self._dense.block_scanner()
+
+    def writes_block(self, block: Block) -> bool:
+        return self._dense.writes_block(block)
 
     def read_range(self, source: Source, part: Range) -> GeneralMatrix:
         cut = super().read_range(source, part)

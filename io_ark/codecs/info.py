@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from io_ark.codecs.base import Codec
+from io_ark.codecs.blocks import BlockScanner, ShapeScanner
+from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.registry import codec
 from io_ark.streams.source import Source
 
@@ -29,6 +31,9 @@ class InfoCodec(Codec[Any]):
 
     def __init__(self, of: str | Codec[Any]) -> None:
         self._of = codec(of) if isinstance(of, str) else of
+
+    def block_scanner(self) -> BlockScanner | None:
+        return ShapeScanner.if_available() if isinstance(self._of, MatrixCodec) else None
 
     def read(self, source: Source) -> Any:
         return self._of.read_info(source)

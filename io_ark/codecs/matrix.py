@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink
+from io_ark.codecs.blocks import ArrayBlock, Block
 from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -82,6 +83,9 @@ class MatrixCodec(ArrayCodec):
     def skip_body(self, source: Source) -> tuple[int, ...]:
         head = source.peek(HEADER_SIZE)
         return skip_compressed(source) if head.startswith(b"C") else skip_dense(source, head)
+
+    def writes_block(self, block: Block) -> bool:
+        return isinstance(block, ArrayBlock) and block.dimensions == 2 and block.values.dtype == self._stored
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_matrix(value, self.dtype)

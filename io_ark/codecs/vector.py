@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.batch import Batch, objects
+from io_ark.codecs.blocks import ArrayBlock, Block
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_parse import parse, parse_short_row
@@ -87,6 +88,9 @@ class VectorCodec(ArrayCodec):
         if len(values) != len(text.split()):
             source.fail("a vector in text: white space is missing between two numbers", at)
         return values
+
+    def writes_block(self, block: Block) -> bool:
+        return isinstance(block, ArrayBlock) and block.dimensions == 1 and block.values.dtype == self._stored
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         vector = as_vector(value, self.dtype)

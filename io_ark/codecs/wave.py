@@ -9,17 +9,31 @@ import logging
 import math
 import struct
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
+from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, BlockScanner, ScannedBlock, join_keys, split_keys
 from io_ark.errors import FormatError, TruncatedError
+from io_ark.native.blocks import BlockFunctions, Found, block_functions
 from io_ark.streams.source import Source
 
-__all__ = ["UNKNOWN_DATA_SIZES", "Chunks", "Wave", "WaveCodec", "WaveInfo", "WaveInfoCodec", "pcm16", "read_header"]
+__all__ = [
+    "UNKNOWN_DATA_SIZES",
+    "AudioBlock",
+    "Chunks",
+    "Wave",
+    "WaveCodec",
+    "WaveInfo",
+    "WaveInfoCodec",
+    "pcm16",
+    "read_header",
+]
 
 logger = logging.getLogger("io_ark")
 
@@ -206,6 +220,77 @@ def _frames(source: Source, info: WaveInfo, size: int) -> int:
     return frames
 
 
+@dataclass(frozen=True)
+class AudioBlock:
+    """Entries of a table that are audio of one channel.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
+        starts, lengths: (entries,) int64: of each entry's samples.
+        rates: (entries,) uint32: sampling rates in Hz.
+    """
+
+    keys: bytes
+    samples: npt.NDArray[np.int16]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    rates: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, key: str, wave: Wave) -> AudioBlock:
+        """Return the block of one entry of one channel; its samples are not copied."""
+        sizes = np.array([0, wave.samples.shape[1]], np.int64)
+        rates = np.array([wave.sample_frequency], np.uint32)
+        return cls(join_keys([key.encode("utf-8", "surrogateescape")]), wave.samples[0], sizes[:1], sizes[1:], rates)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def names(self) -> list[str]:
+        """Return the keys as strings."""
+        return split_keys(self.keys)
+
+    def entries(self) -> Iterator[tuple[str, Wave]]:
+        """Iterate over keys and audio: views of the block's samples."""
+        places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
+        for key, (start, length, rate) in zip(self.names(), places, strict=True):
+            yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
+
+
+class WaveScanner:
+    """Reads blocks of wave files of one channel."""
+
+    reads_files = True
+
+    def __init__(self, functions: BlockFunctions) -> None:
+        self._functions = functions
+
+    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
+        found = self._functions.scan_waves(window, begin, min(end, begin + BLOCK_BYTES), None, MAX_ENTRIES)
+        return self._block(found.keys, found, window, begin)
+
+    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
+        within = [*(place for place in places[:MAX_ENTRIES] if place <= end - begin), end - begin]
+        found = self._functions.scan_waves(window, begin, end, np.array(within, np.int64), MAX_ENTRIES)
+        return self._block(join_keys(keys[: len(found.ends)]), found, window, begin)
+
+    def _block(self, keys: bytes, found: Found, window: Any, begin: int) -> ScannedBlock | None:
+        """Return the block; the samples stay in the window if they lie at even addresses of an array."""
+        if not len(found.ends):
+            return None
+        end = int(found.ends[-1])
+        starts, lengths, rates = found.columns
+        if isinstance(window, np.ndarray) and begin % 2 == 0 and not (starts % 2).any():
+            return ScannedBlock(
+                AudioBlock(keys, window[begin : begin + end // 2 * 2].view("<i2"), starts // 2, lengths, rates), end
+            )
+        places = [slice(a + begin, a + begin + 2 * n) for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+        view = memoryview(window)
+        samples = np.frombuffer(bytearray().join([view[place] for place in places]), "<i2")
+        return ScannedBlock(AudioBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
+
+
 class WaveInfoCodec(Codec[WaveInfo]):
     """Codec that reads the header of wave files and skips their samples. It cannot write."""
 
@@ -243,6 +328,10 @@ class WaveCodec(Codec[Wave]):
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
+
+    def block_scanner(self) -> BlockScanner | None:
+        functions = block_functions()
+        return None if functions is None or self.max_duration != math.inf else WaveScanner(functions)
 
     def read_info(self, source: Source) -> WaveInfo:
         info = read_header(source)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from io_ark.native import library
 
-__all__ = ["BLOCK", "LARGEST_OBJECT", "Block", "Scanner", "scanner"]
+__all__ = ["BLOCK", "LARGEST_OBJECT", "Block", "RaggedScanner", "Scanner", "scanner"]
 
 BLOCK = 1 << 16
 """Bytes scanned at a time. An array handed out is a view of the numbers of its block, so it holds at most these."""
@@ -163,6 +163,74 @@ class Scanner:
     def lists(self) -> npt.NDArray[np.int64]:
         """Return the number of numbers in each inner list of the last block."""
         return self._lists[: self._table.lists_used]
+
+
+class Ragged(NamedTuple):
+    """Arrays that were read at once.
+
+    Attributes:
+        keys: a newline after each; empty if the places of the objects were given.
+        shapes: (entries, 2): rows and columns, or lengths and 0.
+        values: the bytes of all numbers.
+        end: where the last entry ends, from the window's begin.
+    """
+
+    keys: bytes
+    shapes: npt.NDArray[np.int64]
+    values: npt.NDArray[np.uint8]
+    end: int
+
+
+class RaggedScanner:
+    """Scans blocks of tables of arrays whose numbers stay in one array. Not to be shared by threads.
+
+    Args:
+        kind: a kind of matrix or vector, as in :data:`io_ark.codecs.KINDS`.
+        block: bytes scanned at a time.
+        largest: bytes of an object at most.
+        most: entries read at a time.
+    """
+
+    def __init__(self, kind: str, block: int, largest: int, most: int) -> None:
+        self._scan = library().function("ark_scan", ctypes.c_void_p, ctypes.c_int, result=ctypes.c_int64)
+        self._kind = _KINDS.index(kind)
+        self._block = block
+        self._most = most
+        self._keys = np.empty(block, np.uint8)
+        self._ends = np.empty(most, np.int64)
+        self._shapes = np.empty((most, 2), np.int64)
+        self._table = _Table(
+            most=most,
+            largest=largest,
+            keys=self._keys.ctypes.data,
+            ends=self._ends.ctypes.data,
+            shapes=self._shapes.ctypes.data,
+        )
+
+    def entries(self, window: Any, begin: int, end: int) -> Ragged | None:
+        """Read the entries that are whole in ``window[begin:end]``, or the first of them; None if there are none."""
+        return self._call(window, begin, end, None)
+
+    def objects(self, window: Any, begin: int, end: int, places: list[int]) -> Ragged | None:
+        """Read the objects at these places in ``window[begin:end]``, up to the first that is not there or not usual."""
+        return self._call(window, begin, end, np.array(places[: self._most], np.int64))
+
+    def _call(self, window: Any, begin: int, end: int, places: npt.NDArray[np.int64] | None) -> Ragged | None:
+        size = min(end - begin, self._block)
+        if size <= 0:
+            return None
+        data = np.frombuffer(window, np.uint8, size, begin)
+        values = np.empty(size, np.uint8)  # text that needs more is left to the next call
+        table = self._table
+        table.data, table.size = data.ctypes.data, size
+        table.most = self._most if places is None else len(places)
+        table.places = None if places is None else places.ctypes.data
+        table.values, table.values_room = values.ctypes.data, values.nbytes
+        count: int = self._scan(ctypes.addressof(table), self._kind)
+        if count == 0:
+            return None
+        keys = self._keys[: table.keys_used].tobytes()
+        return Ragged(keys, self._shapes[:count].copy(), values[: table.values_used], int(self._ends[count - 1]))
 
 
 def _without_holding(keys: list[str], values: Iterator[Any]) -> Iterator[tuple[str, Any]]:

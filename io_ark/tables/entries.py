@@ -12,7 +12,7 @@ from io_ark.streams.source import Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import name_key
 
-__all__ = ["read_entries"]
+__all__ = ["read_entries", "read_entry"]
 
 Entries = Generator[tuple[str, Any], None, None]
 # Maximum number of entries read one by one after a block that had no small entries, before the next block is tried.
@@ -48,6 +48,12 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
         yield key, _read_value(source, codec, key)  # no variable here keeps the value in memory
         # After a large object another one is likely, and large objects are not read ahead.
         pause = max(pause - 1, int(source.tell() - start > LARGEST_OBJECT))
+
+
+def read_entry(source: Source, codec: Codec[Any]) -> tuple[str, Any] | None:
+    """Read the next key and value of an archive; None at its end."""
+    key = read_key(source)
+    return None if key is None else (key, _read_value(source, codec, key))
 
 
 def _read_value(source: Source, codec: Codec[Any], key: str) -> Any:

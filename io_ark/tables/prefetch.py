@@ -13,13 +13,14 @@ from io_ark.errors import ClosedError
 
 __all__ = ["ReadAhead"]
 
-Entry = tuple[str, Any]
+# A key and a value, or a block of entries.
+Item = Any
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
 AHEAD = 2
 JOIN_SECONDS = 5.0
 
 
-class ReadAhead(Iterator[Entry]):
+class ReadAhead(Iterator[Item]):
     """Iterator over the entries of a generator that runs in a thread. Errors are raised in place of the entry.
 
     The thread ends when this object is closed or deleted, because it refers to the queues only. These are SimpleQueues,
@@ -29,8 +30,8 @@ class ReadAhead(Iterator[Entry]):
         entries: the generator to run in the thread; it must not refer to the owner of this object.
     """
 
-    def __init__(self, entries: Generator[Entry, None, None]) -> None:
-        self._items: SimpleQueue[Entry | BaseException | None] = SimpleQueue()
+    def __init__(self, entries: Generator[Item, None, None]) -> None:
+        self._items: SimpleQueue[Item | BaseException | None] = SimpleQueue()
         self._ended = False
         free_slots: SimpleQueue[None] = SimpleQueue()
         stopped = threading.Event()
@@ -44,7 +45,7 @@ class ReadAhead(Iterator[Entry]):
         self._stop = weakref.finalize(self, _stop, free_slots, stopped)
         self._thread.start()
 
-    def __next__(self) -> Entry:
+    def __next__(self) -> Item:
         if self._ended:
             raise StopIteration
         if os.getpid() != self._process:
@@ -53,7 +54,7 @@ class ReadAhead(Iterator[Entry]):
                 "without the option bg"
             )
         item = self._items.get()
-        if isinstance(item, tuple):
+        if item is not None and not isinstance(item, BaseException):
             self._release_slot(None)
             return item
         self._ended = True
@@ -74,8 +75,8 @@ class ReadAhead(Iterator[Entry]):
 
 
 def _run(
-    entries: Generator[Entry, None, None],
-    items: SimpleQueue[Entry | BaseException | None],
+    entries: Generator[Item, None, None],
+    items: SimpleQueue[Item | BaseException | None],
     free_slots: SimpleQueue[None],
     stopped: threading.Event,
 ) -> None:

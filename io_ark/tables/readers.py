@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from io_ark.codecs import Codec
+from io_ark.codecs.blocks import Block
 from io_ark.codecs.kinds import (
     Float32,
     Float32Kind,
@@ -25,13 +26,14 @@ from io_ark.codecs.kinds import (
 )
 from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
 from io_ark.specifier import Rspecifier, parse_rspecifier
+from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
-from io_ark.streams.source import Source
+from io_ark.tables.blocks import BlockLoader, read_blocks
 from io_ark.tables.entries import read_entries
 from io_ark.tables.keys import check_key
 from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import split_lines
+from io_ark.tables.script import LineSplitter
 
 if TYPE_CHECKING:
     from io_ark.codecs.compressed import CompressedMatrix
@@ -44,8 +46,8 @@ logger = logging.getLogger("io_ark")
 
 T = TypeVar("T")
 Value = TypeVar("Value", covariant=True)
-Entry = tuple[str, Any]
-Entries = Generator[Entry, None, None]
+Item = Block | tuple[str, Any]
+Entries = Generator[Item, None, None]
 
 
 class SequentialReader(Generic[Value]):
@@ -60,6 +62,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         pipes: allow commands.
         background: read ahead in a thread, as with the option ``bg``.
+        blocks: read many small entries at a time (see :meth:`blocks`).
         options: arguments of the codec.
 
     Raises:
@@ -78,6 +81,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -88,6 +92,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -98,6 +103,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -108,6 +114,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -118,6 +125,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -128,6 +136,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -138,6 +147,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -148,6 +158,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -158,6 +169,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -168,6 +180,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -178,6 +191,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -188,6 +202,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -198,6 +213,7 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = ...,
         background: bool = ...,
+        blocks: bool = ...,
         **options: Any,
     ) -> None: ...
     def __init__(
@@ -207,16 +223,18 @@ class SequentialReader(Generic[Value]):
         *,
         pipes: bool = True,
         background: bool = False,
+        blocks: bool = False,
         **options: Any,
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
+        self._in_blocks = blocks
         self._skip_counter = _SkipCounter()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
-        entries = entries_of(table, kind, pipes, options, self._skip_counter)
+        entries = entries_of(table, kind, pipes, options, self._skip_counter, blocks)
         self._stop: Callable[[], None] = entries.close
-        self._entries: Iterator[Entry] = entries
+        self._entries: Iterator[Item] = entries
         self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
@@ -228,11 +246,27 @@ class SequentialReader(Generic[Value]):
         self._first = next(self._entries, None)
 
     @property
+    def in_blocks(self) -> bool:
+        """True if :meth:`blocks` gives blocks."""
+        return self._in_blocks
+
+    @property
     def skipped(self) -> int:
         """Number of objects skipped so far."""
         return self._skip_counter.count
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
+        for item in self.blocks():
+            if isinstance(item, tuple):
+                yield item
+            else:
+                yield from item.entries()
+
+    def blocks(self) -> Iterator[Block | tuple[str, Value]]:
+        """Iterate over blocks of entries (see :mod:`io_ark.codecs.blocks`), and single entries in between.
+
+        There are only single entries unless the reader was made with ``blocks=True``.
+        """
         entries = self._all()
         yield from _loaded(entries) if self._lazy else entries
 
@@ -242,7 +276,10 @@ class SequentialReader(Generic[Value]):
         An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
         entries = self._all()
-        yield from entries if self._lazy else ((key, ready(value)) for key, value in entries)
+        if self._lazy:
+            yield from _unpacked(entries)
+        else:
+            yield from ((key, ready(value)) for key, value in _unpacked(entries))
 
     def _all(self) -> Entries:
         if self._closed:
@@ -266,13 +303,19 @@ class SequentialReader(Generic[Value]):
 
     @staticmethod
     def _archive(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
+        table: Rspecifier,
+        kind: str | Codec[Any],
+        pipes: bool,
+        options: dict[str, Any],
+        skip_counter: _SkipCounter,
+        blocks: bool,
     ) -> Entries:
+        read = read_blocks if blocks else read_entries
         decoder = as_codec(kind, options)
         with open_input(table.rxfilename, pipes=pipes) as opened:
             begun = False
             try:
-                with closing(read_entries(opened.source, decoder)) as entries:
+                with closing(read(opened.source, decoder)) as entries:
                     for first in entries:
                         begun = True
                         yield first
@@ -286,28 +329,48 @@ class SequentialReader(Generic[Value]):
 
     @staticmethod
     def _script(
-        table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any], skip_counter: _SkipCounter
+        table: Rspecifier,
+        kind: str | Codec[Any],
+        pipes: bool,
+        options: dict[str, Any],
+        skip_counter: _SkipCounter,
+        blocks: bool,
     ) -> Entries:
-        loader = Loader(kind, pipes=pipes, in_order=True, **options)
+        decoder, files = as_codec(kind, options), OpenFiles(MAX_OPEN_FILES_SEQUENTIAL)
+        loader = Loader(decoder, pipes=pipes, files=files, in_order=True)
+        block_loader = BlockLoader(decoder, files) if blocks else None
         with open_input(table.rxfilename, pipes=pipes) as opened:
-            name = opened.source.name
-            runs = _Runs(opened.source, loader)
-            for line in split_lines(runs.lines(), name):
-                try:
-                    if isinstance(line, FormatError):
-                        raise line
-                    key, rxfilename = line
-                    load: Callable[[], Any] = partial(runs.load, key, rxfilename)
-                    if table.permissive:
-                        load = ready(load())
-                except RangeError:
-                    raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
-                except ArkError as error:
-                    if not table.permissive:
-                        raise
-                    skip_counter.add(error, "skipped")
-                else:
-                    yield key, load
+            splitter = LineSplitter(opened.source.name)
+            for lines in opened.source.read_line_lists():
+                run = _Run(loader, lines)
+                i = 0
+                while i < len(lines):
+                    if block_loader is not None and not splitter.has_blank_lines:
+                        block = block_loader.load(lines, i)
+                        if block is not None:
+                            i += len(block)
+                            splitter.skip(len(block))
+                            yield block
+                            del block
+                            continue
+                    for line in splitter.split(lines[i]):
+                        try:
+                            if isinstance(line, FormatError):
+                                raise line
+                            key, rxfilename = line
+                            load: Callable[[], Any] = partial(run.load, i, key, rxfilename)
+                            if table.permissive:
+                                load = ready(load())
+                        except RangeError:
+                            raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
+                        except ArkError as error:
+                            if not table.permissive:
+                                raise
+                            skip_counter.add(error, "skipped")
+                        else:
+                            yield key, load
+                    i += 1
+            splitter.finish()
             try:
                 opened.finish()
             except PipeError as error:
@@ -315,27 +378,6 @@ class SequentialReader(Generic[Value]):
                     raise
                 skip_counter.add(error, "its output is used")
             loader.close()
-
-
-class _Runs:
-    """Reads the lines of a script file, and the objects of adjacent lines together.
-
-    Attributes:
-        load: function that loads the object of the line read last, by its key and rxfilename.
-    """
-
-    def __init__(self, source: Source, loader: Loader) -> None:
-        self._source = source
-        self._loader = loader
-        self.load: Callable[[str, str], Any] = loader.load_value
-
-    def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the script file."""
-        for lines in self._source.read_line_lists():
-            run = _Run(self._loader, lines)
-            for i, line in enumerate(lines):
-                self.load = partial(run.load, i)
-                yield line
 
 
 class _Run:
@@ -364,8 +406,21 @@ class _Run:
 
 def _loaded(entries: Entries) -> Entries:
     """Replace the functions in entries with the values that they read."""
-    for key, load in entries:
-        yield key, load()
+    for item in entries:
+        if isinstance(item, tuple):
+            key, load = item
+            yield key, load()
+        else:
+            yield item
+
+
+def _unpacked(entries: Entries) -> Iterator[tuple[str, Any]]:
+    """Replace blocks with their entries, whose values are ready."""
+    for item in entries:
+        if isinstance(item, tuple):
+            yield item
+        else:
+            yield from ((key, ready(value)) for key, value in item.entries())
 
 
 class _SkipCounter:

@@ -22,7 +22,7 @@ from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 
-__all__ = ["Script", "ScriptTable", "split_line", "split_lines"]
+__all__ = ["LineSplitter", "Script", "ScriptTable", "split_line", "split_lines"]
 
 logger = logging.getLogger("io_ark")
 
@@ -58,21 +58,54 @@ def split_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, str] |
         lines: the lines, without their ends.
         name: the script file, for messages.
     """
-    blank: list[int] = []
-    has_lines = False
-    for number, line in enumerate(lines, 1):
-        if has_lines and not line.strip():
-            blank.append(number)
-            continue
-        for other in blank:
-            yield FormatError(_bad_line(other, b""), file=name)
-        blank.clear()
-        has_lines = True
+    splitter = LineSplitter(name)
+    for line in lines:
+        yield from splitter.split(line)
+    splitter.finish()
+
+
+class LineSplitter:
+    """Splits one line of a script file after the other (see :func:`split_lines`).
+
+    Args:
+        name: the script file, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._blank: list[int] = []
+
+    def split(self, line: bytes) -> Iterator[tuple[str, str] | FormatError]:
+        """Yield key and rest of the next line, after an error for each blank line before it."""
+        self._number += 1
+        if self._number > 1 and not line.strip():
+            self._blank.append(self._number)
+            return
+        yield from self.blank_lines()
         try:
-            yield split_line(line, name, number)
+            yield split_line(line, self._name, self._number)
         except FormatError as error:
             yield error
-    _warn_of_blank_lines(name, len(blank))
+
+    def blank_lines(self) -> Iterator[FormatError]:
+        """Yield an error for each blank line so far, once another line follows."""
+        for number in self._blank:
+            yield FormatError(_bad_line(number, b""), file=self._name)
+        self._blank.clear()
+
+    @property
+    def has_blank_lines(self) -> bool:
+        """True after blank lines, which are errors if another line follows."""
+        return bool(self._blank)
+
+    def skip(self, count: int) -> None:
+        """Count lines that were split elsewhere."""
+        self._number += count
+
+    def finish(self) -> None:
+        """Warn of blank lines at the end."""
+        _warn_of_blank_lines(self._name, len(self._blank))
 
 
 def _warn_of_blank_lines(name: str, count: int) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
+from io_ark.codecs.blocks import ArrayBlock, Block
 from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
+from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
 from io_ark.tables.batches import Pending, pending_entries
@@ -27,6 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["ArchiveTarget", "ChunkBuffer", "ScriptTarget", "Writer"]
 
 logger = logging.getLogger("io_ark")
+
+# Bytes in the keys of a block that a table cannot hold; those after the keys are newlines.
+_UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
+# Mean bytes of a block's arrays from which on they are written from where they are.
+_LARGE_ENTRY = 1 << 15
 
 Value = TypeVar("Value", contravariant=True)
 
@@ -64,6 +73,38 @@ class ArchiveTarget:
             self._archive.write(chunk)
         if self._table.flush:
             self.flush()
+
+    def write_block(self, block: ArrayBlock) -> bool:
+        """Write the entries of a block in binary and return True; return False without the C library."""
+        functions = block_functions()
+        if functions is None or not self._table.binary or _UNSAFE_IN_KEYS.search(block.keys):
+            return False
+        together = block.values.nbytes < _LARGE_ENTRY * len(block)
+        packed, objects, ends = functions.pack_arrays(
+            block.keys, block.shapes, block.dimensions, block.values, with_values=together
+        )
+        start = self._archive.tell()
+        if together:
+            self._archive.write(packed.data)
+        else:
+            sizes = block.sizes() * block.values.itemsize
+            before = np.cumsum(sizes) - sizes
+            objects = objects + before
+            self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
+        if self._script is not None:
+            name = encode_key(self._table.archive)
+            self._script.write(functions.print_script(block.keys, objects + start, name).data)
+        if self._table.flush:
+            self.flush()
+        return True
+
+    def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
+        """Write each array after its header without copying it."""
+        begin = first = 0
+        for end, size in zip(ends, sizes, strict=True):
+            self._archive.write(headers[begin:end])
+            self._archive.write(values[first : first + size])
+            begin, first = end, first + size
 
     def pending(self, codec: Codec[Any]) -> Pending | None:
         """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
@@ -104,6 +145,10 @@ class ScriptTarget:
         with open_output(wxfilename, pipes=self._pipes) as output:
             for chunk in chunks:
                 output.write(chunk)
+
+    def write_block(self, block: ArrayBlock) -> bool:
+        """Return False: each entry is a file."""
+        return False
 
     def pending(self, codec: Codec[Any]) -> None:
         """Return None: entries are not buffered."""
@@ -214,6 +259,20 @@ class Writer(Generic[Value]):
                 self._target.write(key, buffer.chunks)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
+
+    def write_block(self, block: Block) -> None:
+        """Add the entries of a block to the table, in one go where the kind and the table allow that."""
+        self._check_process()
+        with self._lock:
+            if isinstance(block, ArrayBlock) and self._encoder.writes_block(block):
+                if self._pending is not None:
+                    self._pending.send()
+                if self._closed:
+                    raise ClosedError("the writer is closed")
+                if self._target.write_block(block):
+                    return
+            for key, value in block.entries():
+                self.write(key, value)
 
     def _check_process(self, key: str | None = None) -> None:
         if os.getpid() != self._process:

@@ -5,8 +5,11 @@ The programs differ in their options, the module that computes, and the HTK para
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import itertools
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.htk import HtkFeatures
-from io_ark.codecs.wave import Wave
+from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table, look_up_all, write_block
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.engine import subtract_mean
+from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.engine import compute, subtract_mean
 from kaldi_compat.exact.features import features_of_list
 from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
@@ -43,6 +48,7 @@ __all__ = [
     "Extractor",
     "TorchComputer",
     "VtlnOptions",
+    "audio_block",
     "compute_features",
     "computer_for",
     "feature_options",
@@ -146,29 +152,62 @@ def compute_features(
         warps = None
         if isinstance(options, VtlnOptions) and options.vtln_map:
             warps = stack.enter_context(LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk))
-        reader = stack.enter_context(io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()))
+        reader = stack.enter_context(
+            io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True)
+        )
         htk = options.output_format == "htk"
         writer = stack.enter_context(io_ark.Writer[Any]("htk" if htk else "matrix", target))
         durations = None
         if options.write_utt2dur:
             durations = stack.enter_context(io_ark.Writer[float]("double", options.write_utt2dur))
         writing = stack.enter_context(write_in_background(writer))
-        for key, wave in reader:
-            try:
-                features = extractor(key, wave, warps)
-            except Skip as reason:
-                counts.failed += 1
-                logger.warning("%s", reason)
-                continue
-            if feature.can_be_nan:
-                warn_of_nan(key, features)
-            writing[key] = as_htk(features) if htk else features
-            if durations is not None:
-                durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
+
+        def finish(key: str) -> None:
             counts.done += 1
             if counts.total % LOG_EVERY == 0:
                 logger.info("Processed %d utterances", counts.total)
             vlog(2, "Processed features for key %s", key)
+
+        def compute_each(entries: Iterable[tuple[str, Wave]], warps: Table[float] | None) -> None:
+            for key, wave in entries:
+                try:
+                    features = extractor(key, wave, warps)
+                except Skip as reason:
+                    counts.failed += 1
+                    logger.warning("%s", reason)
+                    continue
+                if feature.can_be_nan:
+                    warn_of_nan(key, features)
+                writing[key] = as_htk(features) if htk else features
+                if durations is not None:
+                    durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
+                finish(key)
+
+        for item in reader.blocks():
+            block = audio_block(item)
+            if block is None:
+                assert isinstance(item, tuple)
+                compute_each([item], warps)
+                continue
+            names = block.names()
+            known = None if warps is None else look_up_all(names, warps)
+            factors = None if known is None else known.found
+            features = None
+            if not htk and (known is None or known.error is None):
+                features = extractor.of_block(block, names, factors)
+            if features is None:
+                compute_each(itertools.islice(block.entries(), None if known is None else known.count), factors)
+            else:
+                if feature.can_be_nan and np.isnan(features.values.sum()):
+                    for key, each in features.entries():
+                        warn_of_nan(key, each)
+                write_block(writing, features)
+                for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
+                    if durations is not None:
+                        durations[key] = duration_of(length, rate)
+                    finish(key)
+            if known is not None and known.error is not None:
+                raise known.error
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -254,6 +293,41 @@ class Extractor:
                 f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
             )
 
+    def of_block(self, block: AudioBlock, names: Sequence[str], warps: Mapping[str, float] | None) -> ArrayBlock | None:
+        """Compute the features of a block of utterances at once; None if one of them needs anything unusual."""
+        if not isinstance(self.computer, ExactComputer) or self.options.channel > 0:
+            return None
+        durations = block.lengths.astype(np.float32) / block.rates.astype(np.float32)
+        if (durations < as_float32(self.options.min_duration)).any() or (
+            block.rates.astype(np.float32) != self.options.sample_frequency
+        ).any():
+            return None
+        if warps is not None and len(warps) < len(names):
+            return None
+        factors = self.warp("", None) if warps is None else [warps[name] for name in names]
+        generator = copy.copy(self.generator)
+        try:
+            features, counts = self.computer.features_of_block(block, factors, generator)
+        except KaldiCompatError:
+            return None  # the utterance that is to blame is found by computing one after the other
+        self.generator = generator
+        if self.options.subtract_mean:
+            bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
+            for first, end in itertools.pairwise(bounds):
+                features[first:end] = subtract_mean(features[first:end])
+        shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
+        return ArrayBlock(block.keys, features.reshape(-1), shapes)
+
+
+def audio_block(item: Any) -> AudioBlock | None:
+    """Return a block as it is, and one entry as a block; None for audio of several channels."""
+    if isinstance(item, AudioBlock):
+        return item
+    key, wave = item
+    if len(wave.samples) > 1 or wave.samples.dtype != np.int16 or wave.sample_frequency % 1:
+        return None
+    return AudioBlock.of(key, wave)
+
 
 class Computer(Protocol):
     """Computes the features of audio."""
@@ -293,6 +367,15 @@ class ExactComputer:
             audio = resample_waveform(samples.astype(np.float32), int(rate), int(self.options.sample_frequency))
         (features,) = features_of_list(self.plan, [audio], warp, noise.frame_seeds)
         return features
+
+    def features_of_block(
+        self, block: AudioBlock, warps: float | Sequence[float], noise: NoiseSource
+    ) -> tuple[Matrix, npt.NDArray[np.int64]]:
+        """Compute the features of audio at the feature's sampling rate: all frames, and how many each entry has."""
+        batch = make_batch(self.plan, block.samples, block.lengths, starts=block.starts, vtln_warp=warps)
+        if self.options.dither != 0:
+            batch = batch.with_seeds(noise.frame_seeds(int(batch.rows[-1])))
+        return compute(self.plan, batch), np.diff(batch.rows)
 
 
 class TorchComputer:

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import io_ark
-from io_ark.errors import PipeError
+from io_ark.codecs.blocks import Block
+from io_ark.errors import ArkError, PipeError
+from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 __all__ = [
+    "BlockFunction",
     "Counts",
     "FileSink",
     "LookupReader",
+    "Lookups",
     "Sink",
     "Skip",
     "Table",
     "are_tables",
     "convert",
     "convert_table",
+    "items_of",
+    "look_up_all",
     "lookup",
     "map_lines",
     "map_table",
+    "write_block",
 ]
 
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")
+BlockFunction = Callable[[Any], Any]
 
 
 class Skip(Exception):
@@ -88,26 +96,66 @@ class Counts:
         return 0 if self.done else 1
 
 
-def map_table(entries: Iterable[tuple[str, In]], writer: Sink, function: Callable[[str, In], Any]) -> Counts:
+def map_table(
+    entries: Iterable[tuple[str, In]],
+    writer: Sink,
+    function: Callable[[str, In], Any],
+    block_function: BlockFunction | None = None,
+) -> Counts:
     """Write ``function(key, value)`` under each key and count; entries for which it raises :class:`Skip` are left out.
+
+    Args:
+        entries: the entries; a reader that was made with ``blocks=True`` if there is a block function.
+        writer: takes the results.
+        function: takes a key and a value.
+        block_function: does the same for a block of entries at once. It returns a block with a result for each entry;
+            or None to leave all of them to ``function``, because there is something to skip, to warn of, or unusual.
 
     Raises:
         KaldiCompatError: the function's error, with the key before its message.
     """
     counts = Counts()
-    for key, value in entries:
-        try:
-            result = function(key, value)
-        except Skip as reason:
-            counts.failed += 1
-            if str(reason):
-                logger.warning("%s", reason)
-        except KaldiCompatError as error:
-            raise type(error)(f"{key}: {error}") from error
+    for item in items_of(entries):
+        if not isinstance(item, tuple):
+            if block_function is not None and (results := block_function(item)) is not None:
+                write_block(writer, results)
+                counts.done += len(item)
+                continue
+            single: Iterable[tuple[str, In]] = item.entries()
         else:
-            writer[key] = result
-            counts.done += 1
+            single = (item,)
+        for key, value in single:
+            try:
+                result = function(key, value)
+            except Skip as reason:
+                counts.failed += 1
+                if str(reason):
+                    logger.warning("%s", reason)
+            except KaldiCompatError as error:
+                raise type(error)(f"{key}: {error}") from error
+            else:
+                writer[key] = result
+                counts.done += 1
     return counts
+
+
+def items_of(entries: Iterable[tuple[str, In]]) -> Iterator[Block | tuple[str, In]]:
+    """Iterate over the blocks of a reader, and single entries; arrays that were read alone are blocks of one entry."""
+    if not isinstance(entries, io_ark.SequentialReader):
+        yield from entries
+        return
+    for item in entries.blocks():
+        yield (as_block(*item) or item) if entries.in_blocks and isinstance(item, tuple) else item
+
+
+def write_block(writer: Sink, block: Block) -> None:
+    """Write the entries of a block, together if the writer can do that."""
+    write = getattr(writer, "write_block", None)
+    if write is not None:
+        write(block)
+        return
+    for key, value in block.entries():
+        writer[key] = value
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], tuple[str, Any]]) -> Counts:
@@ -134,6 +182,33 @@ def lookup(key: str, table: Table[Out], warning: str) -> Out:
     if key not in table:
         raise Skip(warning)
     return table[key]
+
+
+@dataclass(frozen=True)
+class Lookups(Generic[Value]):
+    """Entries of another table under the keys of a block.
+
+    Attributes:
+        found: the entries by key.
+        count: how many of the keys were looked up: all of them unless there was an error.
+        error: raised by the lookup of the next key. The entries before it are still to be processed.
+    """
+
+    found: dict[str, Value]
+    count: int
+    error: ArkError | None
+
+
+def look_up_all(keys: Sequence[str], table: Table[Value]) -> Lookups[Value]:
+    """Look up the keys of a block, in order and once each, which is as often as some tables allow."""
+    found: dict[str, Value] = {}
+    for count, key in enumerate(keys):
+        try:
+            if key in table:
+                found[key] = table[key]
+        except ArkError as error:
+            return Lookups(found, count, error)
+    return Lookups(found, len(keys), None)
 
 
 class FileSink:
@@ -188,6 +263,7 @@ def convert(
     binary: bool = True,
     kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
+    block_function: BlockFunction | None = None,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file.
 
@@ -199,13 +275,16 @@ def convert(
         binary: write a single file in binary.
         kind_out: type of the objects that are written, if it is another one.
         output_first: open the target table before the source (see :func:`convert_table`).
+        block_function: see :func:`map_table`.
 
     Raises:
         OptionError: one of the names is a table and the other a file; or a single file has no output.
     """
     kind_out = kind_out or kind
     if are_tables(source, target):
-        return convert_table(kind, source, target, function, kind_out=kind_out, output_first=output_first)
+        return convert_table(
+            kind, source, target, function, kind_out=kind_out, output_first=output_first, block_function=block_function
+        )
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
@@ -222,6 +301,7 @@ def convert_table(
     *,
     kind_out: io_ark.Kind | None = None,
     output_first: bool = False,
+    block_function: BlockFunction | None = None,
 ) -> Counts:
     """Apply a function to each object of a table, as :func:`convert` does, for programs that take no single files.
 
@@ -233,6 +313,7 @@ def convert_table(
     """
     with ExitStack() as stack:
         opened: Any = stack.enter_context(io_ark.Writer[Any](kind_out or kind, target)) if output_first else None
-        reader = stack.enter_context(io_ark.SequentialReader[Any](kind, source))
+        in_blocks = block_function is not None
+        reader = stack.enter_context(io_ark.SequentialReader[Any](kind, source, blocks=in_blocks))
         writer = opened or stack.enter_context(io_ark.Writer[Any](kind_out or kind, target))
-        return map_table(reader, writer, function)
+        return map_table(reader, writer, function, block_function)

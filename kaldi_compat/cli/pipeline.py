@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from kaldi_compat.cli.loop import Sink
+from io_ark.codecs.blocks import Block
+from kaldi_compat.cli.loop import Sink, write_block
 
 __all__ = [
     "QUEUE_SIZE",
@@ -91,7 +92,7 @@ class WriteBehind:
 
     def __init__(self, writer: Sink) -> None:
         self._writer = writer
-        self._queue: queue.Queue[tuple[str, Any] | None] = queue.Queue(QUEUE_SIZE)
+        self._queue: queue.Queue[tuple[str, Any] | Block | None] = queue.Queue(QUEUE_SIZE)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="write behind", daemon=True)
 
@@ -99,11 +100,19 @@ class WriteBehind:
         self._check()
         self._queue.put((key, value))
 
+    def write_block(self, block: Block) -> None:
+        """Write the entries of a block."""
+        self._check()
+        self._queue.put(block)
+
     def _work(self) -> None:
         while (entry := self._queue.get()) is not None:
             if self._error is None:
                 try:
-                    self._writer[entry[0]] = entry[1]
+                    if isinstance(entry, tuple):
+                        self._writer[entry[0]] = entry[1]
+                    else:
+                        write_block(self._writer, entry)
                 except BaseException as error:
                     self._error = error
 

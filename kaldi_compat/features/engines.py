@@ -15,9 +15,9 @@ from kaldi_compat import kernels, native
 from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
 from kaldi_compat.features.checks import Warps
-from kaldi_compat.options.spectral import Engine
+from kaldi_compat.options.spectral import Dft, Engine
 
-__all__ = ["ENGINES", "accelerated", "checked_engine", "engine_for"]
+__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for"]
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
@@ -38,6 +38,13 @@ def checked_engine(engine: Engine) -> Engine:
     if engine not in ENGINES:
         raise OptionError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
     return engine
+
+
+def checked_dft(dft: Dft) -> Dft:
+    """Return the name of a way to compute spectra, or raise :class:`OptionError`."""
+    if dft not in get_args(Dft):
+        raise OptionError(f"dft must be one of {', '.join(get_args(Dft))}, not {dft!r}")
+    return dft
 
 
 def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> Engine:

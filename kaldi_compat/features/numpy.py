@@ -53,6 +53,7 @@ class ArrayFeature:
     Args:
         options: the options; Kaldi's defaults if None.
         engine: "auto" or "exact", which are the same here.
+        dft: "fft", the only one here.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -65,9 +66,13 @@ class ArrayFeature:
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: str = "auto", **changes: Any) -> None:
+    def __init__(
+        self, options: FrameOptions | None = None, *, engine: str = "auto", dft: str = "fft", **changes: Any
+    ) -> None:
         if engine not in ("auto", "exact"):
             raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
+        if dft != "fft":
+            raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
         self.plan = plan_of(self.options)
         self._random = np.random.default_rng()

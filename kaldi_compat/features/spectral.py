@@ -17,14 +17,15 @@ from kaldi_compat.exact.features import Seeds, features_of_list, features_of_row
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
-from kaldi_compat.features.engines import checked_engine, engine_for
+from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.dft import dft_matrix, spectrum, spectrum_by_matmul
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
 from kaldi_compat.options.base import as_float32
-from kaldi_compat.options.spectral import Engine, FrameOptions, MelFeatureOptions
+from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 
 __all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
 
@@ -42,6 +43,8 @@ class SpectralFeature(ConfiguredModule):
     Args:
         options: the options; Kaldi's defaults if None.
         engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
+        dft: how the torch engine computes spectra: by the "fft", or as a "matmul" (matrix product) for devices, and for
+            runtimes of exported models, without an FFT.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -52,10 +55,19 @@ class SpectralFeature(ConfiguredModule):
     windowed_energy_floor: ClassVar[float] = steps.EPSILON
     options: FrameOptions
     window: Tensor
+    dft_rounded: Tensor
+    dft_rest: Tensor
 
-    def __init__(self, options: FrameOptions | None = None, *, engine: Engine = "auto", **changes: Any) -> None:
+    def __init__(
+        self, options: FrameOptions | None = None, *, engine: Engine = "auto", dft: Dft = "fft", **changes: Any
+    ) -> None:
         super().__init__(options, **changes)
         self.engine = checked_engine(engine)
+        self.dft = checked_dft(dft)
+        if dft == "matmul":
+            rounded, rest = dft_matrix(self.size, self.points)
+            self.constant("dft_rounded", rounded)
+            self.constant("dft_rest", rest)
 
     def setup(self) -> None:
         """Compute the constants. Subclasses with further constants override this and call it first."""
@@ -97,10 +109,10 @@ class SpectralFeature(ConfiguredModule):
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute the first step of a feature: complex spectra (..., fft_bins) -> energies (..., bands).
+        """Compute the first step of a feature: spectra (..., fft_bins, 2) -> energies (..., bands).
 
         Args:
-            spectrum: the spectra; may be overwritten.
+            spectrum: real and imaginary parts of the spectra; may be overwritten.
             filter_bank: weights in place of ``filter_bank(1.0)``, for VTLN; None for the module's own.
         """
         raise NotImplementedError
@@ -224,7 +236,11 @@ class SpectralFeature(ConfiguredModule):
         frames = frames * self.window.to(frames.dtype)
         if self.needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
-        return self.features_of_energies(self.energies(steps.spectrum(frames, self.points), filter_bank), log_energy)
+        if self.dft == "matmul":
+            transformed = spectrum_by_matmul(frames, self.dft_rounded, self.dft_rest)
+        else:
+            transformed = spectrum(frames, self.points)
+        return self.features_of_energies(self.energies(transformed, filter_bank), log_energy)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)

@@ -54,8 +54,8 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         """Compute the power spectrum, or arrange the numbers of the FFT in Kaldi's order."""
         if not self.options.return_raw_fft:
             return steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        ends = torch.stack((spectrum.real[..., 0], spectrum.real[..., -1]), -1)
-        between = torch.view_as_real(spectrum[..., 1:-1]).flatten(-2)
+        ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
+        between = spectrum[..., 1:-1, :].flatten(-2)
         return torch.cat((ends, between), -1)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
+from kaldi_compat.array_api import is_exported_to_onnx, is_traced_or_differentiated
 from kaldi_compat.exact.mel import F32, FloatArray
 
 __all__ = ["floored", "in_groups", "matmul", "mel_sums", "power", "power_spectrum"]
@@ -19,9 +19,11 @@ GROUP = 16
 
 
 def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
-    """Compute squared magnitudes: complex (..., fft_bins) -> real (..., fft_bins). ``overwrite`` saves a copy."""
-    parts = torch.view_as_real(spectrum)
-    re, im = (parts.square_() if overwrite else parts.square()).unbind(-1)
+    """Compute squared magnitudes: real and imaginary parts (..., fft_bins, 2) -> (..., fft_bins).
+
+    ``overwrite`` saves a copy.
+    """
+    re, im = (spectrum.square_() if overwrite else spectrum.square()).unbind(-1)
     return re + im
 
 
@@ -33,6 +35,8 @@ def power(x: Tensor, exponent: float) -> Tensor:
 
 def _full_precision(x: Tensor) -> bool:
     """Return True if float32 matrix products on this tensor's device are certainly computed in float32."""
+    if is_exported_to_onnx(x):  # what runs the graph decides; WebGPU has no float64
+        return True
     if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return False
     # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.

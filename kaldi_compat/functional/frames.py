@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_traced
+from kaldi_compat.array_api import is_exported_to_onnx, is_traced
 
 __all__ = [
     "EPSILON",
@@ -19,7 +19,6 @@ __all__ = [
     "num_frames",
     "preemphasize",
     "reflected",
-    "spectrum",
     "window",
 ]
 
@@ -81,8 +80,23 @@ def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, l
         samples = _reflected_at_ends(samples, size, shift, lengths, spare)
     elif spare:
         samples = nn.functional.pad(samples, (0, spare))
-    frames = samples.unfold(-1, size, shift)
+    frames = _concatenated(samples, size, shift) if is_exported_to_onnx(samples) else samples.unfold(-1, size, shift)
     return frames if traced or count else frames[..., :0, :]
+
+
+def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:
+    """Cut audio into frames by joining neighbouring blocks of ``shift`` samples.
+
+    In ONNX, unfold gathers single samples, which takes ten times as long. The audio must hold at least one frame; some
+    frames more than unfold has are padded with zeros.
+    """
+    blocks_of_frame = -(-size // shift)
+    padded = nn.functional.pad(samples, (0, blocks_of_frame * shift))
+    blocks = padded.shape[-1] // shift
+    cut = padded[..., : blocks * shift].reshape(*samples.shape[:-1], blocks, shift)
+    frames = blocks - blocks_of_frame + 1
+    parts = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
+    return torch.cat(parts, -1)
 
 
 def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
@@ -103,20 +117,6 @@ def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor |
         length = torch.zeros((), dtype=torch.int64, device=samples.device) + total
         return samples[..., reflected(index, length.clamp(min=1))]
     return samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
-
-
-def spectrum(frames: Tensor, points: int) -> Tensor:
-    """Compute the FFT of zero-padded frames: (..., size) -> complex (..., points // 2 + 1).
-
-    MKL refuses to transform zero frames, so one more is computed where there may be none.
-    """
-    if not (is_traced(frames) or frames.numel() == 0):
-        transformed: Tensor = torch.fft.rfft(frames, points)
-        return transformed
-    rows = frames.unsqueeze(0).flatten(0, -2)
-    padded = nn.functional.pad(rows, (0, points - frames.shape[-1], 0, 1))
-    transformed = torch.fft.rfft(padded)[:-1]
-    return transformed.reshape(*frames.shape[:-1], points // 2 + 1)
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:

@@ -17,9 +17,12 @@ __all__ = ["TARGET", "constructors_source", "main"]
 
 MODULES = ("pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
-POSITIONAL = {"CmvnOptions": "stats: Any = None"}
-KEYWORD_ONLY = {"CmvnOptions": "skip_dims: Sequence[int] = ()", "FrameOptions": 'engine: Engine = "auto"'}
-NAMES = {"spectral": ["Engine"]}
+POSITIONAL = {"CmvnOptions": ["stats: Any = None"]}
+KEYWORD_ONLY = {
+    "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
+    "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],
+}
+NAMES = {"spectral": ["Dft", "Engine"]}
 TARGET = Path(__file__).with_name("constructors.py")
 
 HEADER = '''\
@@ -96,8 +99,8 @@ def _class(kind: type[Any]) -> str:
     )
 
 
-def _of_class(parameters: dict[str, str], kind: type[Any]) -> list[str]:
-    return [parameters[base.__name__] for base in kind.__mro__ if base.__name__ in parameters]
+def _of_class(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:
+    return [each for base in kind.__mro__ for each in parameters.get(base.__name__, [])]
 
 
 def _literal(value: Any) -> str:

@@ -10,6 +10,7 @@ from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 __all__ = [
     "WINDOW_TYPES",
+    "Dft",
     "EnergyOptions",
     "Engine",
     "FbankOptions",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 Engine = Literal["auto", "exact", "torch", "triton"]
+Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 

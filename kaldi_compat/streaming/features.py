@@ -288,7 +288,8 @@ class FeatureStream(WindowStream):
         self._feature = feature
         if not feature.options.snip_edges:
             example = next(feature.buffers())
-            whole = type(feature)(dataclasses.replace(feature.options, snip_edges=True), engine=feature.engine)
+            snipped = dataclasses.replace(feature.options, snip_edges=True)
+            whole = type(feature)(snipped, engine=feature.engine, dft=feature.dft)
             self._feature = whole.to(example.device, example.dtype)
 
     def __call__(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.native import FUNCTIONS, compressed, library, pack, scan, text
+from io_ark.native import FUNCTIONS, blocks, compressed, library, pack, scan, text
 from io_ark.native.library import Library, load
 
 LOADED = "import io_ark.native as n; found = n.library(); print(bool(found), found.level, found.reason)"
@@ -82,7 +82,7 @@ def test_functions_are_those_that_are_called(monkeypatch: pytest.MonkeyPatch) ->
         return function(self, name, *arguments, **options)
 
     monkeypatch.setattr(Library, "function", record)
-    compressed.Compressed(), pack.Packer(), text.Text(), scan.Scanner("matrix")
+    compressed.Compressed(), pack.Packer(), text.Text(), scan.Scanner("matrix"), blocks.BlockFunctions()
     assert called == set(FUNCTIONS)
 
 

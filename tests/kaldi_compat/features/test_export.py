@@ -18,6 +18,7 @@ from tests.support.cases import SPECTRAL, Case, cases
 LENGTHS = (4000, 16000, 5600)
 SHORT = (560, 400, 399, 100, 1)  # two frames, one, and none
 AUTO = torch.export.Dim.AUTO
+FLOAT, INT64 = 1, 7  # onnx.TensorProto
 pytestmark = [
     # torch.jit says of itself that it is deprecated, and exporters talk about what they would like to have installed.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -141,6 +142,20 @@ def test_onnx(case: Case, tmp_path: Path) -> None:
     assert_same_for_any_length(run, module, case)
     if case in SPECTRAL:
         assert_same_for_any_length(run, module, case, SHORT)
+
+
+@cases("ONNX without DFT or STFT nodes (dft='matmul'), 0.1 to 30 s", of=SPECTRAL[:1])
+def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
+    module = type(case.make())(num_mel_bins=80, dither=0.0, dft="matmul")
+    run = in_onnxruntime(module, case.input(LENGTHS[0], 2), tmp_path)
+    assert_same_for_any_length(run, module, case, (1600, 16000, 480000, *SHORT))
+    graph = pytest.importorskip("onnx").load(tmp_path / "feature.onnx").graph
+    nodes = {node.op_type for node in graph.node}
+    assert "MatMul" in nodes
+    assert not nodes & {"DFT", "STFT"}
+    # neither double nor complex numbers, which WebGPU lacks
+    types = [value.type.tensor_type.elem_type for value in graph.value_info] + [t.data_type for t in graph.initializer]
+    assert set(types) <= {FLOAT, INT64}
 
 
 @cases("torch.export, traced and ONNX with snip_edges=False", of=SPECTRAL[:1])

@@ -1,0 +1,198 @@
+/* Blocks of entries of an archive at once: audio and shapes from bytes, arrays and lines of a script file to bytes.
+ *
+ * Keys are one string with a newline after each, as in scan.c. */
+#include "ark.h"
+
+#define MOST_NUMBERS ((int64_t)1 << 48)
+
+static uint32_t load_uint32(const uint8_t *from)
+{
+    uint32_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)from[1] << 8; }
+
+/* Copy the key of an entry with a newline after it; returns behind the one blank that follows the key in `at`, or NULL. */
+static const uint8_t *take_key(const uint8_t *at, const uint8_t *end, uint8_t **keys)
+{
+    const uint8_t *const key = at;
+    while (at < end && !ark_is_space(*at)) at++;
+    if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
+    memcpy(*keys, key, (size_t)(at - key));
+    *keys += at - key;
+    *(*keys)++ = '\n';
+    return at + 1;
+}
+
+/* The samples of a little-endian wave file of one channel of 16 bits, if its header is as the standard has it and all
+ * samples are there; NULL otherwise. Chunks before the samples are skipped, but for those that the Python code has a
+ * warning for. */
+static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int64_t *bytes, uint32_t *rate)
+{
+    const uint8_t *const start = at;
+    int has_format = 0;
+    if (end - at < 12 || memcmp(at, "RIFF", 4) || memcmp(at + 8, "WAVE", 4)) return NULL;
+    const int64_t riff_size = load_uint32(at + 4);
+    for (at += 12; end - at >= 8;) {
+        const int64_t size = load_uint32(at + 4);
+        const uint8_t *const body = at + 8;
+        if (!memcmp(at, "data", 4)) {
+            const int64_t announced = body - start - 8 + size;
+            if (!has_format || size == 0 || size % 2 || size > end - body || size == 0x7FFFF000) return NULL;
+            if (announced - riff_size > 1 || riff_size - announced > 1) return NULL;
+            *bytes = size;
+            return body;
+        }
+        if (size % 2 || size > end - body || !memcmp(at, "fact", 4) || has_format == !memcmp(at, "fmt ", 4)) return NULL;
+        if (!has_format) {
+            if (size != 16 || load_uint16(body) != 1 || load_uint16(body + 2) != 1 || load_uint16(body + 14) != 16) return NULL;
+            *rate = load_uint32(body + 4);
+            if (*rate == 0 || load_uint32(body + 8) != (uint32_t)(*rate * 2) || load_uint16(body + 12) != 2) return NULL;
+            has_format = 1;
+        }
+        at = body + size;
+    }
+    return NULL;
+}
+
+/* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, at places[i] up to before places[i + 1].
+ *
+ * Out, for each of at most `most` entries: its key (only without places; `keys` has room for `size` bytes, of which
+ * *keys_used are used), the byte where it ends, the byte where its samples start, how many samples there are, and their
+ * rate. Returns how many entries, up to the first that is not all there or not as most wave files are. */
+EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, uint8_t *keys, int64_t *keys_used,
+                              int64_t *ends, int64_t *starts, int64_t *lengths, uint32_t *rates)
+{
+    const uint8_t *at = data, *end = data + size;
+    uint8_t *const first_key = keys;
+    int64_t n = 0;
+    for (*keys_used = 0; n < most; n++) {
+        int64_t bytes;
+        if (places) {
+            if (places[n] < 0 || places[n] > places[n + 1] || places[n + 1] > size) break;
+            at = data + places[n];
+            end = data + places[n + 1];
+        } else if (!(at = take_key(at, end, &keys)))
+            break;
+        const uint8_t *const samples = find_samples(at, end, &bytes, &rates[n]);
+        if (!samples) break;
+        starts[n] = samples - data;
+        lengths[n] = bytes / 2;
+        at = samples + bytes;
+        ends[n] = at - data;
+        *keys_used = keys - first_key;
+    }
+    return n;
+}
+
+/* Bytes of a matrix in binary after its marker, of which `at` has the header; -1 if that is unusual. */
+static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shape)
+{
+    if (end - at < 13) return -1;
+    if (at[0] != 'C') {
+        if ((at[0] != 'F' && at[0] != 'D') || at[1] != 'M' || at[2] != ' ' || at[3] != 4 || at[8] != 4) return -1;
+        shape[0] = ark_load_int32(at + 4);
+        shape[1] = ark_load_int32(at + 9);
+        if (shape[0] < 0 || shape[1] < 0 || (shape[1] && shape[0] > MOST_NUMBERS / shape[1])) return -1;
+        return 13 + shape[0] * shape[1] * (at[0] == 'F' ? 4 : 8);
+    }
+    const int name = at[1] == 'M' && at[2] == ' ' ? 3 : at[1] == 'M' && (at[2] == '2' || at[2] == '3') && at[3] == ' ' ? 4 : 0;
+    if (!name || end - at < name + 16) return -1;
+    shape[0] = ark_load_int32(at + name + 8);
+    shape[1] = ark_load_int32(at + name + 12);
+    if (shape[0] <= 0 || shape[1] <= 0 || shape[0] > MOST_NUMBERS / shape[1]) return -1;
+    const int64_t numbers = shape[0] * shape[1];
+    return name + 16 + (name == 3 ? numbers + 8 * shape[1] : at[2] == '2' ? 2 * numbers : numbers);
+}
+
+/* Find the shapes of matrices in binary, dense or compressed, that are in `data` whole. Out: keys, as above, the byte where
+ * each entry ends, and two numbers of shape for each. Returns how many entries. */
+EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, uint8_t *keys, int64_t *keys_used, int64_t *ends,
+                               int64_t *shapes)
+{
+    const uint8_t *at = data, *const end = data + size;
+    uint8_t *const first_key = keys;
+    int64_t n = 0;
+    for (*keys_used = 0; n < most; n++) {
+        at = take_key(at, end, &keys);
+        const int64_t bytes = at && end - at > 2 && !at[0] && at[1] == 'B' ? matrix_bytes(at + 2, end, shapes + 2 * n) : -1;
+        if (bytes < 0 || bytes > end - at - 2) break;
+        at += 2 + bytes;
+        ends[n] = at - data;
+        *keys_used = keys - first_key;
+    }
+    return n;
+}
+
+static uint8_t *put_bytes(uint8_t *to, const void *from, int64_t size)
+{
+    memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+static uint8_t *put_int32(uint8_t *to, int64_t value)
+{
+    const int32_t number = (int32_t)value;
+    *to = 4;
+    return put_bytes(to + 1, &number, 4);
+}
+
+/* Copy a key without its newline, and a space; returns behind it, and moves *keys to the next key. */
+static uint8_t *put_key(uint8_t *to, const uint8_t **keys)
+{
+    while (**keys != '\n') *to++ = *(*keys)++;
+    (*keys)++;
+    *to++ = ' ';
+    return to;
+}
+
+/* Write `count` entries of arrays in binary: keys, headers and, if `values` is not NULL, the numbers.
+ *
+ * `shapes` has two numbers for each; of vectors (`dimensions` 1) only the first counts. A matrix without numbers is one
+ * without rows and columns. `type` is "F" or "D", and `size` the bytes of a number. Out: where in `bytes` each object
+ * starts, after its key, and where the entry ends. `bytes` has room for the keys, the numbers and 16 bytes for each
+ * entry. Returns how many bytes. */
+EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int dimensions, int type, int size, const uint8_t *values,
+                               int64_t count, uint8_t *bytes, int64_t *objects, int64_t *ends)
+{
+    uint8_t *to = bytes;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t numbers = shapes[2 * i] * (dimensions > 1 ? shapes[2 * i + 1] : 1);
+        to = put_key(to, &keys);
+        objects[i] = to - bytes;
+        to = put_bytes(to, "\0B", 2);
+        *to++ = (uint8_t)type;
+        to = put_bytes(to, dimensions > 1 ? "M " : "V ", 2);
+        to = put_int32(to, numbers || dimensions == 1 ? shapes[2 * i] : 0);
+        if (dimensions > 1) to = put_int32(to, numbers ? shapes[2 * i + 1] : 0);
+        if (values) {
+            to = put_bytes(to, values, numbers * size);
+            values += numbers * size;
+        }
+        ends[i] = to - bytes;
+    }
+    return to - bytes;
+}
+
+/* Write lines of a script file: a key, a space, the archive's name, a colon and an offset. `text` has room for the keys
+ * and `name_size` + 22 bytes for each line. Returns how many bytes. */
+EXPORT int64_t ark_print_script(const uint8_t *keys, const int64_t *offsets, int64_t count, const uint8_t *name, int64_t name_size,
+                                uint8_t *text)
+{
+    uint8_t *to = text;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t digits[20];
+        int used = 0;
+        uint64_t left = (uint64_t)offsets[i];
+        to = put_key(to, &keys);
+        to = put_bytes(to, name, name_size);
+        *to++ = ':';
+        do digits[used++] = (uint8_t)('0' + left % 10);
+        while (left /= 10);
+        while (used) *to++ = digits[--used];
+        *to++ = '\n';
+    }
+    return to - text;
+}

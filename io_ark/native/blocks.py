@@ -1,0 +1,123 @@
+"""Call the C functions that read and write blocks of entries."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native import library
+from io_ark.native.compressed import address
+
+__all__ = ["BlockFunctions", "Found", "block_functions"]
+
+Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+
+_POINTER, _SIZE, _INT, _BYTES = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
+_HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
+_LINE_ROOM = 22  # bytes of a line of a script file besides the key and the name of the archive
+
+
+class Found(NamedTuple):
+    """Entries found in a window.
+
+    Attributes:
+        keys: a newline after each; empty if the places of the objects were given.
+        ends: where each entry ends, from the window's begin.
+        columns: arrays with a row for each entry; see the functions.
+    """
+
+    keys: bytes
+    ends: Integers
+    columns: tuple[Array, ...]
+
+
+@functools.cache
+def block_functions() -> BlockFunctions | None:
+    """Return the functions of the library; None without the library."""
+    return BlockFunctions() if library() else None
+
+
+class BlockFunctions:
+    """Functions of blocks.c, which check no argument; here they get arrays whose sizes belong together."""
+
+    def __init__(self) -> None:
+        function = library().function
+        self._waves = function("ark_scan_waves", _POINTER, _SIZE, _POINTER, _SIZE, *[_POINTER] * 6, result=_SIZE)
+        self._shapes = function("ark_scan_shapes", _POINTER, _SIZE, _SIZE, *[_POINTER] * 4, result=_SIZE)
+        self._pack = function("ark_pack_arrays", _BYTES, _POINTER, _INT, _INT, _INT, _POINTER, _SIZE, *[_POINTER] * 3,
+                              result=_SIZE)  # fmt: skip
+        self._script = function("ark_print_script", _BYTES, _POINTER, _SIZE, _BYTES, _SIZE, _POINTER, result=_SIZE)
+
+    def scan_waves(self, window: Any, begin: int, end: int, places: Integers | None, most: int) -> Found:
+        """Find audio of one channel of 16 bits in ``window[begin:end]``.
+
+        Args:
+            window: bytes-like.
+            begin, end: the part to scan.
+            places: (entries + 1,): where each object starts, and where the last one ends at most, from ``begin`` on; by
+                default each object follows its key.
+            most: entries at most.
+
+        Returns:
+            Columns: the first byte of each entry's samples, the numbers of samples, and their rates.
+        """
+        data = np.frombuffer(window, np.uint8, end - begin, begin)
+        most = most if places is None else len(places) - 1
+        keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
+        ends, starts, lengths = (np.empty(most, np.int64) for _ in range(3))
+        rates = np.empty(most, np.uint32)
+        count = self._waves(
+            data.ctypes.data, len(data), None if places is None else address(places), most, address(keys),
+            address(used), address(ends), address(starts), address(lengths), address(rates),
+        )  # fmt: skip
+        columns = (starts[:count], lengths[:count], rates[:count])
+        return Found(keys[: used[0]].tobytes(), ends[:count], columns)
+
+    def scan_shapes(self, window: Any, begin: int, end: int, most: int) -> Found:
+        """Find the shapes of matrices in ``window[begin:end]``. Columns: the shapes, (entries, 2)."""
+        data = np.frombuffer(window, np.uint8, end - begin, begin)
+        keys, used = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
+        ends, shapes = np.empty(most, np.int64), np.empty((most, 2), np.int64)
+        count = self._shapes(
+            data.ctypes.data, len(data), most, address(keys), address(used), address(ends), address(shapes)
+        )  # fmt: skip
+        return Found(keys[: used[0]].tobytes(), ends[:count], (shapes[:count],))
+
+    def pack_arrays(
+        self, keys: bytes, shapes: Integers, dimensions: int, values: Array, *, with_values: bool = True
+    ) -> tuple[Array, Integers, Integers]:
+        """Return entries of an archive in binary, where each object starts, and where each entry ends.
+
+        Args:
+            keys: a newline after each.
+            shapes: (entries, 2), as in :class:`~io_ark.codecs.blocks.ArrayBlock`.
+            dimensions: 1 for vectors, 2 for matrices.
+            values: float32 or float64: the numbers of all arrays.
+            with_values: write the numbers, too, and not only what is before them.
+        """
+        count, size = len(shapes), values.itemsize
+        numbers = int((shapes[:, 0] * shapes[:, 1] if dimensions > 1 else shapes[:, 0]).sum())
+        if keys.count(b"\n") != count or numbers != values.size or not values.flags.c_contiguous:
+            raise ValueError("keys, shapes and values of a block do not belong together")
+        shapes = np.ascontiguousarray(shapes, np.int64)
+        packed = np.empty(len(keys) + _HEADER_ROOM * count + with_values * values.nbytes, np.uint8)
+        objects, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+        used = self._pack(
+            keys, address(shapes), dimensions, ord("F") if size == 4 else ord("D"), size,
+            address(values) if with_values else None, count, address(packed), address(objects), address(ends),
+        )  # fmt: skip
+        return packed[:used], objects, ends
+
+    def print_script(self, keys: bytes, offsets: Integers, archive: bytes) -> Array:
+        """Return lines of a script file: each key, the archive's name and an offset into it."""
+        if keys.count(b"\n") != len(offsets):
+            raise ValueError("keys and offsets do not belong together")
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        text = np.empty(len(keys) + (len(archive) + _LINE_ROOM) * len(offsets), np.uint8)
+        used = self._script(keys, address(offsets), len(offsets), archive, len(archive), address(text))
+        return text[:used]

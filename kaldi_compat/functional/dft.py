@@ -1,0 +1,68 @@
+"""Spectra of frames: by the FFT, or by a matrix product for devices and runtimes without an FFT.
+
+Spectra are pairs of real numbers, not complex ones, which some devices and runtimes lack as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat.array_api import is_traced
+from kaldi_compat.functional.energies import matmul
+
+__all__ = ["dft_matrix", "spectrum", "spectrum_by_matmul"]
+
+
+def spectrum(frames: Tensor, points: int) -> Tensor:
+    """Compute the FFT of zero-padded frames: (..., size) -> real and imaginary parts (..., points // 2 + 1, 2).
+
+    MKL refuses to transform zero frames, so one more is computed where there may be none.
+    """
+    if not (is_traced(frames) or frames.numel() == 0):
+        return torch.view_as_real(torch.fft.rfft(frames, points))
+    rows = frames.unsqueeze(0).flatten(0, -2)
+    padded = nn.functional.pad(rows, (0, points - frames.shape[-1], 0, 1))
+    transformed = torch.view_as_real(torch.fft.rfft(padded))[:-1]
+    return transformed.reshape(*frames.shape[:-1], points // 2 + 1, 2)
+
+
+def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
+    """Return the DFT of zero-padded frames as a matrix, in two parts whose sum is exact to 48 bits.
+
+    The second part is what rounding to float32 loses. Devices without float64 hold both.
+
+    Args:
+        size: samples in a frame.
+        points: points of the DFT, at least ``size``.
+
+    Returns:
+        Two float32 matrices (size, 2 * (points // 2 + 1)); the columns are the real and the imaginary part of the
+        first frequency, of the second, and so on.
+
+    >>> from kaldi_compat.functional.dft import dft_matrix
+    >>> dft_matrix(2, 2)[0]
+    tensor([[ 1.,  0.,  1.,  0.],
+            [ 1.,  0., -1.,  0.]])
+    """
+    # Large angles lose digits, so the product is reduced to one turn first.
+    angles = 2 * np.pi / points * (np.outer(np.arange(size), np.arange(points // 2 + 1)) % points)
+    exact = np.stack((np.cos(angles), -np.sin(angles)), -1).reshape(size, -1)
+    exact[np.abs(exact) < 1e-15] = 0  # the rounding of pi
+    rounded = exact.astype(np.float32)
+    return torch.from_numpy(rounded), torch.from_numpy((exact - rounded).astype(np.float32))
+
+
+def spectrum_by_matmul(frames: Tensor, matrix: Tensor, rest: Tensor) -> Tensor:
+    """Compute the DFT of zero-padded frames as a matrix product.
+
+    Args:
+        frames: (..., size).
+        matrix, rest: the result of :func:`dft_matrix`, on the frames' device.
+
+    Returns:
+        Real and imaginary parts (..., points // 2 + 1, 2).
+    """
+    basis = matrix.double() + rest.double() if frames.dtype == torch.float64 else matrix
+    return matmul(frames, basis).reshape(*frames.shape[:-1], matrix.shape[1] // 2, 2)

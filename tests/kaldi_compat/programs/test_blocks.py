@@ -1,0 +1,129 @@
+"""Programs that work on blocks of utterances write and log what they do utterance by utterance, for any size of block."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import io_ark
+from io_ark.codecs import Codec
+from io_ark.codecs.general import GeneralMatrixCodec
+from io_ark.codecs.info import InfoCodec
+from io_ark.codecs.wave import Wave, WaveCodec
+from kaldi_compat.cli import compute, loop
+from kaldi_compat.programs import compute_fbank_feats, compute_mfcc_feats, compute_plp_feats
+
+Stderr = pytest.CaptureFixture[str]
+SIZES = (1, 2, 3, 7, 64, 1000)
+RATE = 16000
+
+
+def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    """Limit the blocks to some entries; 0 switches them off."""
+    for name in ("io_ark.codecs.blocks", "io_ark.codecs.wave", "io_ark.tables.blocks"):
+        monkeypatch.setattr(f"{name}.MAX_ENTRIES", max(entries, 1))
+    if entries == 0:
+        monkeypatch.setattr(Codec, "block_scanner", lambda self: None)
+        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec):
+            monkeypatch.setattr(kind, "block_scanner", lambda self: None)
+        monkeypatch.setattr(loop, "as_block", lambda key, value: None)
+        monkeypatch.setattr(compute, "audio_block", lambda item: None)
+
+
+def random_matrices(rng: np.random.Generator, count: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Features of 3 columns, mostly of a few frames; some are empty, one is long."""
+    lengths = rng.choice([0, 1, 2, 3, 5, 8, 20], count, p=[0.02, 0.1, 0.1, 0.2, 0.2, 0.28, 0.1])
+    lengths[count // 2] = 700
+    return {f"utt{i:04d}": rng.normal(15, 4, (n, 3)).astype(np.float32) for i, n in enumerate(lengths.tolist())}
+
+
+def random_audio(rng: np.random.Generator, count: int) -> dict[str, Wave]:
+    """Audio of some frames; some is too short, of two channels, or of another rate."""
+    audio = {}
+    for i in range(count):
+        samples = rng.normal(0, 900, (2 if i % 29 == 5 else 1, int(rng.integers(300, 2000)))).astype(np.int16)
+        audio[f"utt{i:04d}"] = Wave(8000.0 if i % 31 == 7 else float(RATE), samples)
+    return audio
+
+
+def outputs(run: Callable[[], int], capsys: Stderr) -> tuple[int, str, dict[str, bytes]]:
+    """Run a program in an empty directory; return its status, what it logs (without line numbers) and its files."""
+    for name in os.listdir("."):
+        if name.startswith("out"):
+            os.remove(name)
+    capsys.readouterr()
+    status = run()
+    log = re.sub(r"\([^)]*\)", "", capsys.readouterr().err)
+    return status, log, {name: Path(name).read_bytes() for name in sorted(os.listdir(".")) if name.startswith("out")}
+
+
+def check_all_sizes(run: Callable[[], int], monkeypatch: pytest.MonkeyPatch, capsys: Stderr, seed: int = 0) -> None:
+    """Check that a program does the same for blocks of some sizes, chosen at random up to 1,000, and without blocks."""
+    with monkeypatch.context() as patch:
+        set_block(patch, 0)
+        expected = outputs(run, capsys)
+    assert expected[2]
+    for size in (*SIZES, *np.random.default_rng(seed).integers(1, 1000, 2).tolist()):
+        with monkeypatch.context() as patch:
+            set_block(patch, size)
+            assert outputs(run, capsys) == expected, f"blocks of {size}"
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A thread that reads ahead may log before this thread does.
+    monkeypatch.setattr(compute, "has_second_core", lambda: False)
+
+
+def write(kind: Any, name: str, values: dict[str, Any]) -> None:
+    with io_ark.Writer[Any](kind, f"ark,scp:{name}.ark,{name}.scp") as writer:
+        for key, value in values.items():
+            writer[key] = value
+
+
+@pytest.mark.parametrize(
+    "source", ["ark:in.ark", "scp:in.scp", "scp:files.scp", "scp,p:broken.scp", "ark,bg:cat in.ark |"]
+)
+def test_features_of_blocks(source: str, monkeypatch: pytest.MonkeyPatch, capsys: Stderr) -> None:
+    audio = random_audio(np.random.default_rng(1), 150)
+    write("wave", "in", audio)
+    lines = []
+    for key, wave in audio.items():
+        io_ark.write_object("wave", f"{key}.wav", wave)
+        lines.append(f"{key} {key}.wav\n")
+    Path("files.scp").write_text("".join(lines))
+    Path("short.wav").write_bytes(Path("utt0003.wav").read_bytes()[:300])
+    lines[20:20] = ["absent nothing.wav\n", "short short.wav\n", "piped cat utt0001.wav |\n", "two  utt0002.wav \n"]
+    Path("broken.scp").write_text("".join(lines) + "\n\n")
+    Path("warps").write_text("".join(f"{key} {1 + i % 3 / 20}\n" for i, key in enumerate(audio) if i % 17))
+    options = {
+        "ark:in.ark": ["--min-duration=0.04", "--write-utt2dur=ark,t:out_durations", "--vtln-map=ark:warps"],
+        "scp:files.scp": ["--subtract-mean", "--snip-edges=false"],
+        "scp,p:broken.scp": ["--dither=0", "--channel=1"],
+    }.get(source, [])
+    for main in (compute_fbank_feats.main, compute_mfcc_feats.main, compute_plp_feats.main)[: 3 if not options else 1]:
+        check_all_sizes(lambda: main([*options, source, "ark,scp:out.ark,out.scp"]), monkeypatch, capsys)
+    if not options:
+        check_all_sizes(lambda: main(["--output-format=htk", source, "ark:out.ark"]), monkeypatch, capsys)
+
+
+def test_error_in_the_middle_of_a_block_comes_after_the_utterances_before_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Stderr
+) -> None:
+    audio = random_audio(np.random.default_rng(2), 60)
+    write("wave", "in", audio)
+    Path("speakers").write_text("".join(f"{key} speaker\n" for key in list(audio)[:40]))
+    Path("warps").write_text("speaker 1.1\n")
+    arguments = ["--vtln-map=ark:warps", "--utt2spk=ark:speakers", "ark:in.ark", "ark:out.ark"]
+    check_all_sizes(lambda: compute_fbank_feats.main(arguments), monkeypatch, capsys)
+    data = Path("in.ark").read_bytes()
+    Path("cut.ark").write_bytes(data[: len(data) // 2])
+    check_all_sizes(lambda: compute_fbank_feats.main(["ark:cut.ark", "ark:out.ark"]), monkeypatch, capsys)
