@@ -55,6 +55,10 @@ class PostProcessing(ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
+    def example(self) -> Tensor:
+        """Return features of a few frames."""
+        return torch.ones(2, 8, 3)
+
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Process features ``(..., frames, dim)``. Overridden by subclasses."""
         raise NotImplementedError
@@ -225,6 +229,10 @@ class Cmvn(CmvnConstructor, PostProcessing):
         if before is not None and self.stats is not None:
             self.stats = before.to(self.stats.device)
         return self
+
+    def example(self) -> Tensor:
+        """Return features of a few frames, of the dimension of the statistics."""
+        return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""

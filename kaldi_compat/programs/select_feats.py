@@ -10,6 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import require
 
 USAGE = """
@@ -33,8 +34,19 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
             return 0
         columns = selected(selection, first[1].shape[1])
         with io_ark.Writer[Matrix]("matrix", target) as writer:
-            map_table(itertools.chain([first], entries), writer, lambda _, feats: feats[:, columns])
+            map_table(itertools.chain([first], entries), writer, lambda _, feats: picked(feats, columns))
     return 0
+
+
+def picked(feats: Matrix, columns: list[int]) -> Matrix:
+    """Return these columns of the features.
+
+    Raises:
+        FeatureError: the features have fewer columns than the first utterance.
+    """
+    if max(columns) >= feats.shape[1]:
+        raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}")
+    return feats[:, columns]
 
 
 def selected(selection: str, dim: int) -> list[int]:

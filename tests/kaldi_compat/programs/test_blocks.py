@@ -1,10 +1,11 @@
-"""Programs that work on blocks of utterances write and log what they do utterance by utterance, for any size of block."""
+"""Programs that work on blocks of utterances do what they do utterance by utterance, for any size of block."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,8 @@ def test_features_of_blocks(source: str, monkeypatch: pytest.MonkeyPatch, capsys
         "scp,p:broken.scp": ["--dither=0", "--channel=1"],
     }.get(source, [])
     for main in (compute_fbank_feats.main, compute_mfcc_feats.main, compute_plp_feats.main)[: 3 if not options else 1]:
-        check_all_sizes(lambda: main([*options, source, "ark,scp:out.ark,out.scp"]), monkeypatch, capsys)
+        arguments = [*options, source, "ark,scp:out.ark,out.scp"]
+        check_all_sizes(partial(main, arguments), monkeypatch, capsys)
     if not options:
         check_all_sizes(lambda: main(["--output-format=htk", source, "ark:out.ark"]), monkeypatch, capsys)
 
