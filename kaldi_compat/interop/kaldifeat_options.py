@@ -264,7 +264,7 @@ class WhisperFbankOptions(FeatureOptions):
     """Options of :class:`~kaldi_compat.interop.kaldifeat.WhisperFbank`.
 
     Attributes:
-        frame_opts: ignored, as in kaldifeat: Whisper's frames are fixed.
+        frame_opts: all but ``snip_edges`` is ignored: Whisper's frames are fixed.
         num_mels: 80, or 128 for large-v3.
         device: device that computes the features.
     """
@@ -283,4 +283,4 @@ class WhisperFbankOptions(FeatureOptions):
         """
         if self.num_mels not in (80, 128):
             raise OptionError(f"num_mels must be 80 or 128, as in Whisper's models, not {self.num_mels!r}")
-        return WhisperMelOptions(num_mels=self.num_mels)
+        return WhisperMelOptions(num_mels=self.num_mels, snip_edges=self.frame_opts.snip_edges)

@@ -25,7 +25,6 @@ class WhisperMelOptions(FrameOptions):
     preemphasis_coefficient: float = option(0.0, "share of the previous sample that is subtracted from each sample")
     remove_dc_offset: bool = option(False, "subtract the mean of each frame first")
     round_to_power_of_two: bool = option(False, "pad each frame with zeros to a power of two for the FFT")
-    snip_edges: bool = option(False, "keep only frames that lie wholly in the audio")
     num_mels: int = option(80, "number of mel bins; 128 for large-v3", ge=1)
 
 
