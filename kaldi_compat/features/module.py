@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.features.script import scriptable
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 
 __all__ = ["ConfiguredModule", "checked_list"]
@@ -60,6 +61,13 @@ class ConfiguredModule(nn.Module):
 
     def setup(self) -> None:
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
+
+    def example(self) -> Tensor:
+        """Return an input of two rows, which ``torch.jit.script`` traces the module with."""
+        raise NotImplementedError
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        return scriptable(self, self.example())
 
     def constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""

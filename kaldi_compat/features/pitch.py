@@ -114,6 +114,10 @@ class Pitch(PitchConstructor, ConfiguredModule):
         def __call__(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
+    def example(self) -> Tensor:
+        """Return a second of audio."""
+        return torch.ones(2, int(self.options.sample_frequency))
+
     def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if self._wants_torch(batch):
             return track_batch(batch, lengths, self._tensors())
@@ -223,6 +227,10 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
         """Compute the constants."""
         super().setup()
         self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
+
+    def example(self) -> Tensor:
+        """Return a few frames of correlation and pitch."""
+        return torch.ones(2, 8, 2)
 
     @overload
     def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...

@@ -55,9 +55,17 @@ class PostProcessing(ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
+    def example(self) -> Tensor:
+        """Return features of a few frames."""
+        return torch.ones(2, 8, 3)
+
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Process features ``(..., frames, dim)``. Overridden by subclasses."""
         raise NotImplementedError
+
+    def lengths_after(self, lengths: Tensor) -> Tensor:
+        """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
+        return lengths
 
     @overload
     def forward(self, features: Tensor, lengths: None = None) -> Tensor: ...
@@ -74,7 +82,8 @@ class PostProcessing(ConfiguredModule):
                 in the result.
 
         Returns:
-            Features of the same number of frames; with ``lengths``, that and ``lengths``; a list for a list.
+            Features of :meth:`lengths_after` as many frames; with ``lengths``, that and their numbers of frames; a list
+            for a list.
 
         Raises:
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
@@ -86,7 +95,7 @@ class PostProcessing(ConfiguredModule):
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
-        return processed if lengths is None else (processed, lengths)
+        return processed if lengths is None else (processed, self.lengths_after(lengths))
 
     if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
 
@@ -225,6 +234,10 @@ class Cmvn(CmvnConstructor, PostProcessing):
         if before is not None and self.stats is not None:
             self.stats = before.to(self.stats.device)
         return self
+
+    def example(self) -> Tensor:
+        """Return features of a few frames, of the dimension of the statistics."""
+        return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""

@@ -124,6 +124,10 @@ class SpectralFeature(ConfiguredModule):
         """Compute the second step: energies (..., bands) and log energies of frames (...) -> features (..., dim)."""
         raise NotImplementedError
 
+    def example(self) -> Tensor:
+        """Return audio of a few frames."""
+        return torch.ones(2, self.size + 4 * self.shift)
+
     def needs_energy(self, raw: bool) -> bool:
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         options: Any = self.options

@@ -8,6 +8,7 @@ their products in another order than the one to three rows that are left (:func:
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +172,9 @@ def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
 
 
 def variance(total: tuple[float, float], count: int) -> float:
-    """Return the mean square of so many samples less the square of their mean."""
+    """Return the mean square of so many samples less the square of their mean; NaN without samples."""
+    if count == 0:
+        return math.nan
     return total[0] / count - (total[1] / count) ** 2
 
 

@@ -20,6 +20,7 @@ from kaldi_compat.array_api import (
     running_sum,
 )
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
@@ -67,7 +68,9 @@ def probability_of_voicing(correlation: Array) -> Array:
 
 
 def log_pitch(pitch: Array) -> Array:
-    """Compute the natural logarithm of pitches in Hz."""
+    """Compute the natural logarithm of pitches in Hz; of float32 NumPy arrays as Kaldi's ``logf`` rounds it."""
+    if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
+        return logf(pitch)
     log: Array = namespace(pitch).log(float64(pitch))
     return astype(log, pitch.dtype)
 

@@ -112,15 +112,58 @@ def test_trace(case: Case) -> None:
         assert loaded(torch.zeros(0, 4000)).shape == module(torch.zeros(0, 4000)).shape
 
 
-NO_SCRIPT = (
-    "torch.jit.script compiles no module that takes a tensor or a list, or holds a dataclass; torch has deprecated it. "
-    "Trace the module instead"
-)
-
-
-@cases("TorchScript by torch.jit.script", but={case.name: NO_SCRIPT for case in SPECTRAL}, of=SPECTRAL)
+@cases("TorchScript by torch.jit.script, time dynamic")
 def test_script(case: Case) -> None:
-    torch.jit.script(case.make())
+    module = case.make()
+    stored = io.BytesIO()
+    torch.jit.save(torch.jit.script(module), stored)
+    stored.seek(0)
+    loaded = torch.jit.load(stored)
+    assert_same_for_any_length(loaded, module, case)
+    x = case.input(LENGTHS[0], 2)
+    for each in (x[0], x[:1], x.double()):
+        found, expected = loaded(each), module(each)
+        assert found.dtype == expected.dtype
+        assert_close(found, expected)
+    lengths = torch.tensor([x.shape[1] // 2, x.shape[1]])
+    for one, other in zip(loaded(x, lengths), module(x, lengths), strict=True):
+        assert_close(one, other)
+    # TorchScript checks on this device, which holds no numbers, that all operations follow the input's device.
+    assert loaded.to("meta")(x.to("meta")).shape == module(x).shape
+
+
+class Model(nn.Module):
+    """A model that calls features with and without lengths, as TorchScript compiles it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.front = nn.Sequential(SPECTRAL[0].make(), Deltas())
+        self.fbank = SPECTRAL[0].make()
+
+    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, counts = self.fbank(samples, lengths)
+        return self.front(samples), features, counts
+
+
+# the module of this class has postponed annotations, which TorchScript does not read
+Model.forward.__annotations__ = {
+    "samples": Tensor,
+    "lengths": Tensor,
+    "return": tuple[Tensor, Tensor, Tensor],
+}
+
+
+def test_model_is_not_scripted_or_changed_by_it() -> None:
+    model = Model()
+    x, lengths = SPECTRAL[0].input(LENGTHS[0], 2), torch.tensor([4000, 1000])
+    expected = model(x, lengths)
+    scripted = torch.jit.script(model)
+    for found in (scripted(x, lengths), model(x, lengths)):
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    assert model.fbank.dim == 24
+    assert [len(each) for each in model.fbank([x[0], x[1, :1000]])] == [23, 4]  # not scripted: lists still work
+    assert torch.jit.script(model)(x, lengths)[1].shape == expected[1].shape
 
 
 def in_onnxruntime(module: nn.Module, example: Tensor, tmp_path: Path) -> Callable[[Tensor], Tensor]:

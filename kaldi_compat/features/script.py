@@ -1,0 +1,167 @@
+"""TorchScript: what ``torch.jit.script`` compiles in place of a module.
+
+TorchScript compiles neither lists of any length, nor dataclasses, nor NumPy. So a module hands over a twin
+(``__prepare_scriptable__``), whose computation was traced. Tracing records the operations on examples; the twin adds
+what tracing fixes: the device, the precision, one utterance or a batch, and whether there are lengths.
+"""
+
+# TorchScript reads annotations, which must not be strings, and comments about types: errors of mypy cannot be ignored
+# line by line.
+# mypy: disable-error-code="attr-defined, no-redef, no-untyped-call, no-untyped-def, untyped-decorator"
+
+import sys
+import warnings
+from typing import Any, Optional
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ScriptableTwin", "scriptable"]
+
+
+def scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
+    """Return what ``torch.jit.script`` compiles in place of a module.
+
+    Args:
+        module: takes ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their lengths.
+        example: an input that the module accepts, of two rows.
+        int16_scale: factor on int16, which tracing does not see.
+
+    Returns:
+        A module that takes a tensor, and lengths or none. In another scripted module, a call without lengths has the
+        type Tensor, one with lengths Tuple[Tensor, Tensor]. Outside of TorchScript it does what ``module`` does.
+    """
+    twin = ScriptableTwin(module, example, int16_scale)
+    return _Root(twin) if _is_root() else twin
+
+
+def _is_root() -> bool:
+    """Return True if torch.jit.script was called with the module that is prepared, and not with one that holds it."""
+    prepare = "call_prepare_scriptable_func_impl"  # torch's function, which calls itself for a module's parts
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name != prepare:
+        frame = frame.f_back
+    return frame.f_back is not None and frame.f_back.f_code.co_name != prepare
+
+
+class ScriptableTwin(nn.Module):
+    """A module as TorchScript compiles it: its operations on examples in float32 and in float64.
+
+    ``torch.jit.script`` puts it into the model that it gets; outside of TorchScript it does what the module does.
+
+    Args:
+        module: see :func:`scriptable`.
+        example: see :func:`scriptable`.
+        int16_scale: see :func:`scriptable`.
+    """
+
+    def __init__(self, module: nn.Module, example: Tensor, int16_scale: float) -> None:
+        super().__init__()
+        device = next((buffer.device for buffer in module.buffers()), example.device)
+        self._original = [module]  # in a list, so that TorchScript does not compile it
+        self.axes = example.dim()
+        self.int16_scale = int16_scale
+        self.in_float32 = _traced(module, example.to(device, torch.float32))
+        self.in_float64 = _traced(module, example.to(device, torch.float64))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_original":
+                raise
+            return getattr(self._original[0], name)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
+        self._original[0]._apply(fn, recurse)
+        super()._apply(fn, recurse)
+        return self
+
+    @torch.jit._overload_method
+    def forward(self, samples: Tensor, lengths: None = None) -> Tensor: ...
+
+    @torch.jit._overload_method
+    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...  # noqa: F811
+
+    def forward(self, samples, lengths=None):  # noqa: F811
+        """Compute features of ``(time, ...)`` or ``(B, time, ...)``, and with lengths their lengths."""
+        if not torch.jit.is_scripting():
+            return self._original[0](samples, lengths)
+        alone = samples.dim() < self.axes
+        batch = samples.unsqueeze(0) if alone else samples
+        if lengths is None:
+            counted = torch.full([batch.size(0)], batch.size(1), dtype=torch.int64, device=batch.device)
+        else:
+            counted = lengths.to(torch.int64)
+            if alone:
+                counted = counted.unsqueeze(0)
+        if batch.dtype == torch.float64:
+            features, counts = self.in_float64(batch, counted)
+        elif batch.dtype == torch.int16:
+            features, counts = self.in_float32(batch.to(torch.float32) * self.int16_scale, counted)
+        else:
+            features, counts = self.in_float32(batch.to(torch.float32), counted)
+        if alone:
+            features, counts = features.squeeze(0), counts.squeeze(0)
+        if lengths is None:
+            return features
+        else:  # noqa: RET505  TorchScript types the branches apart
+            return features, counts
+
+
+class _Root(nn.Module):
+    """The twin of a module that ``torch.jit.script`` is called with: TorchScript has no overloads there."""
+
+    def __init__(self, twin: ScriptableTwin) -> None:
+        super().__init__()
+        self.twin = twin
+
+    def forward(self, samples: Tensor, lengths: Optional[Tensor] = None) -> Any:  # noqa: UP045  TorchScript's syntax
+        """Compute features, and with lengths their lengths."""
+        if lengths is None:
+            return self.twin(samples)
+        else:  # noqa: RET505  TorchScript types the branches apart
+            return self.twin(samples, lengths)
+
+
+def _traced(module: nn.Module, example: Tensor) -> Any:
+    lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tracing: the tests compare with the module at other lengths
+        traced = torch.jit.trace(module, (example, lengths), check_trace=False)
+    for part in traced.modules():
+        if hasattr(part, "graph"):
+            _follow_device(part.graph)
+    return traced
+
+
+def _follow_device(graph: Any) -> None:
+    """Make a traced graph compute on the device of its input instead of the example's."""
+    inputs = [each for each in graph.inputs() if each.type().kind() == "TensorType"]
+    if not inputs:
+        return
+    device = graph.create("prim::device", [inputs[0]])
+    device.output().setType(torch._C.DeviceObjType.get())
+    graph.prependNode(device)
+    _replace_devices(graph, graph, device.output())
+
+
+def _replace_devices(graph: Any, block: Any, device: Any) -> None:
+    for node in list(block.nodes()):
+        for inner in node.blocks():
+            _replace_devices(graph, inner, device)
+        if node.kind() != "prim::Constant":
+            continue
+        output = node.output()
+        if output.type().kind() == "DeviceObjType":
+            output.replaceAllUsesWith(device)
+        elif isinstance(output.toIValue(), Tensor):
+            moved = graph.create("aten::to", [output, device, *_constants(graph, node, None, False, False)])
+            moved.insertAfter(node)
+            output.replaceAllUsesAfterNodeWith(moved, moved.output())
+
+
+def _constants(graph: Any, node: Any, *values: Any) -> list[Any]:
+    """Insert constants before a node; return their values in the graph."""
+    graph.setInsertPoint(node)
+    return [graph.insertConstant(value) for value in values]
