@@ -62,7 +62,9 @@ class DumpOptions(BaseOptions):
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
     readers: int = option(2, "threads of each worker that read and decode audio", ge=1)
     batch_seconds: float = option(0.0, "audio in a batch; 0 is 600 on a GPU and 60 on a CPU", unit="seconds", ge=0)
-    window_utterances: int = option(512, "utterances that are read ahead, and in a batch, at most", ge=1)
+    window_utterances: int = option(
+        512, "read at most this many utterances ahead, and put at most so many into a batch", ge=1
+    )
     max_device_memory: float = option(0.0, "GPU memory that a worker may use; 0 is no limit", unit="GiB", ge=0)
     seed: int = option(0, "seed of the dithering noise; an utterance's noise depends only on it and on the key")
     max_duration: float = option(

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.codecs.compressed import CompressedMatrix
 from kaldi_compat.cli.compute import Extractor
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Utterance
-from kaldi_compat.dump.spectral import Computed
-from kaldi_compat.dump.spectral_gpu import PackedComputer
 from tests.support.dump_data import audio, dump, make_data, write_wav
 from tests.support.dump_data import matrices as features_of
 
@@ -73,14 +67,3 @@ def test_utterance_without_enough_memory_fails_alone(
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
-
-
-def test_packed_batch_leaves_what_cannot_be_compressed(tmp_path: Path) -> None:
-    data = plp_data(tmp_path)
-    job = Job(Layout.of(data, "plp"), DumpOptions(conf=str(tmp_path / "conf" / "plp.conf")))
-    waves = [io_ark.read_object("wave", line.split()[1]) for line in (data / "wav.scp").read_text().splitlines()]
-    batch = [Utterance(i, f"utt{i}", wave) for i, wave in enumerate(waves)]
-    results = {each.index: each for each in PackedComputer(job, make_plan(job), "cpu").submit(batch)()}
-    features = [results[i].features for i in range(3) if isinstance(results[i], Computed)]
-    assert [isinstance(each, CompressedMatrix) for each in features] == [True, False, True]
-    assert features[1].shape == features[0].shape and np.isnan(features[1]).any()
