@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 from pathlib import Path
+
+from kaldi_compat.cli.catalogue import programs, summary
 
 PAGE = Path(__file__).with_name("programs.md")
 BEGIN, END = "<!-- programs -->\n", "<!-- end of programs -->\n"
@@ -12,12 +12,8 @@ BEGIN, END = "<!-- programs -->\n", "<!-- end of programs -->\n"
 
 def table() -> str:
     """A line per program: its name, and the first sentence of its usage."""
-    scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     lines = ["| program | what it does |\n", "|---|---|\n"]
-    for script in sorted(scripts, key=lambda script: script.name):
-        if script.value.startswith("kaldi_compat.programs."):
-            about = " ".join(script.load().text.split("Usage:")[0].split())
-            lines.append(f"| `{script.name}` | {re.split(r'(?<=[.]) ', about)[0]} |\n")
+    lines += [f"| `{name}` | {summary(program.text)} |\n" for name, program in programs().items()]
     return "".join(lines)
 
 

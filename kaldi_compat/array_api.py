@@ -147,7 +147,8 @@ def take_frames(x: Array, index: Array) -> Array:
     elif isinstance(x, np.ndarray):
         taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
     else:
-        taken = namespace(x).take_along_dim(x, index[..., None], -2)
+        # not take_along_dim, which makes constants of a traced model's sizes
+        taken = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
     return taken
 
 
@@ -169,6 +170,22 @@ def sliding_windows(x: Array, size: int, step: int) -> Array:
     else:
         windows = x.unfold(-1, size, step)
     return windows
+
+
+def _fused(total: Any, product: Any) -> Any:
+    """Return ``total + product`` in the precision of ``total``, rounded once; the product is exact, in double."""
+    added = total + product
+    if total.dtype == np.float32:
+        # A sum that rounding to double put halfway between two floats goes to the side where the exact sum lies.
+        bits = added.view(np.int64)
+        halfway = np.nonzero((bits & 0x1FFFFFFF) == 0x10000000)
+        if len(halfway[0]):
+            a, b, sums = total[halfway].astype(np.float64), product[halfway], added[halfway]
+            part = sums - a
+            error = (a - (sums - part)) + (b - part)
+            bits[halfway] += np.where(error == 0, 0, np.where((error > 0) == (sums > 0), 1, -1))
+    np.copyto(total, added, casting="same_kind")
+    return total
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -215,7 +232,7 @@ def multiply_add(total: Array, factor: float, wide: Array) -> Array:
     """Return ``total + factor * wide``, summed in the precision of ``wide``, rounded once. May overwrite total."""
     added: Array
     if isinstance(total, np.ndarray):
-        added = np.add(total, factor * wide, out=total, casting="same_kind")
+        added = _fused(total, factor * wide)
     else:
         added = astype(total + factor * wide, total.dtype)
     return added

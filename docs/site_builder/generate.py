@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.metadata
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import io_ark
 import kaldi_compat
+from kaldi_compat.cli.catalogue import programs
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import flag_table
 from site_builder.links import PAGES
@@ -160,16 +160,6 @@ def _has_text(module: Any, name: str) -> bool:
     return callable(value) and getattr(value, "__module__", "").startswith(("kaldi_compat", "io_ark"))
 
 
-def all_programs() -> dict[str, Any]:
-    """Return the entry points of Kaldi's programs by name."""
-    scripts = importlib.metadata.distribution("kaldi-compat").entry_points
-    return {
-        each.name: each.load()
-        for each in sorted(scripts, key=lambda script: script.name)
-        if each.value.startswith("kaldi_compat.programs.")
-    }
-
-
 def program_pages() -> Iterator[tuple[str, str]]:
     """Yield a page for each program."""
     from io_ark.cli.ark import help_pages
@@ -177,7 +167,7 @@ def program_pages() -> Iterator[tuple[str, str]]:
     from kaldi_compat.dump.arguments import DUMP_USAGE
     from kaldi_compat.dump.options import DumpOptions
 
-    for name, program in all_programs().items():
+    for name, program in programs().items():
         yield f"reference/programs/{name}.md", program_page(name, program.text, program.options)
     dump = program_page("kaldi-compat dump", DUMP_USAGE, DumpOptions, CommonOptions)
     yield "reference/programs/kaldi-compat-dump.md", dump
@@ -237,7 +227,7 @@ def options_page() -> str:
     owners = [(each.__name__, each) for each in all_options()]
     owners += [
         (name, program.options)
-        for name, program in all_programs().items()
+        for name, program in programs().items()
         if program.options.__module__.startswith("kaldi_compat.programs")
     ]
     for owner, options in owners:

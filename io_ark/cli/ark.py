@@ -1,4 +1,4 @@
-"""The program ``ark``: list, show, check and summarise Kaldi tables."""
+"""The program ``ark``: look into Kaldi tables, compare, draw and convert them."""
 
 from __future__ import annotations
 
@@ -7,77 +7,91 @@ import io
 import os
 import re
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 import io_ark
+from io_ark.cli import listing
 from io_ark.cli.check import check_table, compare_keys
-from io_ark.cli.entries import Entry, entries, find, table_of
+from io_ark.cli.completion import SHELLS, of_parser, script
+from io_ark.cli.describe import counted, print_json
+from io_ark.cli.entries import entries, table_of
 from io_ark.cli.statistics import Statistics, statistics
-from io_ark.codecs.array_info import ArrayInfo
-from io_ark.codecs.wave import Wave, WaveInfo
-from io_ark.errors import ArkError, FormatError, MissingKeyError, SpecifierError
+from io_ark.cli.terminal import bars, coloured, paged, progress
+from io_ark.errors import ArkError
 
-__all__ = ["help_pages", "main"]
+__all__ = ["help_pages", "main", "parser"]
 
-PROGRESS_SECONDS = 5.0
 MAX_PROBLEMS = 100
-EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
+HISTOGRAM_BINS = 10
+COLUMNS_NAMED = 10
 
 EXAMPLES = """
 TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "ark:gunzip -c a.gz |".
 
   ark ls feats.scp             list key, kind, shape, storage and location of each entry
+  ark head -n 3 feats.scp      list the first entries
+  ark grep '^anna' feats.scp   list the entries of which the key matches
   ark show feats.scp utt1      print one object; also: ark show feats.ark:1234
+  ark plot feats.scp utt1      draw an object in the terminal, or with -o utt1.png into a file
+  ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
+  ark diff a.scp b.scp         compare two tables; exit status 1 if they differ
   ark check feats.scp feats.ark
                                read every entry and report damage and where it is; exit status 1 if there is any
-  ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
+  ark convert feats.scp feats.h5
+                               to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
+  eval "$(ark completion bash)"
+                               complete command lines; also zsh and fish
 
-Exit status: 0, 1 if entries are unreadable or damaged, 2 for an invalid command line or a table that cannot be opened.
+Every command has --help; --json prints JSON, for other programs. Colours and a pager are used only on a terminal
+(NO_COLOR=1 and PAGER= switch them off).
+
+Exit status: 0, 1 if entries are unreadable, damaged or different, 2 for an invalid command line or a table that cannot
+be opened.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with these arguments (default: those of the process) and return the exit status."""
-    parser = _parser()
-    chosen, unknown = parser.parse_known_args(argv)
+    options = parser()
+    chosen, unknown = options.parse_known_args(argv)
     if unknown:
-        parser.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], OPTIONS)}")
+        options.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], _known_options(options))}")
     if chosen.command is None:
-        parser.error(f"a command is required: {', '.join(COMMANDS)}")
+        options.error(f"a command is required: {', '.join(COMMANDS)}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # print keys with the bytes that they have
+    status = 0  # of a user who leaves the pager early
     try:
-        status = int(chosen.run(chosen))
-        sys.stdout.flush()
+        with paged(chosen.command in PAGED and not chosen.json):
+            status = int(chosen.run(chosen))
+            sys.stdout.flush()
         return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as a shell reports a program that was ended by SIGPIPE
     except KeyboardInterrupt:
         return 130
-    except (ArkError, OSError) as error:
+    except (ArkError, OSError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
         return 2
 
 
-COMMANDS = ("ls", "show", "check", "stat")
-OPTIONS = ("--no-pipes", "--version", "--help", "--all")
+PAGED = ("ls", "head", "grep", "show", "stat", "diff", "check")
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        choice = re.search("invalid choice: '(.*?)'", message)
-        if choice:
-            message = f"unknown command {choice[1]!r}{_suggestion(choice[1], COMMANDS)}"
+        choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
+        if choice and "|" in choice[1]:
+            message = f"unknown command {choice[2]!r}{_suggestion(choice[2], tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
@@ -86,115 +100,143 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
     return f": did you mean {close[0]}?" if close else ""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="ark",
-        description="List, show, check and summarise Kaldi archives and script files.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
-    parser.add_argument("--no-pipes", action="store_true", help="refuse to run commands in specifiers and script files")
-    commands = parser.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
-    ls = commands.add_parser("ls", help="list the entries of tables; where headers give the shape, no data is read")
-    ls.add_argument("tables", nargs="+", metavar="TABLE")
-    ls.set_defaults(run=_ls)
-    show = commands.add_parser("show", help="show one object")
-    show.add_argument(
-        "where", metavar="TABLE_OR_OBJECT", help="a table and KEY; or a file, file:offset, or a range of one"
-    )
-    show.add_argument("key", nargs="?", metavar="KEY")
-    show.add_argument("--all", action="store_true", help="print all rows and columns of large arrays")
-    show.set_defaults(run=_show)
-    check = commands.add_parser("check", help="read all entries and report problems")
-    check.add_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree")
-    check.set_defaults(run=_check)
-    stat = commands.add_parser("stat", help="statistics of the numbers")
-    stat.add_argument("tables", nargs="+", metavar="TABLE")
-    stat.set_defaults(run=_stat)
-    return parser
+def _known_options(options: argparse.ArgumentParser) -> list[str]:
+    command = of_parser(options, "ark")
+    return [flag.name for each in (command, *command.commands) for flag in each.flags]
 
 
 def help_pages() -> list[tuple[str, str]]:
     """Return the title and help text of the program and of each of its commands, for the documentation."""
-    parser = _parser()
-    found = [("ark", parser.format_help())]
-    for action in parser._actions:
+    options = parser()
+    found = [("ark", options.format_help())]
+    for action in options._actions:
         if isinstance(action, argparse._SubParsersAction):
             found += [(f"ark {name}", each.format_help()) for name, each in action.choices.items()]
     return found
 
 
-def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of the object that a shape belongs to, in a word or two."""
-    if isinstance(value, Wave | WaveInfo):
-        return f"audio {value.sample_frequency:g} Hz"
-    if isinstance(value, np.ndarray | ArrayInfo):
-        name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
-        return f"int {name}" if value.dtype.kind in "iu" else name
-    return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    options = _Parser(
+        prog="ark",
+        description="Look into Kaldi archives and script files; compare, draw and convert them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
+    options.add_argument(
+        "--no-pipes", action="store_true", help="refuse to run commands in specifiers and script files"
+    )
+    commands = options.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
+    for name, (about, run, declare) in COMMANDS.items():
+        command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        command.add_argument("--json", action="store_true", help="print JSON, one object per line")
+        command.add_argument("--no-pipes", action="store_true", default=argparse.SUPPRESS, help="run no commands")
+        declare(command)
+        command.set_defaults(run=run)
+    return options
 
 
-def counted(count: int, one: str, more: str = "") -> str:
-    """Format a count and a noun: ``1 entry``, ``2 entries``."""
-    return f"{count} {one if count == 1 else more or one + 's'}"
+def _takes_tables(command: argparse.ArgumentParser) -> None:
+    command.add_argument("tables", nargs="+", metavar="TABLE")
 
 
-def _size(entry: Entry) -> str:
-    return " x ".join(map(str, entry.shape)) or "-"
+def _takes_head(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-n", "--count", type=_count, default=10, help="number of entries (default: 10)")
+    _takes_tables(command)
 
 
-def _ls(chosen: argparse.Namespace) -> int:
-    status = 0
-    for name in chosen.tables:
-        count = 0
-        for entry in entries(table_of(name), pipes=not chosen.no_pipes, info_only=True):
-            count += 1  # noqa: SIM113 (used after the loop)
-            if entry.single:
-                print(f"-\t{describe_kind(entry.value)}\t{_size(entry)}\t{entry.stored}\t{entry.where}")
-                print(f"{name}: a single object, not a table: `ark show {name}` prints it", file=sys.stderr)
-                break
-            if entry.error is not None:
-                status = 1
-                print(f"{entry.key}\tunreadable\t{entry.error}")
-            else:
-                print(f"{entry.key}\t{describe_kind(entry.value)}\t{_size(entry)}\t{entry.stored}\t{entry.where}")
-        else:
-            print(f"{name}: {counted(count, 'entry', 'entries')}", file=sys.stderr)
-    return status
+def _takes_grep(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters")
+    command.add_argument("-v", "--invert", action="store_true", help="list the entries that do not match")
+    command.add_argument("pattern", metavar="PATTERN", help="regular expression, searched in the key")
+    _takes_tables(command)
 
 
-def _show(chosen: argparse.Namespace) -> int:
-    pipes = not chosen.no_pipes
-    if chosen.key is None:
-        if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
-            raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=chosen.where)
-        try:
-            value = io_ark.load(chosen.where, pipes=pipes)
-        except FormatError as error:
-            error.message += "; use `ark show TABLE KEY` for an entry of a table"
-            raise
-        print(f"{chosen.where}: {_description(value)}")
-    else:
-        entry = find(table_of(chosen.where), chosen.key, pipes=pipes)
-        if entry is None:
-            raise MissingKeyError("the table has no such key; `ark ls` lists them", file=chosen.where, key=chosen.key)
-        if entry.error is not None:
-            raise entry.error
-        value = entry.value
-        print(f"{chosen.key}: {_description(value)}, {entry.stored}, at {entry.where}")
-    shown = value.samples if isinstance(value, Wave) else value
-    if isinstance(shown, np.ndarray):
-        limit = shown.size + 1 if chosen.all else 100
-        with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
-            print(shown)
-    else:
-        print(shown)
+def _takes_show(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "where", metavar="TABLE_OR_OBJECT", help="a table and KEY; or a file, file:offset, or a range of one"
+    )
+    command.add_argument("key", nargs="?", metavar="KEY")
+    command.add_argument("--all", action="store_true", help="print all rows and columns of large arrays")
+
+
+def _takes_plot(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-o", "--output", metavar="FILE", default="", help="picture to write: .png, .pdf, .svg")
+    command.add_argument(
+        "--frame-shift", type=float, default=0.0, metavar="MS", help="milliseconds per frame, for an axis in seconds"
+    )
+    command.add_argument("table", metavar="TABLE")
+    command.add_argument("keys", nargs="+", metavar="KEY")
+
+
+def _takes_diff(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="X", help="differences up to this count as equal (default: 0)"
+    )
+    command.add_argument(
+        "--worst", type=_count, default=3, metavar="N", help="frames to name for each key (default: 3)"
+    )
+    command.add_argument("first", metavar="A")
+    command.add_argument("second", metavar="B")
+
+
+def _takes_check(command: argparse.ArgumentParser) -> None:
+    command.add_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree")
+
+
+def _takes_convert(command: argparse.ArgumentParser) -> None:
+    about = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
+    command.add_argument(
+        "--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {about}"
+    )
+    command.add_argument("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise")
+    command.add_argument("--compress", action="store_true", help="compress matrices of an archive, as copy-feats does")
+    command.add_argument(
+        "--frame-shift", type=float, default=10.0, metavar="MS", help="milliseconds per frame, for lhotse (default: 10)"
+    )
+    command.add_argument(
+        "--sample-frequency",
+        type=int,
+        default=16000,
+        metavar="HZ",
+        help="rate of the audio, for lhotse (default: 16000)",
+    )
+    command.add_argument("source", metavar="SOURCE")
+    command.add_argument("target", metavar="TARGET")
+
+
+def _takes_completion(command: argparse.ArgumentParser) -> None:
+    command.add_argument("shell", choices=tuple(SHELLS), metavar="|".join(SHELLS))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, not {text!r}")
+    return int(text)
+
+
+def _plot(chosen: argparse.Namespace) -> int:
+    from io_ark.cli.plot import plot
+
+    return plot(chosen)
+
+
+def _diff(chosen: argparse.Namespace) -> int:
+    from io_ark.cli.diff import diff
+
+    return diff(chosen)
+
+
+def _convert(chosen: argparse.Namespace) -> int:
+    from io_ark.cli.convert import convert
+
+    return convert(chosen)
+
+
+def _completion(chosen: argparse.Namespace) -> int:
+    print(script(chosen.shell, [of_parser(parser(), "ark")]), end="")
     return 0
-
-
-def _description(value: Any) -> str:
-    return f"{describe_kind(value)} {_size(Entry('', '', '', value))}".removesuffix(" -")
 
 
 def _check(chosen: argparse.Namespace) -> int:
@@ -205,8 +247,11 @@ def _check(chosen: argparse.Namespace) -> int:
     for before, after in pairwise(all_found):
         after.problems.extend(compare_keys(before, after))
     for found in all_found:
+        if chosen.json:
+            print_json({"table": found.name, "entries": found.count, "problems": found.problems})
+            continue
         for problem in found.problems[:MAX_PROBLEMS]:
-            print(problem)
+            print(coloured(problem, "red"))
         if len(found.problems) > MAX_PROBLEMS:
             print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
         verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
@@ -214,36 +259,21 @@ def _check(chosen: argparse.Namespace) -> int:
     return int(any(found.problems for found in all_found))
 
 
-def progress(items: Iterable[Entry], label: str) -> Iterator[Entry]:
-    """Yield the items and show progress on standard error: a tqdm bar on a terminal, else a line every few seconds."""
-    if sys.stderr.isatty():
-        try:
-            from tqdm import tqdm
-        except ModuleNotFoundError:
-            pass
-        else:
-            yield from tqdm(items, desc=label, unit=" entries", delay=1.0, leave=False)
-            return
-    printed = time.monotonic()
-    for count, item in enumerate(items, 1):
-        yield item
-        if time.monotonic() - printed >= PROGRESS_SECONDS:
-            printed = time.monotonic()
-            print(f"{label}: {count} entries ...", file=sys.stderr)
-
-
 def _stat(chosen: argparse.Namespace) -> int:
     status = 0
     for name in chosen.tables:
         found = statistics(progress(entries(table_of(name), pipes=not chosen.no_pipes), name))
-        _print_statistics(name, found)
+        if chosen.json:
+            print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
+        else:
+            _print_statistics(name, found)
         status |= int(found.failed > 0)
     return status
 
 
 def _print_statistics(name: str, found: Statistics) -> None:
     unreadable = f", {found.failed} unreadable" if found.failed else ""
-    print(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}")
+    print(coloured(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
     for stored, count in found.stored.most_common():
         print(f"  stored as {stored}: {count}")
     if found.seconds:
@@ -261,6 +291,46 @@ def _print_statistics(name: str, found: Statistics) -> None:
         for column in range(columns):
             row = moments.mean[column], moments.deviation[column], moments.low[column], moments.high[column]
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
+        for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
+            if counts.any():
+                named = _columns(np.flatnonzero(counts).tolist())
+                print(coloured(f"  {what}: {counted(int(counts.sum()), 'value')} in {named}", "red"))
+        if moments.constant:
+            print(coloured(f"  constant: {_columns(moments.constant)}", "yellow"))
+    if len(set(found.lengths)) > 1:
+        length_counts, edges = np.histogram(found.lengths, HISTOGRAM_BINS)
+        _print_histogram("lengths", length_counts.tolist(), edges.tolist())
+    _print_histogram("values", *found.values.summary(HISTOGRAM_BINS))
+
+
+def _columns(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - COLUMNS_NAMED} more" if len(numbers) > COLUMNS_NAMED else ""
+    return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:COLUMNS_NAMED]))}{more}"
+
+
+def _print_histogram(title: str, counts: list[int], edges: list[float]) -> None:
+    if len(counts) < 2:
+        return
+    print(f"  histogram of {title}:")
+    for count, low, high, bar in zip(counts, edges, edges[1:], bars(counts), strict=False):
+        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {coloured(bar, 'green')}")
+
+
+Declare = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace], int]
+# Name -> what it does, the function that does it, and the one that declares its options.
+COMMANDS: dict[str, tuple[str, Run, Declare]] = {
+    "ls": ("list the entries of tables; where headers give the shape, no data is read", listing.ls, _takes_tables),
+    "head": ("list the first entries of tables, reading no more", listing.head, _takes_head),
+    "grep": ("list the entries of which the key matches", listing.grep, _takes_grep),
+    "show": ("print one object", listing.show, _takes_show),
+    "plot": ("draw objects, in the terminal or into a file", _plot, _takes_plot),
+    "stat": ("statistics of the numbers, with histograms", _stat, _takes_tables),
+    "diff": ("compare two tables, number by number", _diff, _takes_diff),
+    "check": ("read all entries and report problems", _check, _takes_check),
+    "convert": ("convert to and from NumPy, HDF5, Parquet, WebDataset and lhotse", _convert, _takes_convert),
+    "completion": ("print a script that completes command lines", _completion, _takes_completion),
+}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.cli.entries import Entry
+from io_ark.cli.histogram import Histogram
 
 __all__ = ["Moments", "Statistics", "statistics"]
 
@@ -25,6 +26,7 @@ class Statistics:
         lengths: rows of each matrix, elements of each vector, samples of each wave.
         seconds: total duration of audio.
         moments: moments of each column, by number of columns.
+        values: histogram of all finite values.
     """
 
     entries: int = 0
@@ -33,6 +35,7 @@ class Statistics:
     lengths: list[int] = field(default_factory=list)
     seconds: float = 0.0
     moments: dict[int, Moments] = field(default_factory=dict)
+    values: Histogram = field(default_factory=Histogram)
 
     def add(self, entry: Entry) -> None:
         """Add an entry."""
@@ -50,15 +53,46 @@ class Statistics:
         rows = numbers.T if hasattr(entry.value, "duration") else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
+        self.values.add(rows)
+
+    def as_object(self, bins: int) -> dict[str, Any]:
+        """Return the statistics as an object of JSON, with a histogram of this many bins."""
+        counts, edges = self.values.summary(bins)
+        return {
+            "entries": self.entries,
+            "unreadable": self.failed,
+            "stored": dict(self.stored),
+            "seconds": self.seconds,
+            "lengths": {
+                "total": sum(self.lengths),
+                "smallest": min(self.lengths, default=0),
+                "largest": max(self.lengths, default=0),
+            },
+            "columns": {
+                str(columns): {
+                    "mean": moments.mean,
+                    "deviation": moments.deviation,
+                    "min": moments.low,
+                    "max": moments.high,
+                    "nan": moments.nan,
+                    "infinite": moments.infinite,
+                    "constant": moments.constant,
+                }
+                for columns, moments in sorted(self.moments.items())
+            },
+            "histogram": {"counts": counts, "edges": edges},
+        }
 
 
 class Moments:
-    """Count, mean, variance, minimum and maximum of the finite values of each column."""
+    """Count, mean, variance, minimum and maximum of the finite values of each column; numbers of the others."""
 
     def __init__(self, columns: int) -> None:
         self.count = np.zeros(columns)
         self.mean = np.zeros(columns)
         self.squares = np.zeros(columns)  # of deviations from the mean, summed
+        self.nan = np.zeros(columns, np.int64)
+        self.infinite = np.zeros(columns, np.int64)
         self.low = np.full(columns, np.inf)
         self.high = np.full(columns, -np.inf)
 
@@ -75,8 +109,15 @@ class Moments:
         self.squares += squares + step**2 * self.count * count / total
         self.mean += step * count / total
         self.count += count
+        self.nan += np.isnan(values).sum(axis=0)
+        self.infinite += np.isinf(values).sum(axis=0)
         self.low = np.minimum(self.low, np.where(good, values, np.inf).min(axis=0))
         self.high = np.maximum(self.high, np.where(good, values, -np.inf).max(axis=0))
+
+    @property
+    def constant(self) -> list[int]:
+        """Columns with several values that are all the same."""
+        return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
 
     @property
     def deviation(self) -> np.ndarray[Any, Any]:

@@ -121,6 +121,14 @@ class ArrayBlock:
         """Return the keys as strings."""
         return split_keys(self.keys)
 
+    def chosen(self, entries: npt.NDArray[np.bool_]) -> ArrayBlock:
+        """Return the block of those entries for which the mask (entries,) is true."""
+        if entries.all():
+            return self
+        keys = [key for key, chosen in zip(self.keys.split(b"\n"), entries.tolist(), strict=False) if chosen]
+        values = self.values[np.repeat(entries, self.sizes())]
+        return replace(self, keys=join_keys(keys), values=values, shapes=self.shapes[entries])
+
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
         """Return matrices under the same keys.
 

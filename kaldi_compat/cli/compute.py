@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, LookupReader, Skip, Table, look_up_all, write_block
+from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
@@ -35,7 +35,7 @@ from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import as_float32, option
 from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
@@ -95,10 +95,6 @@ class VtlnOptions(ApplicationOptions):
     vtln_map: str = option("", "rspecifier of VTLN factors by utterance, or by speaker with --utt2spk")
     utt2spk: str = option("", "rspecifier of the utterances' speakers, for --vtln-map")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.vtln_map != "" or self.utt2spk == "", f"utt2spk={self.utt2spk} needs vtln_map")
-
 
 def feature_options(cls: type[Options], options: Any) -> Options:
     """Return the feature's options among those of a program."""
@@ -151,7 +147,10 @@ def compute_features(
     with ExitStack() as stack:
         warps = None
         if isinstance(options, VtlnOptions) and options.vtln_map:
-            warps = stack.enter_context(LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk))
+            reader_of_warps = LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
+            warps = BlockTable(stack.enter_context(reader_of_warps))
+        elif isinstance(options, VtlnOptions) and options.utt2spk:
+            logger.warning("--utt2spk=%s has no effect without --vtln-map", options.utt2spk)
         reader = stack.enter_context(
             io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True)
         )
@@ -168,7 +167,7 @@ def compute_features(
                 logger.info("Processed %d utterances", counts.total)
             vlog(2, "Processed features for key %s", key)
 
-        def compute_each(entries: Iterable[tuple[str, Wave]], warps: Table[float] | None) -> None:
+        def compute_each(entries: Iterable[tuple[str, Wave]]) -> None:
             for key, wave in entries:
                 try:
                     features = extractor(key, wave, warps)
@@ -187,27 +186,21 @@ def compute_features(
             block = audio_block(item)
             if block is None:
                 assert isinstance(item, tuple)
-                compute_each([item], warps)
+                compute_each([item])
                 continue
             names = block.names()
-            known = None if warps is None else look_up_all(names, warps)
-            factors = None if known is None else known.found
-            features = None
-            if not htk and (known is None or known.error is None):
-                features = extractor.of_block(block, names, factors)
+            features = None if htk else extractor.of_block(block, names, warps)
             if features is None:
-                compute_each(itertools.islice(block.entries(), None if known is None else known.count), factors)
-            else:
-                if feature.can_be_nan and np.isnan(features.values.sum()):
-                    for key, each in features.entries():
-                        warn_of_nan(key, each)
-                write_block(writing, features)
-                for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
-                    if durations is not None:
-                        durations[key] = duration_of(length, rate)
-                    finish(key)
-            if known is not None and known.error is not None:
-                raise known.error
+                compute_each(block.entries())
+                continue
+            if feature.can_be_nan and np.isnan(features.values.sum()):
+                for key, each in features.entries():
+                    warn_of_nan(key, each)
+            write_block(writing, features)
+            for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
+                if durations is not None:
+                    durations[key] = duration_of(length, rate)
+                finish(key)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -293,7 +286,7 @@ class Extractor:
                 f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
             )
 
-    def of_block(self, block: AudioBlock, names: Sequence[str], warps: Mapping[str, float] | None) -> ArrayBlock | None:
+    def of_block(self, block: AudioBlock, names: Sequence[str], warps: BlockTable[float] | None) -> ArrayBlock | None:
         """Compute the features of a block of utterances at once; None if one of them needs anything unusual."""
         if not isinstance(self.computer, ExactComputer) or self.options.channel > 0:
             return None
@@ -302,9 +295,9 @@ class Extractor:
             block.rates.astype(np.float32) != self.options.sample_frequency
         ).any():
             return None
-        if warps is not None and len(warps) < len(names):
+        factors = self.warp("", None) if warps is None else warps.values(names)
+        if factors is None:
             return None
-        factors = self.warp("", None) if warps is None else [warps[name] for name in names]
         generator = copy.copy(self.generator)
         try:
             features, counts = self.computer.features_of_block(block, factors, generator)

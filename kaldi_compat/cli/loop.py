@@ -17,10 +17,10 @@ from kaldi_compat.errors import KaldiCompatError, OptionError
 
 __all__ = [
     "BlockFunction",
+    "BlockTable",
     "Counts",
     "FileSink",
     "LookupReader",
-    "Lookups",
     "Sink",
     "Skip",
     "Table",
@@ -28,7 +28,6 @@ __all__ = [
     "convert",
     "convert_table",
     "items_of",
-    "look_up_all",
     "lookup",
     "map_lines",
     "map_table",
@@ -108,8 +107,9 @@ def map_table(
         entries: the entries; a reader that was made with ``blocks=True`` if there is a block function.
         writer: takes the results.
         function: takes a key and a value.
-        block_function: does the same for a block of entries at once. It returns a block with a result for each entry;
-            or None to leave all of them to ``function``, because there is something to skip, to warn of, or unusual.
+        block_function: does the same for a block of entries at once. It returns a block of results, without those
+            of entries that are to be left out; or None to leave all entries to ``function``, because there is
+            something to warn of or unusual.
 
     Raises:
         KaldiCompatError: the function's error, with the key before its message.
@@ -119,7 +119,8 @@ def map_table(
         if not isinstance(item, tuple):
             if block_function is not None and (results := block_function(item)) is not None:
                 write_block(writer, results)
-                counts.done += len(item)
+                counts.done += len(results)
+                counts.failed += len(item) - len(results)
                 continue
             single: Iterable[tuple[str, In]] = item.entries()
         else:
@@ -184,31 +185,43 @@ def lookup(key: str, table: Table[Out], warning: str) -> Out:
     return table[key]
 
 
-@dataclass(frozen=True)
-class Lookups(Generic[Value]):
-    """Entries of another table under the keys of a block.
+class BlockTable(Generic[Value]):
+    """Another table of a program that works on blocks: looks up each key once, which is as often as some tables allow.
 
-    Attributes:
-        found: the entries by key.
-        count: how many of the keys were looked up: all of them unless there was an error.
-        error: raised by the lookup of the next key. The entries before it are still to be processed.
+    Args:
+        table: the table.
     """
 
-    found: dict[str, Value]
-    count: int
-    error: ArkError | None
+    def __init__(self, table: Table[Value]) -> None:
+        self._table = table
+        self._asked: set[str] = set()
+        self._found: dict[str, Value] = {}
+        self._failed: tuple[str, ArkError] | None = None
 
+    def values(self, keys: Sequence[str]) -> list[Value] | None:
+        """Look up the keys of a block; None if one is missing or cannot be read.
 
-def look_up_all(keys: Sequence[str], table: Table[Value]) -> Lookups[Value]:
-    """Look up the keys of a block, in order and once each, which is as often as some tables allow."""
-    found: dict[str, Value] = {}
-    for count, key in enumerate(keys):
-        try:
-            if key in table:
-                found[key] = table[key]
-        except ArkError as error:
-            return Lookups(found, count, error)
-    return Lookups(found, len(keys), None)
+        Then the results wait for the program to look up one key after the other, and an error is raised at its key.
+        """
+        table = self._table
+        found: dict[str, Value] = {}
+        self._asked, self._found, self._failed = set(keys), found, None
+        for key in keys:
+            try:
+                if key in table:
+                    found[key] = table[key]
+            except ArkError as error:
+                self._failed = key, error
+                return None
+        return [found[key] for key in keys] if len(found) == len(self._asked) else None
+
+    def __contains__(self, key: str) -> bool:
+        if self._failed is not None and key == self._failed[0]:
+            raise self._failed[1]
+        return key in self._found if key in self._asked else key in self._table
+
+    def __getitem__(self, key: str) -> Value:
+        return self._found[key] if key in self._asked else self._table[key]
 
 
 class FileSink:

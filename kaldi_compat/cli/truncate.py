@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.loop import Skip, convert_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.objects import Indices, Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -20,8 +23,17 @@ class TruncateOptions(BaseOptions):
     truncate: int = option(0, "use only this many of the features' first columns; 0 uses all", ge=0)
 
 
-def append_to_table(options: TruncateOptions, source: str, target: str, append: Callable[[Matrix], Matrix]) -> int:
-    """Apply ``append`` to each matrix of a table, cut to the first ``options.truncate`` columns."""
+def append_to_table(
+    options: TruncateOptions, source: str, target: str, append: Callable[[Matrix, Indices], Matrix]
+) -> int:
+    """Apply a function to each matrix of a table, cut to the first ``options.truncate`` columns.
+
+    Args:
+        options: the number of columns.
+        source: rspecifier of features.
+        target: wspecifier of the results.
+        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.exact.ragged`).
+    """
 
     def appended(key: str, feats: Matrix) -> Matrix:
         if len(feats) == 0:
@@ -30,7 +42,16 @@ def append_to_table(options: TruncateOptions, source: str, target: str, append: 
             raise FeatureError(
                 f"Cannot truncate features as dimension {feats.shape[1]} is smaller than --truncate={options.truncate}"
             )
-        return append(feats[:, : options.truncate] if options.truncate else feats)
+        return append(cut(feats), np.array([0, len(feats)]))
 
-    convert_table("matrix", source, target, appended, output_first=True)
+    def cut(feats: Matrix) -> Matrix:
+        return np.ascontiguousarray(feats[:, : options.truncate]) if options.truncate else feats
+
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        feats = block.matrix()
+        if feats is None or options.truncate > feats.shape[1]:
+            return None
+        return block.with_rows(append(cut(feats), block.rows()))
+
+    convert_table("matrix", source, target, appended, output_first=True, block_function=of_block)
     return 0

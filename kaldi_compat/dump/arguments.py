@@ -15,12 +15,20 @@ from kaldi_compat.options.config import UsageError, flag_table
 __all__ = ["DumpArguments", "parse_arguments"]
 
 PROGRAM_USAGE = """\
-Kaldi's features for whole data directories.
+Kaldi's features and archives without Kaldi.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
-       kaldi-compat dump --help
-       kaldi-compat info          (which engines compute here, and why)
+       kaldi-compat dump --help         features of a whole data directory
+       kaldi-compat info                which engines compute here, and why
+       kaldi-compat programs            the programs that replace Kaldi's, each with --help
+       kaldi-compat completion bash     completes the command lines of all programs; also zsh, fish:
+                                        eval "$(kaldi-compat completion bash)"
        kaldi-compat --version
+
+See also:
+  compute-fbank-feats --help            one of Kaldi's programs, with Kaldi's flags
+  ark --help                            look into archives: list, show, draw, compare, convert
+  python -c 'import kaldi_compat, io_ark; help(kaldi_compat.Fbank); help(io_ark)'
 """
 DUMP_USAGE = f"""\
 Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.
@@ -106,5 +114,9 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         if len(argv) > 1:
             raise UsageError(f"info takes no arguments, not {argv[1]!r}")
         return DumpArguments(info())
+    if argv and argv[0] in ("programs", "completion"):
+        from kaldi_compat.cli.catalogue import completion, program_list
+
+        return DumpArguments(program_list() if argv == ["programs"] else completion(argv))
     found = f"not {argv[0]!r}" if argv else "but none was given"
-    raise UsageError(f"expected the command dump or info, {found}: {HELP}")
+    raise UsageError(f"expected the command dump, info, programs or completion, {found}: {HELP}")

@@ -86,7 +86,10 @@ def _run(argv: Sequence[str]) -> int:
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
     if given.text:
-        print(given.text, flush=True)
+        try:
+            print(given.text, flush=True)
+        except BrokenPipeError:  # such as | head
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)

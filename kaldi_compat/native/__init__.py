@@ -10,9 +10,17 @@ __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
     "dot",
+    "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",
     "pitch_search",
+    "ragged_affine",
+    "ragged_columns",
+    "ragged_filter",
+    "ragged_sliding",
+    "ragged_splice",
+    "ragged_stats",
+    "ragged_vad",
     "resample",
     "spectral_features",
     "sum",

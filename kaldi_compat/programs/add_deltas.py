@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
-from kaldi_compat.functional.deltas import add_deltas
+from kaldi_compat.exact.ragged import deltas
 from kaldi_compat.options.postprocessing import DeltaOptions
 
 USAGE = """
@@ -25,4 +25,4 @@ class Options(DeltaOptions, TruncateOptions):
 @program("add-deltas", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Append deltas. As in Kaldi, the status is 0 even for an empty table."""
-    return append_to_table(options, source, target, lambda feats: add_deltas(feats, options))
+    return append_to_table(options, source, target, lambda feats, bounds: deltas(feats, bounds, options))

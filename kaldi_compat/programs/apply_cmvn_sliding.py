@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
+from kaldi_compat.exact.ragged import sliding_cmvn
 from kaldi_compat.exact.sliding import normalized_by_windows
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
@@ -34,7 +36,12 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
             warn_of_floored(variance, end - start, options.max_warnings)
         return normalized
 
-    counts = convert_table("matrix", source, target, normalize)
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        feats = block.matrix()
+        normalized = None if feats is None else sliding_cmvn(feats, block.rows(), options)
+        return None if normalized is None else block.with_rows(normalized)
+
+    counts = convert_table("matrix", source, target, normalize, block_function=of_block)
     logger.info(
         "Applied sliding-window cepstral mean %snormalization to %d utterances, %d had errors.",
         "and variance " if options.norm_vars else "",

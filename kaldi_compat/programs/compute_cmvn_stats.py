@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, LookupReader, Skip, map_table
+from kaldi_compat.cli.loop import Counts, LookupReader, Skip, items_of, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.exact.ragged import stats
 from kaldi_compat.functional.cmvn import cmvn_stats
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -54,10 +57,18 @@ def main(options: Options, source: str, target: str) -> int:
             counts = by_speaker(options.spk2utt, source, target, accumulate)
         elif to_table:
             writer = stack.enter_context(io_ark.Writer[DoubleMatrix]("double-matrix", target))
-            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
-            counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None))
+            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=weights is None))
+
+            def of_block(block: ArrayBlock) -> ArrayBlock | None:
+                feats = block.matrix()
+                if feats is None or weights is not None:
+                    return None
+                each = stats(feats, block.rows())
+                return block.with_rows(each.reshape(-1, each.shape[-1]), np.full(len(block), 2))
+
+            counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None), of_block)
         else:
-            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=weights is None))
             counts = of_all(reader, target, accumulate, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
@@ -72,7 +83,9 @@ def accumulator(weights: LookupReader[Vector] | None) -> Accumulate:
         if onto is not None and onto.shape[1] != feats.shape[1] + 1:
             raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {onto.shape[1] - 1} before")
         if weights is None:
-            return cmvn_stats(feats, onto=onto)
+            before = None if onto is None else onto[None]
+            total: DoubleMatrix = stats(np.ascontiguousarray(feats), np.array([0, len(feats)]), onto=before)[0]
+            return total
         if key not in weights:
             raise Skip(f"No weights available for utterance {key}")
         each = weights[key]
@@ -83,9 +96,13 @@ def accumulator(weights: LookupReader[Vector] | None) -> Accumulate:
     return accumulate
 
 
-def add_up(entries: Iterable[tuple[str, Matrix | None]], accumulate: Accumulate, counts: Counts) -> DoubleMatrix | None:
-    """Sum the statistics of several utterances: None without any features, zeros if all were skipped."""
-    total: DoubleMatrix | None = None
+def add_up(
+    entries: Iterable[tuple[str, Matrix | None]],
+    accumulate: Accumulate,
+    counts: Counts,
+    total: DoubleMatrix | None = None,
+) -> DoubleMatrix | None:
+    """Sum the statistics of several utterances onto others: None without any features, zeros if all were skipped."""
     for key, feats in entries:
         try:
             if feats is None:
@@ -123,7 +140,14 @@ def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -
 def of_all(entries: Iterable[tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
     """Write the statistics of all utterances together, in single precision as in Kaldi."""
     counts = Counts()
-    total = add_up(entries, accumulate, counts)
+    total: DoubleMatrix | None = None
+    for item in items_of(entries):
+        feats = None if isinstance(item, tuple) else cast(ArrayBlock, item).matrix()
+        if feats is not None and (total is None or total.shape[1] == feats.shape[1] + 1):
+            total = stats(feats, np.array([0, len(feats)]), onto=None if total is None else total[None])[0]
+            counts.done += len(cast(ArrayBlock, item))
+        else:
+            total = add_up([item] if isinstance(item, tuple) else item.entries(), accumulate, counts, total)
     if total is None:
         # As in Kaldi, only the exit status reports the failure.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import program
+from kaldi_compat.exact import ragged
 from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import VadOptions
@@ -50,7 +52,20 @@ def main(options: Options, source: str, target: str) -> int:
         logger.warning("No frames were judged voiced for utterance %s", key)
         return decision
 
-    counts = convert_table("matrix", source, target, judge, kind_out="vector")
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        nonlocal frames, voiced_frames, voiced
+        feats = block.matrix()
+        if feats is None:
+            return None
+        decisions, numbers = ragged.voiced(feats, block.rows(), options)
+        if not numbers.all():
+            return None
+        frames += len(decisions)
+        voiced_frames += int(numbers.sum())
+        voiced += len(numbers)
+        return block.with_vectors(decisions)
+
+    counts = convert_table("matrix", source, target, judge, kind_out="vector", block_function=of_block)
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",

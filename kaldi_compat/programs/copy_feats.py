@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.codecs.general import GeneralMatrix
 from io_ark.codecs.htk import HtkFeatures
@@ -66,7 +67,8 @@ def copy_table(options: Options, source: str, target: str) -> int:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
         writer = stack.enter_context(io_ark.Writer[GeneralMatrix]("general-matrix", target))
         method = CompressionMethod.of(options.compression_method) if options.compress else None
-        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source))
+        in_blocks = options.kind_in == "matrix" and not options.compress
+        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=in_blocks))
 
         def copy(key: str, value: Any) -> GeneralMatrix:
             matrix = matrix_of(value)
@@ -74,7 +76,12 @@ def copy_table(options: Options, source: str, target: str) -> int:
                 num_frames[key] = len(matrix)
             return matrix if method is None else compressed(key, matrix, method)
 
-        counts = map_table(reader, writer, copy)
+        def copy_block(block: ArrayBlock) -> ArrayBlock:
+            if num_frames is not None:
+                num_frames.write_block(block.with_numbers(block.shapes[:, 0]))
+            return block
+
+        counts = map_table(reader, writer, copy, copy_block)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status
 

@@ -22,10 +22,16 @@ e.g.:  feat-to-dim scp:feats.scp -
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
     """Write the table of dimensions, or the first dimension."""
-    with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source) as reader:
-        if io_ark.is_table_wspecifier(target):
+    to_table = io_ark.is_table_wspecifier(target)
+    with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source, blocks=to_table) as reader:
+        if to_table:
             with io_ark.Writer[int]("int", target) as writer:
-                map_table(reader, writer, lambda _, feats: feats.shape[1])
+                map_table(
+                    reader,
+                    writer,
+                    lambda _, feats: feats.shape[1],
+                    lambda block: block.with_numbers(block.shapes[:, 1]),
+                )
         else:
             first = next(iter(reader), None)
             if first is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import io_ark
 from io_ark.codecs.info import InfoCodec
 from kaldi_compat.cli.files import write_text
@@ -23,9 +25,22 @@ def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
     codec = InfoCodec("matrix")
     if target is None:
-        with io_ark.SequentialReader[Shaped](codec, source) as reader:
-            write_text("-", f"{sum(feats.shape[0] for _, feats in reader)}\n")
+        with io_ark.SequentialReader[Shaped](codec, source, blocks=True) as reader:
+            write_text("-", f"{sum(map(frames_of, reader.blocks()))}\n")
     else:
-        with io_ark.Writer[int]("int", target) as writer, io_ark.SequentialReader[Shaped](codec, source) as reader:
-            map_table(reader, writer, lambda _, feats: feats.shape[0])
+        with (
+            io_ark.Writer[int]("int", target) as writer,
+            io_ark.SequentialReader[Shaped](codec, source, blocks=True) as reader,
+        ):
+            map_table(
+                reader,
+                writer,
+                lambda _, feats: feats.shape[0],
+                lambda block: block.with_numbers(block.shapes[:, 0]),
+            )
     return 0
+
+
+def frames_of(item: Any) -> int:
+    """Return the number of frames of an entry, or of all entries of a block."""
+    return int(item[1].shape[0] if isinstance(item, tuple) else item.shapes[:, 0].sum())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.loop import items_of, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.ragged import select_columns
 from kaldi_compat.options.base import require
 
 USAGE = """
@@ -26,15 +30,24 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # an index or a r
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
     """Select columns of each utterance. The selection must fit the dimension of the first one."""
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
-        entries = iter(reader)
+    with io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader:
+        entries: Iterator[Any] = items_of(reader)
         first = next(entries, None)
         if first is None:
             logger.warning("Empty archive provided.")
             return 0
-        columns = selected(selection, first[1].shape[1])
+        dim = int(first[1].shape[1] if isinstance(first, tuple) else first.shapes[0, 1])
+        columns = selected(selection, dim)
+
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            feats = block.matrix()
+            if feats is None or feats.shape[1] <= max(columns):
+                return None
+            return block.with_rows(select_columns(feats, columns))
+
         with io_ark.Writer[Matrix]("matrix", target) as writer:
-            map_table(itertools.chain([first], entries), writer, lambda _, feats: picked(feats, columns))
+            chained = itertools.chain([first], entries)
+            map_table(chained, writer, lambda _, feats: picked(feats, columns), of_block)
     return 0
 
 

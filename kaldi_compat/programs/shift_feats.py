@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert
 from kaldi_compat.cli.objects import Matrix
@@ -34,7 +35,22 @@ class Options(BaseOptions):
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Shift a table, or a single file."""
-    counts = convert("matrix", source, target, lambda key, m: shifted(m, options.shift, key), binary=options.binary)
+
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        feats = block.matrix()
+        if feats is None:
+            return None
+        first, end = np.repeat(block.rows()[:-1], block.shapes[:, 0]), np.repeat(block.rows()[1:], block.shapes[:, 0])
+        return block.with_rows(feats[np.clip(np.arange(len(feats)) - options.shift, first, end - 1)])
+
+    counts = convert(
+        "matrix",
+        source,
+        target,
+        lambda key, m: shifted(m, options.shift, key),
+        binary=options.binary,
+        block_function=of_block,
+    )
     if io_ark.is_table_wspecifier(target):
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact import ragged
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import SpliceOptions
 
@@ -26,5 +28,9 @@ def main(options: SpliceOptions, source: str, target: str) -> int:
             raise FeatureError("there are no frames to splice")
         return splice(feats, options)
 
-    convert_table("matrix", source, target, spliced, output_first=True)
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        feats = block.matrix()
+        return None if feats is None else block.with_rows(ragged.spliced(feats, block.rows(), options))
+
+    convert_table("matrix", source, target, spliced, output_first=True, block_function=of_block)
     return 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
 from kaldi_compat.cli.objects import Matrix
@@ -48,7 +49,27 @@ def main(options: Options, source: str, target: str) -> int:
             raise Skip(f"For utterance {key}, output would have no rows, producing no output.")
         return result
 
-    counts = convert_table("matrix", source, target, subsample)
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        nonlocal frames_in, frames_out
+        feats, rows = block.matrix(), block.shapes[:, 0]
+        if feats is None or options.offset < 0:
+            return None
+        if options.n > 0:
+            counts = -(-(rows - options.offset) // options.n)
+            if (counts <= 0).any():
+                return None
+            # The first row of an output is `offset` after its input's; the others are `n` after the one before.
+            before = np.cumsum(counts) - counts
+            within = np.arange(counts.sum()) - np.repeat(before, counts)
+            chosen = np.repeat(block.rows()[:-1] + options.offset, counts) + within * options.n
+        else:
+            counts = rows * -options.n
+            chosen = np.repeat(np.arange(len(feats)), -options.n)
+        frames_in += len(feats)
+        frames_out += len(chosen)
+        return block.with_rows(feats[chosen], counts)
+
+    counts = convert_table("matrix", source, target, subsample, block_function=of_block)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
     logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
     return counts.status

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
@@ -47,7 +50,10 @@ class Options(BaseOptions):
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
-    with io_ark.Writer[Matrix]("matrix", target) as writer, io_ark.SequentialReader[Matrix]("matrix", source) as reader:
+    with (
+        io_ark.Writer[Matrix]("matrix", target) as writer,
+        io_ark.SequentialReader[Matrix]("matrix", source, blocks=bool(options.include or options.exclude)) as reader,
+    ):
         if not options.include and not options.exclude:
             map_table(islice(reader, options.n), writer, lambda _, feats: feats)
             return 0
@@ -58,7 +64,10 @@ def main(options: Options, source: str, target: str) -> int:
                 raise Skip
             return feats
 
-        counts = map_table(reader, writer, copy)
+        def of_block(block: ArrayBlock) -> ArrayBlock:
+            return block.chosen(np.array([(key in listed) == bool(options.include) for key in block.names()]))
+
+        counts = map_table(reader, writer, copy, of_block)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 

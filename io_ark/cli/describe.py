@@ -1,0 +1,89 @@
+"""Describe entries of tables: as columns of text, as objects of JSON, and values in full."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+
+from io_ark.cli.entries import Entry
+from io_ark.cli.terminal import coloured
+from io_ark.codecs.array_info import ArrayInfo
+from io_ark.codecs.wave import Wave, WaveInfo
+
+__all__ = ["as_json", "counted", "describe_kind", "description", "entry_line", "entry_object", "print_json", "size"]
+
+
+def describe_kind(value: Any) -> str:
+    """Describe the kind of an object, or of the object that a shape belongs to, in a word or two."""
+    if isinstance(value, Wave | WaveInfo):
+        return f"audio {value.sample_frequency:g} Hz"
+    if isinstance(value, np.ndarray | ArrayInfo):
+        name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
+        return f"int {name}" if value.dtype.kind in "iu" else name
+    return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
+
+
+def counted(count: int, one: str, more: str = "") -> str:
+    """Format a count and a noun: ``1 entry``, ``2 entries``."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def size(entry: Entry) -> str:
+    """Format the shape of an entry: ``98 x 80``, or ``-`` if it has none."""
+    return " x ".join(map(str, entry.shape)) or "-"
+
+
+def description(value: Any) -> str:
+    """Describe kind and shape of a value: ``matrix 98 x 80``."""
+    return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
+
+
+def entry_line(entry: Entry) -> str:
+    """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
+    key = coloured(entry.key or "-", "cyan") if entry.error is None else coloured(entry.key, "red")
+    if entry.error is not None:
+        return f"{key}\tunreadable\t{entry.error}"
+    return f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{coloured(entry.where, 'faint')}"
+
+
+def entry_object(entry: Entry) -> dict[str, Any]:
+    """Return what ``ark ls --json`` prints of an entry."""
+    if entry.error is not None:
+        return {"key": entry.key, "error": str(entry.error)}
+    return {
+        "key": entry.key,
+        "kind": describe_kind(entry.value),
+        "shape": list(entry.shape),
+        "stored": entry.stored,
+        "where": entry.where,
+    }
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON. NaN and infinities, which JSON lacks, are strings."""
+    print(json.dumps(as_json(value), ensure_ascii=False, allow_nan=False))
+
+
+def as_json(value: Any) -> Any:
+    """Convert a value to what JSON can hold.
+
+    >>> import numpy as np
+    >>> as_json({"a": np.float32([0.5, np.nan])})
+    {'a': [0.5, 'nan']}
+    """
+    if isinstance(value, Wave):
+        return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return as_json(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

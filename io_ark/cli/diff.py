@@ -1,0 +1,186 @@
+"""The command ``ark diff``: compare two tables, or two objects."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from io_ark.cli.describe import counted, describe_kind, print_json, size
+from io_ark.cli.entries import Entry, entries, table_of
+from io_ark.cli.terminal import coloured, progress
+from io_ark.codecs.wave import Wave
+
+__all__ = ["Difference", "compare", "compare_entries", "diff", "pairs"]
+
+Pair = tuple[str, Entry | None, Entry | None]
+MAX_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference between two entries of the same key.
+
+    Attributes:
+        key: the key.
+        reason: why the entries cannot be compared number by number, such as another shape; "" if they were compared.
+        largest: largest absolute difference; infinite where only one value is finite or NaN.
+        mean: mean absolute difference over the values that are finite in both.
+        place: index of the largest difference.
+        worst_frames: rows with the largest differences, and these.
+    """
+
+    key: str
+    reason: str = ""
+    largest: float = 0.0
+    mean: float = 0.0
+    place: tuple[int, ...] = ()
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def is_none(self) -> bool:
+        """True if the entries are equal."""
+        return not self.reason and self.largest == 0
+
+    def exceeds(self, tolerance: float) -> bool:
+        """Return True if the entries differ by more than the tolerance."""
+        return bool(self.reason) or self.largest > tolerance
+
+
+def diff(chosen: argparse.Namespace) -> int:
+    """Print the differences; the status is 1 if there are any beyond the tolerance."""
+    first, second = (progress(_entries(name, chosen), name) for name in (chosen.first, chosen.second))
+    compared = equal = close = 0
+    only: dict[str, list[str]] = {chosen.first: [], chosen.second: []}
+    differing: list[Difference] = []
+    worst = Difference("")
+    for key, one, other in pairs(first, second):
+        if one is None or other is None:
+            only[chosen.second if one is None else chosen.first].append(key)
+            continue
+        compared += 1
+        found = compare_entries(key, one, other, chosen.worst)
+        worst = max(worst, found, key=lambda each: each.largest)
+        if found.exceeds(chosen.tolerance):
+            differing.append(found)
+        elif found.is_none:
+            equal += 1
+        else:
+            close += 1
+    differs = bool(differing or any(only.values()))
+    if chosen.json:
+        print_json(
+            {
+                "compared": compared,
+                "equal": equal,
+                "within_tolerance": close,
+                "tolerance": chosen.tolerance,
+                "only_in_first": only[chosen.first],
+                "only_in_second": only[chosen.second],
+                "differing": differing,
+            }
+        )
+        return int(differs)
+    for name, keys in only.items():
+        if keys:
+            shown = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+            print(coloured(f"only in {name}: {counted(len(keys), 'key')}: {shown}", "yellow"))
+    for each in differing[:MAX_SHOWN]:
+        print(_line(each))
+    if len(differing) > MAX_SHOWN:
+        print(f"... and {len(differing) - MAX_SHOWN} more")
+    within = f", {close} within the tolerance" if chosen.tolerance else ""
+    print(f"{counted(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
+    if worst.largest:
+        print(f"largest difference: {worst.largest:.6g} ({worst.key}, at {list(worst.place)})")
+    return int(differs)
+
+
+def _line(found: Difference) -> str:
+    key = coloured(found.key, "red")
+    if found.reason:
+        return f"{key}\t{found.reason}"
+    frames = ", ".join(f"{row} ({value:.3g})" for row, value in found.worst_frames)
+    worst = f"; worst frames: {frames}" if frames else ""
+    return f"{key}\tlargest {found.largest:.6g} at {list(found.place)}, mean {found.mean:.3g}{worst}"
+
+
+def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
+    return entries(table_of(name), pipes=not chosen.no_pipes)
+
+
+def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:
+    """Yield each key with its entries in both tables, None where it is missing.
+
+    Both tables are read once, at the same pace. An entry is kept in memory until its key comes in the other table, so
+    tables in the same order need little memory.
+    """
+    waiting: tuple[dict[str, Entry], dict[str, Entry]] = ({}, {})
+    for row in zip_longest(first, second):
+        for side, entry in enumerate(row):
+            if entry is None:
+                continue
+            partner = waiting[1 - side].pop(entry.key, None)
+            if partner is None:
+                waiting[side][entry.key] = entry
+            elif side:
+                yield entry.key, partner, entry
+            else:
+                yield entry.key, entry, partner
+    yield from ((key, entry, None) for key, entry in waiting[0].items())
+    yield from ((key, None, entry) for key, entry in waiting[1].items())
+
+
+def compare_entries(key: str, one: Entry, other: Entry, worst: int = 3) -> Difference:
+    """Compare two entries of the same key."""
+    for entry in (one, other):
+        if entry.error is not None:
+            return Difference(key, f"unreadable: {entry.error}", np.inf)
+    return compare(key, one.value, other.value, worst)
+
+
+def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
+    """Compare two objects.
+
+    >>> compare("utt1", np.array([1.0, 2.0]), np.array([1.0, 2.5])).largest
+    0.5
+    """
+    kinds = describe_kind(one), describe_kind(other)
+    if isinstance(one, Wave) and isinstance(other, Wave):
+        if one.sample_frequency != other.sample_frequency:
+            return Difference(key, f"{kinds[0]} and {kinds[1]}", np.inf)
+        one, other = one.samples.T, other.samples.T
+    first, second = Entry(key, "", "", one), Entry(key, "", "", other)
+    a, b = first.numbers, second.numbers
+    if a is None or b is None:
+        equal = type(one) is type(other) and bool(one == other)
+        return Difference(key) if equal else Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
+    if a.shape != b.shape:
+        return Difference(key, f"shape {size(first)} and {size(second)}", np.inf)
+    return _numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
+    if not one.size:
+        return Difference(key)
+    with np.errstate(invalid="ignore"):
+        size_of = np.abs(one - other)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    size_of = np.where(same, 0.0, np.where(np.isnan(size_of), np.inf, size_of))
+    place = tuple(int(axis) for axis in np.unravel_index(int(size_of.argmax()), size_of.shape))
+    finite = size_of[np.isfinite(size_of)]
+    frames = []
+    if size_of.ndim == 2 and size_of.any():
+        rows = size_of.max(axis=1)
+        order = np.argsort(-rows, kind="stable")[:worst]
+        frames = [(int(row), float(rows[row])) for row in order if rows[row] > 0]
+    return Difference(key, "", float(size_of.max()), float(finite.mean()) if finite.size else np.inf, place, frames)

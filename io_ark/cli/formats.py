@@ -1,0 +1,271 @@
+"""Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, WebDataset and lhotse.
+
+Each format is a pair of functions: one iterates over keys and arrays, the other is a context manager that yields a
+function ``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError, SpecifierError
+from io_ark.extras import import_extra
+
+__all__ = ["FORMATS", "Format", "Settings", "format_of"]
+
+Array = npt.NDArray[Any]
+Put = Callable[[str, Array], None]
+PARQUET_ROWS = 64  # utterances in a row group
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a format needs beyond the arrays.
+
+    Attributes:
+        frame_shift: seconds from frame to frame, for lhotse.
+        sample_frequency: sampling rate of the audio in Hz, for lhotse.
+    """
+
+    frame_shift: float = 0.01
+    sample_frequency: int = 16000
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes:
+        about: one line for ``--help``.
+        endings: endings of its file names.
+        read: iterates over keys and arrays of a file.
+        write: makes a file: yields the function that takes each key and array.
+    """
+
+    about: str
+    endings: tuple[str, ...]
+    read: Callable[[Path], Iterator[tuple[str, Array]]]
+    write: Callable[[Path, Settings], AbstractContextManager[Put]]
+
+
+def format_of(name: str, wanted: str = "") -> Format | None:
+    """Return the format of this name, or of a file by the ending of its name; None if it is not one of these.
+
+    Raises:
+        SpecifierError: there is no format of the wanted name.
+    """
+    if wanted:
+        if wanted not in FORMATS:
+            raise SpecifierError(f"there is no format {wanted!r}: choose from ark, {', '.join(FORMATS)}", file=name)
+        return FORMATS[wanted]
+    return next((each for each in FORMATS.values() if name.endswith(each.endings)), None)
+
+
+def file_name(key: str) -> str:
+    """Return a key as a file name without dots and slashes, from which the key can be restored.
+
+    >>> file_name("sp0.9-utt/1"), unquote(file_name("sp0.9-utt/1"))
+    ('sp0%2E9-utt%2F1', 'sp0.9-utt/1')
+    """
+    return quote(key, safe=" ").replace(".", "%2E")
+
+
+def _load(file: Any, name: str) -> Array:
+    try:
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(f"is not a .npy array: {error}", file=name) from None
+
+
+def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
+    for path in sorted(folder.glob("*.npy")):
+        yield unquote(path.stem), _load(path, str(path))
+
+
+@contextlib.contextmanager
+def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
+    folder.mkdir(parents=True, exist_ok=True)
+    yield lambda key, array: np.save(folder / f"{file_name(key)}.npy", array)
+
+
+def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
+    with _opened(lambda: zipfile.ZipFile(path), path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                yield name.removesuffix(".npy"), _load(io.BytesIO(file.read()), f"{path}: {name}")
+
+
+@contextlib.contextmanager
+def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+
+        def put(key: str, array: Array) -> None:
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+
+        yield put
+
+
+def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
+    with _opened(lambda: tarfile.open(path, "r|*"), path) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
+            if file is not None:
+                name = member.name.rpartition("/")[2].removesuffix(".npy")
+                yield unquote(name), _load(io.BytesIO(file.read()), f"{path}: {member.name}")
+
+
+@contextlib.contextmanager
+def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
+    with tarfile.open(path, "w") as archive:
+
+        def put(key: str, array: Array) -> None:
+            data = io.BytesIO()
+            np.save(data, array, allow_pickle=False)
+            member = tarfile.TarInfo(f"{file_name(key)}.npy")
+            member.size, member.mtime = data.tell(), int(time.time())
+            data.seek(0)
+            archive.addfile(member, data)
+
+        yield put
+
+
+def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
+    h5py = import_extra("h5py", "HDF5 files")
+    with _opened(lambda: h5py.File(path, "r"), path) as file:
+        for name in file:
+            if isinstance(file[name], h5py.Dataset):
+                yield unquote(name), np.asarray(file[name][()])
+
+
+@contextlib.contextmanager
+def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
+    h5py = import_extra("h5py", "HDF5 files")
+    with h5py.File(path, "w", track_order=True) as file:
+        # A slash would make a group of the part before it.
+        yield lambda key, array: file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
+    parquet = import_extra("pyarrow.parquet", "Parquet files")
+    with _opened(lambda: parquet.ParquetFile(path), path) as file:
+        if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
+            raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
+        for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
+            keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
+            for row in range(batch.num_rows):
+                array = values[row].values.to_numpy(zero_copy_only=False)
+                yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
+
+
+@contextlib.contextmanager
+def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
+    arrow = import_extra("pyarrow", "Parquet files")
+    parquet = import_extra("pyarrow.parquet", "Parquet files")
+    pending: list[tuple[str, Array]] = []
+    writers: list[Any] = []
+
+    def flush() -> None:
+        kind = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
+        schema = arrow.schema(
+            [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(kind))]
+        )
+        if not writers:
+            writers.append(parquet.ParquetWriter(path, schema))
+        if pending:
+            lengths = np.cumsum([0, *(array.size for _, array in pending)])
+            flat = np.concatenate([array.ravel() for _, array in pending])
+            values = arrow.ListArray.from_arrays(arrow.array(lengths, arrow.int32()), arrow.array(flat))
+            columns = [[key for key, _ in pending], [list(array.shape) for _, array in pending], values]
+            writers[0].write_table(arrow.table(columns, schema=schema))
+            pending.clear()
+
+    first: list[np.dtype[Any]] = []
+
+    def put(key: str, array: Array) -> None:
+        first[:] = first or [array.dtype]
+        if array.dtype != first[0]:
+            raise FormatError(f"{array.dtype} after {first[0]}: a Parquet column has one type", file=str(path), key=key)
+        pending.append((key, array))
+        if len(pending) == PARQUET_ROWS:
+            flush()
+
+    try:
+        yield put
+        if pending or not writers:
+            flush()
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
+    lhotse = import_extra("lhotse", "lhotse manifests")
+    for features in lhotse.load_manifest_lazy(path):
+        yield features.recording_id, np.asarray(features.load())
+
+
+@contextlib.contextmanager
+def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
+    lhotse = import_extra("lhotse", "lhotse manifests")
+    files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
+    storage = path.with_name(path.name.partition(".")[0] + "_storage")
+    with lhotse.FeatureSet.open_writer(path) as manifest, files(storage) as arrays:
+
+        def put(key: str, array: Array) -> None:
+            if array.ndim != 2:
+                raise FormatError("lhotse stores matrices only", file=str(path), key=key)
+            manifest.write(
+                lhotse.Features(
+                    type="kaldi",
+                    num_frames=len(array),
+                    num_features=array.shape[1],
+                    frame_shift=settings.frame_shift,
+                    sampling_rate=settings.sample_frequency,
+                    start=0,
+                    duration=round(len(array) * settings.frame_shift, 6),
+                    storage_type=arrays.name,
+                    storage_path=str(storage),
+                    storage_key=arrays.write(file_name(key), array),
+                    recording_id=key,
+                    channels=0,
+                )
+            )
+
+        yield put
+
+
+@contextlib.contextmanager
+def _opened(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
+    """Open a file of another library; its errors become one line with the file's name."""
+    try:
+        file = open_it()
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise FormatError(f"cannot be read: {str(error).splitlines()[0]}", file=str(path)) from None
+    with file:
+        yield file
+
+
+FORMATS = {
+    "npz": Format("NumPy: one file", (".npz",), _read_npz, _write_npz),
+    "npy": Format("NumPy: a folder with a file for each key", ("/",), _read_npy, _write_npy),
+    "hdf5": Format("HDF5 (h5py): a dataset for each key", (".h5", ".hdf5"), _read_hdf5, _write_hdf5),
+    "parquet": Format("Parquet (pyarrow): columns key, shape, values", (".parquet",), _read_parquet, _write_parquet),
+    "tar": Format("WebDataset: a tar file of key.npy", (".tar",), _read_tar, _write_tar),
+    "lhotse": Format("lhotse: a manifest of features", (".jsonl", ".jsonl.gz"), _read_lhotse, _write_lhotse),
+}

@@ -1,0 +1,106 @@
+"""The commands ``ark ls``, ``head``, ``grep`` and ``show``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import numpy as np
+
+import io_ark
+from io_ark.cli.describe import counted, description, entry_line, entry_object, print_json
+from io_ark.cli.entries import Entry, entries, find, table_of
+from io_ark.codecs.wave import Wave
+from io_ark.errors import FormatError, MissingKeyError, SpecifierError
+
+__all__ = ["grep", "head", "ls", "show"]
+
+EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
+
+
+def ls(chosen: argparse.Namespace) -> int:
+    """List the entries of tables."""
+    return _list(chosen, chosen.tables, lambda found: found)
+
+
+def head(chosen: argparse.Namespace) -> int:
+    """List the first entries of a table, reading no more than these."""
+    return _list(chosen, chosen.tables, lambda found: islice(found, chosen.count))
+
+
+def grep(chosen: argparse.Namespace) -> int:
+    """List the entries of which the key matches; the status is 1 if there are none, as that of grep."""
+    try:
+        pattern = re.compile(chosen.pattern, re.IGNORECASE if chosen.ignore_case else 0)
+    except re.error as error:
+        raise SpecifierError(f"is not a regular expression: {error}", file=chosen.pattern) from None
+    matched = 0
+
+    def matching(found: Iterator[Entry]) -> Iterator[Entry]:
+        nonlocal matched
+        for entry in found:
+            if bool(pattern.search(entry.key)) != chosen.invert:
+                matched += 1
+                yield entry
+
+    status = _list(chosen, chosen.tables, matching)
+    return status or int(matched == 0)
+
+
+def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Iterator[Entry]], Iterator[Entry]]) -> int:
+    status = 0
+    for name in tables:
+        count = 0
+        for entry in select(entries(table_of(name), pipes=not chosen.no_pipes, info_only=True)):
+            count += 1  # noqa: SIM113 (used after the loop)
+            status |= int(entry.error is not None)
+            if chosen.json:
+                print_json(entry_object(entry))
+            else:
+                print(entry_line(entry))
+            if entry.single:
+                print(f"{name}: a single object, not a table: `ark show {name}` prints it", file=sys.stderr)
+                break
+        else:
+            if not chosen.json:
+                print(f"{name}: {counted(count, 'entry', 'entries')}", file=sys.stderr)
+    return status
+
+
+def show(chosen: argparse.Namespace) -> int:
+    """Print one object."""
+    pipes = not chosen.no_pipes
+    if chosen.key is None:
+        if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
+            raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=chosen.where)
+        try:
+            value = io_ark.load(chosen.where, pipes=pipes)
+        except FormatError as error:
+            error.message += "; use `ark show TABLE KEY` for an entry of a table"
+            raise
+        about = {"where": chosen.where}
+        title = f"{chosen.where}: {description(value)}"
+    else:
+        entry = find(table_of(chosen.where), chosen.key, pipes=pipes)
+        if entry is None:
+            raise MissingKeyError("the table has no such key; `ark ls` lists them", file=chosen.where, key=chosen.key)
+        if entry.error is not None:
+            raise entry.error
+        value = entry.value
+        about = entry_object(entry)
+        title = f"{chosen.key}: {description(value)}, {entry.stored}, at {entry.where}"
+    if chosen.json:
+        print_json({**about, "value": value})
+        return 0
+    print(title)
+    shown = value.samples if isinstance(value, Wave) else value
+    if isinstance(shown, np.ndarray):
+        limit = shown.size + 1 if chosen.all else 100
+        with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
+            print(shown)
+    else:
+        print(shown)
+    return 0

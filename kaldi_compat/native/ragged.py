@@ -1,0 +1,125 @@
+"""Call the C functions that process features of many utterances at once."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native.compressed import address
+from kaldi_compat.native import library
+
+__all__ = ["affine", "columns", "filtered", "sliding", "spliced", "stats", "vad"]
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+_RAGGED = (_POINTER, _POINTER, _SIZE, _SIZE)
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "ragged_affine": (*_RAGGED, _POINTER, _POINTER, _POINTER),
+    "ragged_columns": (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _POINTER),
+    "ragged_filter": (*_RAGGED, _POINTER, _POINTER, _POINTER, _INT, _POINTER),
+    "ragged_sliding": (*_RAGGED, _SIZE, _SIZE, _INT, _INT, _POINTER),
+    "ragged_splice": (*_RAGGED, _INT, _INT, _POINTER),
+    "ragged_stats": (*_RAGGED, _POINTER),
+    "ragged_vad": (*_RAGGED, _FLOAT, _FLOAT, _INT, _FLOAT, _POINTER, _POINTER),
+}
+
+
+# Made once: setting the types of a function's arguments while another thread calls it crashes.
+@functools.cache
+def _function(name: str, level: str | None) -> Any:
+    return library().function(name, *_ARGUMENTS[name], level=level)
+
+
+def _ragged(x: Floats, rows: Integers) -> tuple[int, int, int, int]:
+    """Return the first arguments of most functions: two addresses, the number of utterances, and the columns."""
+    if x.ndim != 2 or x.dtype != np.float32 or not x.flags.c_contiguous or not rows.flags.c_contiguous:
+        raise ValueError("features of a ragged batch must be contiguous float32 (rows, dim)")
+    if rows.dtype != np.int64 or rows[0] != 0 or rows[-1] != len(x) or (rows[1:] < rows[:-1]).any():
+        raise ValueError(f"the boundaries of utterances do not belong to {len(x)} rows")
+    return address(x), address(rows), len(rows) - 1, x.shape[1]
+
+
+def filtered(
+    x: Floats, rows: Integers, filters: Sequence[Sequence[float]], firsts: Sequence[int], level: str | None = None
+) -> Floats:
+    """Filter each utterance along time: see :func:`kaldi_compat.exact.ragged.filtered`."""
+    weights = np.array([weight for each in filters for weight in each], np.float32)
+    taps, starts = np.array([len(each) for each in filters], np.int32), np.array(firsts, np.int32)
+    out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
+    pointers = (address(weights), address(taps), address(starts))
+    if _function("ragged_filter", level)(*_ragged(x, rows), *pointers, len(filters), address(out)):
+        raise MemoryError("no memory for the context of some frames")
+    return out
+
+
+def spliced(x: Floats, rows: Integers, left: int, right: int, level: str | None = None) -> Floats:
+    """Return each frame with its neighbours."""
+    out = np.empty((len(x), x.shape[1] * (left + 1 + right)), np.float32)
+    _function("ragged_splice", level)(*_ragged(x, rows), left, right, address(out))
+    return out
+
+
+def columns(x: Floats, chosen: Sequence[int], level: str | None = None) -> Floats:
+    """Return some columns."""
+    places = np.array(chosen, np.int32)
+    if len(places) and not 0 <= places.min() <= places.max() < x.shape[1]:
+        raise ValueError(f"no such column among {x.shape[1]}")
+    out = np.empty((len(x), len(places)), np.float32)
+    data, _, _, dim = _ragged(x, np.array([0, len(x)]))
+    _function("ragged_columns", level)(data, len(x), dim, address(places), len(places), address(out))
+    return out
+
+
+def affine(x: Floats, rows: Integers, scale: Floats | None, offset: Floats, level: str | None = None) -> Floats:
+    """Return ``x * scale + offset`` with factors and offsets (utterances, dim)."""
+    shape = (len(rows) - 1, x.shape[1])
+    if offset.shape != shape or (scale is not None and scale.shape != shape):
+        raise ValueError(f"factors and offsets must have the shape {shape}")
+    out = np.empty_like(x)
+    added = np.ascontiguousarray(offset, np.float32)
+    factor = None if scale is None else np.ascontiguousarray(scale, np.float32)
+    pointers = (None if factor is None else address(factor), address(added), address(out))
+    _function("ragged_affine", level)(*_ragged(x, rows), *pointers)
+    return out
+
+
+def stats(x: Floats, rows: Integers, onto: Doubles, level: str | None = None) -> None:
+    """Add the statistics of each utterance onto ``onto`` (utterances, 2, dim + 1)."""
+    if onto.shape != (len(rows) - 1, 2, x.shape[1] + 1) or onto.dtype != np.float64 or not onto.flags.c_contiguous:
+        raise ValueError("statistics must be contiguous float64 (utterances, 2, dim + 1)")
+    _function("ragged_stats", level)(*_ragged(x, rows), address(onto))
+
+
+def sliding(
+    x: Floats, rows: Integers, window: int, least: int, center: bool, norm_vars: bool, level: str | None = None
+) -> Floats | None:
+    """Normalize each frame over its window; None if a variance would be floored."""
+    out = np.empty_like(x)
+    status = _function("ragged_sliding", level)(*_ragged(x, rows), window, least, center, norm_vars, address(out))
+    if status == 1:
+        raise MemoryError("no memory for the sums over a window")
+    return None if status else out
+
+
+def vad(
+    x: Floats,
+    rows: Integers,
+    threshold: float,
+    mean_scale: float,
+    context: int,
+    proportion: float,
+    level: str | None = None,
+) -> tuple[Floats, Integers]:
+    """Return 1 for each voiced frame and 0 for others, and the number of voiced frames of each utterance."""
+    out, voiced = np.empty(len(x), np.float32), np.empty(len(rows) - 1, np.int64)
+    numbers = (threshold, mean_scale, context, proportion)
+    _function("ragged_vad", level)(*_ragged(x, rows), *numbers, address(out), address(voiced))
+    return out, voiced

@@ -1,0 +1,254 @@
+/* What is done to features of many utterances at once: deltas, splicing, normalization, voice activity.
+
+   The features of all utterances are one matrix of `dim` columns; rows[u] to rows[u + 1] are those of utterance u. Each function
+   does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc, src/ivector/voice-activity-detection.cc)
+   in their order. */
+#include "simd.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 256 /* rows that are filtered at once */
+#define GROUP 64  /* numbers whose sums are kept in registers */
+
+
+/* Copy rows first to end of an utterance, whose first and last row repeat past its edges. */
+static void copy_rows(const float *x, int64_t dim, int64_t begin, int64_t end, int64_t first, int64_t last, float *out)
+{
+    int64_t row = first;
+    for (; row < last && row < begin; row++, out += dim)
+        memcpy(out, x + begin * dim, dim * sizeof(float));
+    if (row < last && row < end) {
+        int64_t count = (last < end ? last : end) - row;
+        memcpy(out, x + row * dim, count * dim * sizeof(float));
+        row += count, out += count * dim;
+    }
+    for (; row < last; row++, out += dim)
+        memcpy(out, x + (end - 1) * dim, dim * sizeof(float));
+}
+
+/* out[i] = sum over j of weights[j] * x[i + j * dim], with a fused multiply-add for each term, as OpenBLAS's saxpy. */
+static void filter(const float *x, int64_t count, int64_t dim, const float *weights, int taps, float *out)
+{
+    int64_t i = 0;
+    for (; i + GROUP <= count; i += GROUP) {
+        float sums[GROUP] = {0};
+        for (int j = 0; j < taps; j++) {
+            const float *terms = x + i + j * dim, weight = weights[j];
+            if (weight != 0.0f)
+                for (int l = 0; l < GROUP; l++)
+                    sums[l] = __builtin_fmaf(weight, terms[l], sums[l]);
+        }
+        memcpy(out + i, sums, sizeof sums);
+    }
+    for (; i < count; i++) {
+        float sum = 0;
+        for (int j = 0; j < taps; j++)
+            if (weights[j] != 0.0f)
+                sum = __builtin_fmaf(weights[j], x[i + j * dim], sum);
+        out[i] = sum;
+    }
+}
+
+/* Filter each utterance along time: filter f has taps[f] of the `weights`, the first of which is for the frame `firsts[f]` from
+   the current one. `out` has `filters` * dim columns. Returns 0, or 1 if there is no memory. */
+EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
+                                    const int32_t *taps, const int32_t *firsts, int32_t filters, float *out)
+{
+    int64_t left = 0, right = 0, width = dim * filters;
+    for (int f = 0; f < filters; f++) {
+        left = firsts[f] < left ? firsts[f] : left;
+        right = firsts[f] + taps[f] - 1 > right ? firsts[f] + taps[f] - 1 : right;
+    }
+    float *padded = malloc(((CHUNK + right - left) * dim + CHUNK * dim) * sizeof(float));
+    if (!padded)
+        return 1;
+    float *filtered = padded + (CHUNK + right - left) * dim;
+    for (int64_t u = 0; u < count; u++)
+        for (int64_t row = rows[u]; row < rows[u + 1]; row += CHUNK) {
+            int64_t end = row + CHUNK < rows[u + 1] ? row + CHUNK : rows[u + 1];
+            const float *of_filter = weights;
+            copy_rows(x, dim, rows[u], rows[u + 1], row + left, end + right, padded);
+            for (int f = 0; f < filters; of_filter += taps[f++]) {
+                filter(padded + (firsts[f] - left) * dim, (end - row) * dim, dim, of_filter, taps[f], filtered);
+                for (int64_t i = row; i < end; i++)
+                    memcpy(out + i * width + f * dim, filtered + (i - row) * dim, dim * sizeof(float));
+            }
+        }
+    free(padded);
+    return 0;
+}
+
+/* Each frame with its neighbours, `left` before and `right` after it. */
+EXPORT int SIMD_NAME(ragged_splice)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int32_t left, int32_t right,
+                                    float *out)
+{
+    int64_t width = (left + 1 + right) * dim;
+    for (int64_t u = 0; u < count; u++)
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, out += width)
+            copy_rows(x, dim, rows[u], rows[u + 1], row - left, row + right + 1, out);
+    return 0;
+}
+
+/* Some columns of each row. */
+EXPORT int SIMD_NAME(ragged_columns)(const float *x, int64_t rows, int64_t dim, const int32_t *columns, int64_t width, float *out)
+{
+    for (int64_t row = 0; row < rows; row++, x += dim, out += width)
+        for (int64_t i = 0; i < width; i++)
+            out[i] = x[columns[i]];
+    return 0;
+}
+
+/* x * scale + offset of each utterance, rounded twice; x + offset if `scale` is NULL. */
+EXPORT int SIMD_NAME(ragged_affine)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *scale,
+                                    const float *offset, float *out)
+{
+    for (int64_t u = 0; u < count; u++) {
+        const float *factor = scale ? scale + u * dim : NULL, *added = offset + u * dim;
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim, out += dim)
+            if (factor)
+                for (int64_t d = 0; d < dim; d++)
+                    out[d] = x[d] * factor[d] + added[d];
+            else
+                for (int64_t d = 0; d < dim; d++)
+                    out[d] = x[d] + added[d];
+    }
+    return 0;
+}
+
+/* Add the sums and sums of squares of each utterance onto `out` (count, 2, dim + 1), and the number of frames in the last
+   column. */
+EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, double *out)
+{
+    for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
+        double *sums = out, *squares = out + dim + 1;
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim)
+            for (int64_t d = 0; d < dim; d++) {
+                float square = x[d] * x[d];
+                sums[d] += x[d];
+                squares[d] += square;
+            }
+        sums[dim] += (double)(rows[u + 1] - rows[u]);
+    }
+    return 0;
+}
+
+/* The first window's sum of squares in the order of OpenBLAS's ddot with a stride: see exact/sliding.py. */
+static void strided_squares(const float *x, int64_t dim, int64_t count, double *odd, double *total)
+{
+    int64_t whole = count & ~(int64_t)3;
+    for (int64_t d = 0; d < dim; d++)
+        total[d] = odd[d] = 0;
+    for (int64_t i = 0; i < whole; i += 4)
+        for (int64_t d = 0; d < dim; d++) {
+            const float *at = x + i * dim + d;
+            double a = at[0], b = at[dim], c = at[2 * dim], e = at[3 * dim];
+            total[d] = total[d] + (a * a + c * c);
+            odd[d] = odd[d] + (b * b + e * e);
+        }
+    for (int64_t i = whole; i < count; i++)
+        for (int64_t d = 0; d < dim; d++)
+            total[d] = total[d] + (double)x[i * dim + d] * x[i * dim + d];
+    for (int64_t d = 0; d < dim; d++)
+        total[d] = total[d] + odd[d];
+}
+
+/* The window over which frame t of `frames` is normalized. */
+static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, int center, int64_t *start, int64_t *end)
+{
+    int64_t from = center ? t - window / 2 : t - window, to;
+    from = from < 0 ? 0 : from;
+    to = center ? from + window : t + 1 > least ? t + 1 : least;
+    int64_t overhang = to > frames ? to - frames : 0;
+    from -= overhang;
+    *start = from < 0 ? 0 : from;
+    *end = to - overhang;
+}
+
+/* Subtract from each frame the mean over its window, and with `norm_vars` divide by the standard deviation, too. Windows start
+   and end as sliding_windows() in functional/cmvn.py has them. Returns 0; 1 if there is no memory; 2 if a variance is below the
+   floor, or a window would be empty. */
+EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t window, int64_t least,
+                                     int32_t center, int32_t norm_vars, float *out)
+{
+    double *sums = malloc(3 * dim * sizeof(double)), *squares = sums + dim, *odd = squares + dim;
+    int status = sums ? 0 : 1;
+    for (int64_t u = 0; u < count && !status; u++) {
+        int64_t frames = rows[u + 1] - rows[u], begin = 0, end = 0;
+        const float *all = x + rows[u] * dim;
+        for (int64_t t = 0; t < frames && !status; t++, out += dim) {
+            int64_t from, to;
+            window_of(t, frames, window, least, center, &from, &to);
+            if (to <= from) {
+                status = 2;
+                break;
+            }
+            if (t == 0) {
+                memset(sums, 0, dim * sizeof(double));
+                for (int64_t i = from; i < to; i++)
+                    for (int64_t d = 0; d < dim; d++)
+                        sums[d] += all[i * dim + d];
+                if (norm_vars)
+                    strided_squares(all + from * dim, dim, to - from, odd, squares);
+            } else {
+                if (from > begin)
+                    for (int64_t d = 0; d < dim; d++) {
+                        double leaves = all[begin * dim + d];
+                        sums[d] -= leaves;
+                        squares[d] -= norm_vars ? leaves * leaves : 0;
+                    }
+                if (to > end)
+                    for (int64_t d = 0; d < dim; d++) {
+                        double enters = all[end * dim + d];
+                        sums[d] += enters;
+                        squares[d] += norm_vars ? enters * enters : 0;
+                    }
+            }
+            begin = from, end = to;
+            const double size = (double)(to - from), share = -1.0 / size;
+            const float *frame = all + t * dim;
+            if (!norm_vars) {
+                for (int64_t d = 0; d < dim; d++)
+                    out[d] = (float)__builtin_fma(share, sums[d], (double)frame[d]);
+            } else if (to - from == 1) {
+                memset(out, 0, dim * sizeof(float));
+            } else {
+                for (int64_t d = 0; d < dim; d++) {
+                    double variance = squares[d] * (1.0 / size);
+                    variance += (-1.0 / (size * size)) * sums[d] * sums[d];
+                    if (!(variance >= 1e-10))
+                        status = 2;
+                    out[d] = (float)(__builtin_fma(share, sums[d], (double)frame[d]) * pow(variance, -0.5));
+                }
+            }
+        }
+    }
+    free(sums);
+    return status;
+}
+
+/* 1 for each voiced frame by the log energies in the first column, else 0; `voiced` has how many there are of each utterance. */
+EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t count, int64_t dim, float threshold, float mean_scale,
+                                 int32_t context, float proportion, float *out, int64_t *voiced)
+{
+    for (int64_t u = 0; u < count; u++) {
+        int64_t frames = rows[u + 1] - rows[u], votes = 0, from = 0, to = 0;
+        const float *energy = x + rows[u] * dim;
+        double total = 0;
+        for (int64_t t = 0; t < frames; t++)
+            total += energy[t * dim];
+        float limit = mean_scale * (float)total / (float)(frames > 0 ? frames : 1) + threshold;
+        voiced[u] = 0;
+        for (int64_t t = 0; t < frames; t++) {
+            int64_t first = t > context ? t - context : 0, last = t + context + 1 < frames ? t + context + 1 : frames;
+            for (; to < last; to++)
+                votes += energy[to * dim] > limit;
+            for (; from < first; from++)
+                votes -= energy[from * dim] > limit;
+            out[rows[u] + t] = (float)votes >= (float)(last - first) * proportion;
+            voiced[u] += out[rows[u] + t] != 0;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,137 @@
+"""``ark convert`` writes what the other libraries read, and reads what they write."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark.cli.ark import main
+from io_ark.cli.formats import FORMATS, format_of
+
+FEATS = {
+    key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
+}
+NEEDED = {"hdf5": "h5py", "parquet": "pyarrow", "lhotse": "lhotse"}
+TARGETS = {"npz": "o.npz", "npy": "o/", "hdf5": "o.h5", "parquet": "o.parquet", "tar": "o.tar", "lhotse": "o.jsonl.gz"}
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
+
+
+def same(found: dict[str, np.ndarray]) -> None:
+    assert found.keys() == FEATS.keys()
+    for key, value in FEATS.items():
+        np.testing.assert_array_equal(found[key], value)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_table_survives_the_way_there_and_back(name: str) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    assert main(["convert", "feats.scp", TARGETS[name]]) == 0
+    assert main(["convert", TARGETS[name], "back.scp"]) == 0
+    same(dict(io_ark.load_scp("back.scp")))
+
+
+def test_numpy_reads_the_npz_file() -> None:
+    main(["convert", "feats.ark", "o.npz"])
+    with np.load("o.npz") as loaded:
+        same(dict(loaded))
+
+
+def test_h5py_reads_the_hdf5_file() -> None:
+    h5py = pytest.importorskip("h5py")
+    main(["convert", "feats.ark", "o.h5"])
+    with h5py.File("o.h5") as file:
+        np.testing.assert_array_equal(file["b.1"], FEATS["b.1"])
+        assert list(file) == ["b.1", "a%2F2", "ü%25"]  # in the order of the table
+
+
+def test_pyarrow_reads_the_parquet_file() -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    main(["convert", "feats.ark", "o.parquet"])
+    rows = parquet.read_table("o.parquet").to_pylist()
+    same({row["key"]: np.float32(row["values"]).reshape(row["shape"]) for row in rows})
+
+
+def test_tar_file_has_a_sample_name_without_dots_as_webdataset_needs() -> None:
+    main(["convert", "feats.ark", "o.tar"])
+    with tarfile.open("o.tar") as archive:
+        assert archive.getnames() == ["b%2E1.npy", "a%2F2.npy", "%C3%BC%25.npy"]
+        file = archive.extractfile("b%2E1.npy")
+        assert file is not None
+        np.testing.assert_array_equal(np.load(io.BytesIO(file.read())), FEATS["b.1"])
+
+
+def test_lhotse_reads_the_manifest() -> None:
+    lhotse = pytest.importorskip("lhotse")
+    main(["convert", "--frame-shift=20", "--sample-frequency=8000", "feats.ark", "o.jsonl.gz"])
+    features = list(lhotse.load_manifest("o.jsonl.gz"))
+    same({each.recording_id: each.load() for each in features})
+    assert (features[0].sampling_rate, features[0].frame_shift, features[0].duration) == (8000, 0.02, 0.1)
+
+
+def test_vectors_keep_their_type() -> None:
+    with io_ark.writer("ark:ali.ark") as writer:
+        writer["a"] = np.array([1, 2, 3], np.int32)
+    assert main(["convert", "ali.ark", "o.npz"]) == main(["convert", "o.npz", "back.ark"]) == 0
+    [(_, value)] = io_ark.read("ark:back.ark")
+    assert value.dtype == np.int32 and value.tolist() == [1, 2, 3]
+
+
+def test_entries_that_are_no_arrays_fail_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mixed.ark").write_bytes(b"spk anna\n" + Path("feats.ark").read_bytes())
+    assert main(["convert", "--json", "mixed.ark", "o.npz"]) == 1
+    captured = capsys.readouterr()
+    assert "spk: token: only arrays are converted" in captured.err
+    assert json.loads(captured.out)["converted"] == 3
+
+
+def test_audio_is_refused_because_its_rate_would_be_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    with io_ark.writer("ark:wav.ark") as writer:
+        writer["a"] = io_ark.Wave(8000.0, np.zeros((1, 10), np.int16))
+    assert main(["convert", "wav.ark", "o.npz"]) == 1
+    assert "a: audio 8000 Hz: only arrays" in capsys.readouterr().err
+
+
+def test_pickles_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("evil.npz", a=np.array([{"x": 1}], dtype=object))
+    assert main(["convert", "evil.npz", "o.ark"]) == 2
+    assert "evil.npz: a.npy: is not a .npy array: Object arrays cannot be loaded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.h5", "x.parquet", "x.tar"])
+def test_damaged_and_missing_files_give_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(name).write_bytes(b"no such format at all" * 40)
+    assert main(["convert", name, "o.ark"]) == 2
+    assert main(["convert", f"none.{name}", "o.ark"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and f"ark: {name}: cannot be read" in lines[0] and "no such file" in lines[1]
+
+
+def test_missing_library_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert main(["convert", "feats.ark", "o.h5"]) == 2
+    assert "HDF5 files need h5py, which is not installed: pip install h5py" in capsys.readouterr().err
+
+
+def test_format_option_wins_over_the_ending(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "--to=npz", "feats.ark", "data"]) == 0
+    assert main(["convert", "--from=npz", "--compress", "data", "c.ark"]) == 0
+    assert main(["ls", "c.ark"]) == 0
+    assert capsys.readouterr().out.count("compressed: 1 byte per value") == 3
+    assert main(["convert", "--to=npzz", "feats.ark", "data"]) == 2
+    assert "there is no format 'npzz': choose from ark, npz" in capsys.readouterr().err
+    assert format_of("feats.ark") is None

@@ -1,0 +1,107 @@
+"""``ark diff`` finds every difference, and its exit status tells scripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+from io_ark.cli.ark import main
+from io_ark.cli.diff import compare, pairs
+from io_ark.cli.entries import Entry
+from io_ark.codecs.wave import Wave
+
+FEATS = {f"utt{i}": np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i in range(4)}
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kaldiio.save_ark("a.ark", FEATS, scp="a.scp")
+
+
+def changed(**values: np.ndarray) -> None:
+    kaldiio.save_ark("b.ark", {**FEATS, **values}, scp="b.scp")
+
+
+def test_equal_tables_in_another_order_and_precision_give_status_0(capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("b.ark", {key: FEATS[key].astype("f8") for key in reversed(FEATS)})
+    assert main(["diff", "a.scp", "b.ark"]) == 0
+    assert "4 keys compared: 4 equal, 0 different" in capsys.readouterr().out
+
+
+def test_worst_frames_and_the_largest_difference_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    other = FEATS["utt2"].copy()
+    other[3, 1] += 2
+    other[5, 0] -= 4
+    changed(utt2=other)
+    assert main(["diff", "--worst=2", "a.scp", "b.scp"]) == 1
+    out = capsys.readouterr().out
+    assert "utt2\tlargest 4 at [5, 0], mean 0.214; worst frames: 5 (4), 3 (2)" in out
+    assert "4 keys compared: 3 equal, 1 different" in out
+
+
+def test_tolerance_decides_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    changed(utt1=FEATS["utt1"] + np.float32(0.5))
+    assert main(["diff", "--tolerance=0.4", "a.scp", "b.scp"]) == 1
+    assert main(["diff", "--tolerance=0.6", "a.scp", "b.scp"]) == 0
+    assert "3 equal, 1 within the tolerance, 0 different" in capsys.readouterr().out
+
+
+def test_missing_keys_and_other_shapes_are_differences(capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("b.ark", {"utt0": FEATS["utt0"][:4], "utt1": FEATS["utt1"], "new": FEATS["utt1"]}, scp="b.scp")
+    assert main(["diff", "--json", "a.scp", "b.scp"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["only_in_first"] == ["utt2", "utt3"] and found["only_in_second"] == ["new"]
+    [difference] = found["differing"]
+    assert (difference["key"], difference["reason"]) == ("utt0", "shape 5 x 4 and 4 x 4")
+
+
+def test_nan_equals_nan_but_no_number() -> None:
+    nan = np.array([[np.nan, 1.0]])
+    assert compare("a", nan, nan.copy()).is_none
+    found = compare("a", nan, np.array([[0.0, 1.5]]))
+    assert found.largest == np.inf and found.place == (0, 0) and found.mean == 0.5
+    assert found.exceeds(1e9)
+
+
+def test_infinities_of_one_sign_are_equal() -> None:
+    assert compare("a", np.array([np.inf]), np.array([np.inf])).is_none
+    assert compare("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf
+
+
+def test_words_audio_and_rates_are_compared() -> None:
+    assert compare("a", "anna", "anna").is_none
+    assert compare("a", "anna", "ben").reason == "'anna' and 'ben'"
+    samples = np.arange(6, dtype=np.int16).reshape(1, 6)
+    assert compare("a", Wave(8000.0, samples), Wave(8000.0, samples + np.int16(1))).largest == 1
+    assert "8000 Hz and audio 16000 Hz" in compare("a", Wave(8000.0, samples), Wave(16000.0, samples)).reason
+
+
+def test_damaged_entry_is_a_difference_and_a_missing_table_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("b.ark").write_bytes(Path("a.ark").read_bytes()[:-3])
+    assert main(["diff", "a.ark", "b.ark"]) == 1
+    assert "unreadable" in capsys.readouterr().out
+    assert main(["diff", "a.ark", "none.ark"]) == 2
+
+
+def test_tables_in_the_same_order_are_not_held_in_memory() -> None:
+    held = []
+
+    def entries():  # type: ignore[no-untyped-def]
+        for i in range(5):
+            held.append(i)
+            yield Entry(f"utt{i}", "", "", np.zeros(1))
+
+    for count, (key, _, _) in enumerate(pairs(entries(), entries()), 1):
+        assert key == f"utt{count - 1}" and len(held) == 2 * count
+    assert len(held) == 10
+
+
+def test_diff_reads_pipes_and_refuses_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "a.scp", "ark:cat a.ark |"]) == 0
+    assert main(["diff", "--no-pipes", "a.scp", "ark:cat a.ark |"]) == 2
+    assert "is not run" in capsys.readouterr().err

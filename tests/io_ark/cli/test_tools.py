@@ -1,0 +1,166 @@
+"""``ark head``, ``grep``, ``stat``, ``--json``, colours, pager and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+from io_ark.cli.ark import main, parser
+from io_ark.cli.completion import SHELLS, of_parser, script
+from io_ark.cli.histogram import Histogram
+
+FEATS = {f"utt{i}": np.full((5 + i, 3), i, "f4") for i in range(12)}
+ARK = [sys.executable, "-m", "io_ark.cli.ark"]
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
+
+
+def keys(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_head_reads_no_more_than_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("endless.scp").write_text(Path("feats.scp").read_text() + "last touch ran; false |\n")
+    assert main(["head", "-n", "2", "endless.scp"]) == 0
+    assert keys(capsys) == ["utt0", "utt1"]
+    assert not Path("ran").exists()
+    assert main(["head", "feats.ark"]) == 0
+    assert len(keys(capsys)) == 10
+
+
+def test_grep_selects_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grep", "^UTT1[01]$", "-i", "feats.scp"]) == 0
+    assert keys(capsys) == ["utt10", "utt11"]
+    assert main(["grep", "-v", "1", "feats.scp"]) == 0
+    assert "utt1" not in keys(capsys)
+    assert main(["grep", "nobody", "feats.scp"]) == 1
+    assert main(["grep", "(", "feats.scp"]) == 2
+    assert "is not a regular expression" in capsys.readouterr().err
+
+
+def test_json_of_ls_show_check_and_stat(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--json", "feats.scp"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first == {"key": "utt0", "kind": "matrix", "shape": [5, 3], "stored": "float32", "where": "feats.ark:5"}
+    assert main(["show", "--json", "feats.scp", "utt1"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == FEATS["utt1"].tolist()
+    assert main(["check", "--json", "feats.scp"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"table": "feats.scp", "entries": 12, "problems": []}
+    assert main(["stat", "--json", "feats.scp"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"]["3"]["max"] == [11.0] * 3 and sum(found["histogram"]["counts"]) == 3 * sum(range(5, 17))
+
+
+def test_stat_names_columns_with_nan_infinities_and_constants(capsys: pytest.CaptureFixture[str]) -> None:
+    values = np.arange(20, dtype="f4").reshape(5, 4)
+    values[0, 1], values[1, 1], values[2, 3], values[:, 2] = np.nan, np.nan, np.inf, 7
+    kaldiio.save_ark("bad.ark", {"a": values})
+    assert main(["stat", "bad.ark"]) == 0
+    out = capsys.readouterr().out
+    assert "NaN: 2 values in column 1\n" in out and "infinite: 1 value in column 3\n" in out
+    assert "constant: column 2\n" in out
+
+
+def test_stat_draws_histograms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stat", "feats.scp"]) == 0
+    out = capsys.readouterr().out
+    assert "histogram of lengths:" in out and "histogram of values:" in out and "█" in out
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_histogram_of_parts_counts_every_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(rng.uniform(-1e3, 1e3), 10.0 ** rng.integers(-3, 4), rng.integers(1, 400)) for _ in range(6)]
+    histogram = Histogram()
+    for part in parts:
+        histogram.add(part)
+    counts, edges = histogram.summary(8)
+    values = np.concatenate(parts)
+    assert sum(counts) == len(values) and edges[0] == values.min() and edges[-1] == values.max()
+    # Values move by at most a narrow bin, so cumulated counts lie between those of edges moved by one.
+    for edge, below in zip(edges[1:-1], np.cumsum(counts), strict=False):
+        assert (values < edge - histogram.width).sum() <= below <= (values < edge + histogram.width).sum()
+
+
+def test_no_pipes_is_accepted_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--no-pipes", "ark:cat feats.ark |"]) == 2
+    assert "is not run" in capsys.readouterr().err
+
+
+def in_terminal(*arguments: str, **environment: str) -> str:
+    master, slave = pty.openpty()
+    cleaned = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PAGER", "LESS")}
+    process = subprocess.Popen(
+        [*ARK, *arguments], stdin=slave, stdout=slave, stderr=slave, env={**cleaned, "TERM": "xterm", **environment}
+    )
+    os.close(slave)
+    found = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        found += part
+    os.close(master)
+    assert process.wait() == 0
+    return found.decode()
+
+
+def test_colours_and_pager_are_used_on_a_terminal_only() -> None:
+    assert "\x1b[36mutt0\x1b[0m" in in_terminal("ls", "feats.scp", PAGER="")
+    assert "\x1b[" not in in_terminal("ls", "feats.scp", PAGER="", NO_COLOR="1")
+    assert "\x1b[" not in subprocess.run([*ARK, "ls", "feats.scp"], capture_output=True, text=True, check=True).stdout
+    assert "PAGED \x1b[36mutt0" in in_terminal("ls", "feats.scp", PAGER="sed 's/^/PAGED /'")
+    assert "PAGED" not in in_terminal("ls", "--json", "feats.scp", PAGER="sed 's/^/PAGED /'")
+
+
+def test_leaving_the_pager_early_is_no_error() -> None:
+    lines = "".join(f"key{i} feats.ark:5\n" for i in range(20000))
+    Path("long.scp").write_text(lines)
+    assert "Traceback" not in in_terminal("ls", "long.scp", PAGER="head -n 1")
+
+
+def completed(line: str) -> list[str]:
+    complete = 'COMP_LINE="$LINE" COMP_POINT=${#LINE}; _kaldi_compat ark 2>/dev/null'
+    code = f'source <(cat); {complete}; echo "${{COMPREPLY[@]}}"'
+    written = script("bash", [of_parser(parser(), "ark")])
+    result = subprocess.run(
+        ["bash", "-c", code],
+        input=written,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LINE": line},
+        check=True,
+    )
+    return result.stdout.split()
+
+
+def test_bash_completes_commands_options_and_files() -> None:
+    assert completed("ark st") == ["stat"]
+    assert completed("ark diff --to") == ["--tolerance"]
+    assert completed("ark completion f") == ["fish", "feats.ark", "feats.scp"]
+    assert completed("ark ls feats.s") == ["feats.scp"]
+
+
+@pytest.mark.parametrize("shell", sorted(SHELLS))
+def test_completion_scripts_name_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    written = capsys.readouterr().out
+    command = of_parser(parser(), "ark")
+    for each in command.commands:
+        assert each.name in written
+        assert all(flag.name.lstrip("-") in written for flag in each.flags)
