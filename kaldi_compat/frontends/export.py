@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,11 +92,13 @@ def export_frontend(
     (['Add', 'Clip', 'Concat', 'Div'], False)
     """
     given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
+    target = os.fspath(path)
+    if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
+        raise FeatureError(f"cannot write {target}: there is no such folder")
     module = _with_dft(given, dft)
     program = _exported(module, _example(module, lengths, int16))
     metadata = _metadata(module)
     _describe(program.model, metadata)
-    target = os.fspath(path)
     try:
         program.save(target)
     except OSError as error:
