@@ -31,13 +31,15 @@ __all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "op
 logger = logging.getLogger("io_ark")
 
 
-def open_lookup(table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Lookup:
+def open_lookup(
+    table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+) -> Lookup:
     """Create the lookup for a table's options."""
     if table.kind == "scp":
-        return ScriptLookup(table, Loader(kind, pipes=pipes, **options), pipes)
+        return ScriptLookup(table, Loader(kind, pipes=pipes, network=network, **options), pipes, network)
     if table.sorted and table.called_sorted:
-        return SortedArchiveLookup(table, kind, pipes, options)
-    return ArchiveLookup(table, kind, pipes, options)
+        return SortedArchiveLookup(table, kind, pipes, network, options)
+    return ArchiveLookup(table, kind, pipes, network, options)
 
 
 class Lookup:
@@ -67,10 +69,10 @@ class Lookup:
 class ScriptLookup(Lookup):
     """Lookup in a script file, which is kept as its bytes and an index."""
 
-    def __init__(self, table: Rspecifier, loader: Loader, pipes: bool) -> None:
+    def __init__(self, table: Rspecifier, loader: Loader, pipes: bool, network: bool) -> None:
         super().__init__(table)
         self._loader = loader
-        self._script = Script.open(table.rxfilename, pipes=pipes)
+        self._script = Script.open(table.rxfilename, pipes=pipes, network=network)
         if table.sorted:
             self._script.check_sorted()
         else:
@@ -112,10 +114,12 @@ class _ArchiveScan(Lookup):
     With ``p``, an error while reading ends the archive with a warning.
     """
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
         super().__init__(table)
         self._codec = as_codec(kind, options)
-        self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
+        self._input: Input | None = open_input(table.rxfilename, pipes=pipes, network=network)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
@@ -170,8 +174,10 @@ class ArchiveLookup(_ArchiveScan):
     If the archive is sorted, reading stops at the first greater key.
     """
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
-        super().__init__(table, kind, pipes, options)
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
+        super().__init__(table, kind, pipes, network, options)
         self._values: dict[str, Any] = {}
         self._given: dict[str, None] = {}  # keys of released values, in order
 
@@ -222,8 +228,10 @@ class ArchiveLookup(_ArchiveScan):
 class SortedArchiveLookup(_ArchiveScan):
     """Lookup in a sorted archive whose keys are looked up in order: one object is kept at a time."""
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
-        super().__init__(table, kind, pipes, options)
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
+        super().__init__(table, kind, pipes, network, options)
         self._current: tuple[str, Any] | None = None
         self._asked = b""
 

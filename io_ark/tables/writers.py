@@ -51,15 +51,15 @@ class ChunkBuffer:
 class ArchiveTarget:
     """Writes all objects to one stream, and optionally a script file with their locations."""
 
-    def __init__(self, table: Wspecifier, pipes: bool) -> None:
+    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
         self._table = table
-        self._archive = open_output(table.archive, pipes=pipes)
+        self._archive = open_output(table.archive, pipes=pipes, network=network)
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
                 logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
             try:
-                self._script = open_output(table.script, pipes=pipes)
+                self._script = open_output(table.script, pipes=pipes, network=network)
             except ArkError:
                 self._archive.close()
                 raise
@@ -128,10 +128,11 @@ class ArchiveTarget:
 class ScriptTarget:
     """Writes each object to a stream of its own, named by an existing script file."""
 
-    def __init__(self, table: Wspecifier, pipes: bool) -> None:
+    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
         self._table = table
         self._pipes = pipes
-        self._script = Script.open(table.script, pipes=pipes)
+        self._network = network
+        self._script = Script.open(table.script, pipes=pipes, network=network)
         self._script.check_unique()
 
     def write(self, key: str, chunks: list[Any]) -> None:
@@ -142,7 +143,7 @@ class ScriptTarget:
             raise WriteError(
                 "the key is not in the script file, so its output file is unknown", file=self._table.script
             )
-        with open_output(wxfilename, pipes=self._pipes) as output:
+        with open_output(wxfilename, pipes=self._pipes, network=self._network) as output:
             for chunk in chunks:
                 output.write(chunk)
 
@@ -170,6 +171,7 @@ class Writer(Generic[Value]):
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
         pipes: allow commands.
+        network: allow URLs.
         options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
@@ -182,19 +184,43 @@ class Writer(Generic[Value]):
 
     @overload
     def __init__(
-        self: Writer[npt.ArrayLike], kind: ArrayKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[npt.ArrayLike],
+        kind: ArrayKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[int], kind: Literal["int"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[int],
+        kind: Literal["int"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[float], kind: FloatKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[float],
+        kind: FloatKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[str], kind: Literal["token"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[str],
+        kind: Literal["token"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
@@ -203,6 +229,7 @@ class Writer(Generic[Value]):
         wspecifier: str | Wspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -212,27 +239,52 @@ class Writer(Generic[Value]):
         wspecifier: str | Wspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Wave], kind: Literal["wave"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Wave],
+        kind: Literal["wave"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Any], kind: OtherWrittenKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Any],
+        kind: OtherWrittenKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Value], kind: Codec[Value], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Value],
+        kind: Codec[Value],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     def __init__(
-        self, kind: Kind | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
+        self,
+        kind: Kind | Codec[Any],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = True,
+        network: bool = True,
+        **options: Any,
     ) -> None:
         self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
-        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
+        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes, network)
         self._closed = False
         self._process = current_process()
         # Reentrant, so that a signal handler may close the writer.
