@@ -48,6 +48,7 @@ _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 _WAVE = "wave file's"
+_PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -165,6 +166,9 @@ class _Header(NamedTuple):
 
 def read_header(source: Source) -> _Header:
     """Read the header of a wave file, up to its samples."""
+    if (plain := _plain_header(source.peek(_PLAIN.size))) is not None:
+        source.skip(_PLAIN.size)
+        return plain
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
@@ -217,6 +221,21 @@ def read_header(source: Source) -> _Header:
     return _Header(info, block, is_counted, foreign_chunk)
 
 
+def _plain_header(head: bytes) -> _Header | None:
+    """Return the header that almost all 16-bit linear wave files start with; None for any other."""
+    if len(head) != _PLAIN.size:
+        return None
+    riff, riff_size, wave, size, coding, channels, rate, byte_rate, block, bits, data, data_size = _PLAIN.unpack(head)
+    if (
+        (riff, wave, size, coding, bits, data) != (b"RIFF", b"WAVEfmt ", 16, _PCM, 16, b"data")
+        or (channels == 0 or rate == 0 or block != 2 * channels or byte_rate != rate * block)
+        or (riff_size != 36 + data_size or data_size in UNKNOWN_DATA_SIZES)
+    ):
+        return None
+    info = WaveInfo(float(np.float32(rate)), channels, data_size // block, False, data_size)
+    return _Header(info, block, True, b"")
+
+
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
     info = header.info
@@ -262,7 +281,7 @@ def _format_of_file(source: Source) -> str:
 
     Nothing in such audio says where it ends, so it fills a file or the output of a command.
     """
-    name = audio_format(source)
+    name = "" if source.peek(4) in (b"RIFF", b"RIFX") else audio_format(source)
     if name and source.tell():
         source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
     return name
