@@ -214,6 +214,20 @@ def test_front_ends_can_be_exported_with_any_length(name: str) -> None:
     torch.testing.assert_close(features[0, :count], expected[0, :count], rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["paraformer", "seamless-m4t", "imagebind", "campplus", "phi4-multimodal"])
+def test_front_ends_compile_to_one_graph(name: str) -> None:
+    torch.compiler.reset()
+    audio = torch.from_numpy(np.stack([speech()[:8000]] * 2))
+    statistics = ([1.0] * 560, [2.0] * 560) if name == "paraformer" else None
+    frontend = Frontend.from_preset(name, statistics=statistics)
+    compiled = torch.compile(frontend, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(audio), frontend(audio), rtol=0, atol=1e-3)
+    features, counts = compiled(audio, torch.tensor([8000, 5000]))
+    expected, expected_counts = frontend(audio, [8000, 5000])
+    assert torch.equal(counts, expected_counts)
+    torch.testing.assert_close(features, expected, rtol=0, atol=1e-3)
+
+
 def test_half_precision_models_keep_the_front_end_in_single_precision() -> None:
     frontend = Frontend.from_preset("paraformer", statistics=([1.0] * 560, [2.0] * 560)).half()
     assert all(buffer.dtype == torch.float32 for buffer in frontend.buffers() if buffer.is_floating_point())
