@@ -5,6 +5,7 @@ Does not import torch.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -113,10 +114,8 @@ def _matrix(name: str) -> npt.NDArray[Any]:
         matrices = []
     if len(matrices) == 1 and isinstance(matrices[0], np.ndarray):
         return matrices[0]
-    several = (
-        f"{len(matrices)} entries of an archive" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
-    )
-    raise FeatureError(f"{name} holds {several}: expected a matrix (2, dim + 1), an am.mvn or a json file")
+    what = "an archive of several entries" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
+    raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a json file")
 
 
 def _of_funasr(text: str, name: str) -> Statistics:

@@ -122,7 +122,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)
-    shape = getattr(shift, "shape", ())
+    shape: Any = getattr(shift, "shape", ())
     if len(shape) and shape[-1] != features.shape[-1]:
         raise FeatureError(f"statistics of dimension {shape[-1]} do not fit features of {features.shape[-1]}")
     shifted: Array = features + astype(as_like(shift, features), features.dtype)
