@@ -103,7 +103,9 @@ def test_preset_on_tensors_gives_what_the_models_own_code_gave(name: str) -> Non
         features = frontend(torch.from_numpy(clips()[clip]))
         if shape[0]:
             assert tuple(features.shape) == shape, clip
-            np.testing.assert_allclose(features[kept_rows(len(features))], rows, rtol=0, atol=TOLERANCE, err_msg=clip)
+            # The relative part is for cepstra, of up to 100, by the torch engine.
+            close: Any = {"rtol": 2e-5 if preset.feature == "mfcc" else 0, "atol": TOLERANCE}
+            np.testing.assert_allclose(features[kept_rows(len(features))], rows, err_msg=clip, **close)
         else:
             assert len(features) == 0, clip
 
