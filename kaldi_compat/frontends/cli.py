@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import importlib
 import json
 import sys
 import warnings
@@ -64,6 +63,11 @@ def command_parser() -> argparse.ArgumentParser:
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
+    export.add_argument("--lengths", action="store_true", help="the graph takes the lengths of a padded batch, too")
+    export.add_argument("--int16", action="store_true", help="the graph takes int16, not floating point in -1 to 1")
+    export.add_argument(
+        "--dft", choices=("matmul", "fft"), default="matmul", help="matrix product (default), or a node of the type DFT"
+    )
     return parser
 
 
@@ -101,15 +105,22 @@ def _run(given: argparse.Namespace) -> int:
         print(_as_json(preset) if given.json else _described(preset))
         return 0
     if given.command == "export":
-        try:
-            export: Any = importlib.import_module("kaldi_compat.frontends.export")
-        except ModuleNotFoundError as error:
-            raise FeatureError(
-                f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
-            ) from None
-        export.export_frontend(preset, given.file, statistics=given.statistics)
-        return 0
+        return _export(preset, given)
     return _check(preset, given)
+
+
+def _export(preset: Preset, given: argparse.Namespace) -> int:
+    try:
+        from kaldi_compat.frontends.export import export_frontend
+    except ModuleNotFoundError as error:
+        raise FeatureError(
+            f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
+        ) from None
+    exported = export_frontend(
+        preset, given.file, statistics=given.statistics, lengths=given.lengths, int16=given.int16, dft=given.dft
+    )
+    print(exported)
+    return 0
 
 
 def _described(preset: Preset) -> str:

@@ -72,6 +72,7 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        (["export", "ast", "{dir}/none/ast.onnx"], 255, "there is no such folder"),
         (["show", "parafomer"], 2, "did you mean 'paraformer'?"),
         (["shw", "ast"], 2, "invalid choice: 'shw'"),
         ([], 2, "--help explains the command line"),
@@ -92,6 +93,19 @@ def test_mistakes_get_one_line(
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.startswith("kaldi-compat: ")
     assert captured.err.count("\n") == 1 and not captured.out
+
+
+@pytest.mark.slow
+def test_export_writes_a_graph_without_an_fft(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxscript")
+    file = tmp_path / "campplus.onnx"
+    assert main(["export", "campplus", str(file), "--int16"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{file}: ") and "MatMul" in shown and "DFT" not in shown
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(file))
+    audio = clips()["speech"]
+    (features,) = session.run(None, {session.get_inputs()[0].name: audio[None]})
+    np.testing.assert_allclose(features[0], Frontend("campplus")(audio), rtol=0, atol=1e-3)
 
 
 def test_the_program_runs_without_torch() -> None:
