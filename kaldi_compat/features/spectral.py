@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from collections.abc import Sequence
@@ -360,8 +361,18 @@ class MelFeature(SpectralFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
-        self.constant("filled_mel", torch.from_numpy(filled))
+        self._set_mel(1.0)
+
+    def _set_mel(self, vtln_warp: float) -> None:
+        filled, self._groups = in_groups(self.mel_weights(vtln_warp).numpy())
+        self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
+
+    def warped(self, vtln_warp: float) -> MelFeature:
+        """Return a copy for one VTLN factor, which the torch engine computes without being told the factor."""
+        copied = copy.deepcopy(self)
+        copied.engine = "torch"
+        copied._set_mel(vtln_warp)
+        return copied
 
     @property
     def mel(self) -> Tensor:
