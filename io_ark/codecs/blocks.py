@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -19,9 +19,11 @@ __all__ = [
     "ArrayBlock",
     "Block",
     "BlockScanner",
+    "ListBlock",
     "ScannedBlock",
     "ShapeScanner",
     "block_scanner",
+    "encode_keys",
     "join_keys",
     "split_keys",
 ]
@@ -83,11 +85,14 @@ class ArrayBlock:
     dimensions: int = 2
 
     @classmethod
-    def of(cls, key: str, value: Array) -> ArrayBlock:
-        """Return the block of one matrix or vector, whose numbers are not copied if they are contiguous."""
-        shape = np.array([[*value.shape, 0][:2]], np.int64)
-        flat = np.ascontiguousarray(value).reshape(-1)
-        return cls(key.encode("utf-8", "surrogateescape") + b"\n", flat, shape, value.ndim)
+    def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
+        """Return the block of matrices or vectors of one type. One that is alone and contiguous is not copied."""
+        dimensions = arrays[0].ndim
+        shapes = np.array([each.shape for each in arrays], np.int64)
+        if dimensions == 1:
+            shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
+        flat = [each.reshape(-1) for each in arrays]
+        return cls(encode_keys(keys), flat[0] if len(flat) == 1 else np.concatenate(flat), shapes, dimensions)
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -161,6 +166,38 @@ class ArrayBlock:
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
+
+
+@dataclass(frozen=True)
+class ListBlock:
+    """Entries of any kind.
+
+    Attributes:
+        pairs: keys and values.
+    """
+
+    pairs: list[tuple[str, Any]]
+
+    @property
+    def keys(self) -> bytes:
+        """The keys as bytes, with a newline after each."""
+        return encode_keys([key for key, _ in self.pairs])
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over keys and values."""
+        return iter(self.pairs)
+
+
+def encode_keys(keys: Iterable[str]) -> bytes:
+    """Return keys as a block has them.
+
+    >>> encode_keys(["a", "b"])
+    b'a\\nb\\n'
+    """
+    return "\n".join([*keys, ""]).encode("utf-8", "surrogateescape")
 
 
 class ScannedBlock(NamedTuple):

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ScannedBlock
+from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ListBlock, ScannedBlock
 from io_ark.errors import ArkError
+from io_ark.native.scan import Scanner
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.entries import read_entry
@@ -40,7 +41,7 @@ _FILES_BYTES = 2 * BLOCK_BYTES
 def as_block(key: str, value: Any) -> Block | None:
     """Return the block of one entry; None if its value is not an array of float32 or float64 with elements."""
     if type(value) is np.ndarray and value.dtype.kind == "f" and 0 < value.ndim <= 2 and value.size:
-        return ArrayBlock.of(key, value)
+        return ArrayBlock.of([key], [value])
     return None
 
 
@@ -50,7 +51,7 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
-    scanner = codec.block_scanner()
+    scanner = codec.block_scanner() or _ListScanner.of(codec)
     pause = longer_pause = 0
     while True:
         if scanner is not None and pause == 0:
@@ -74,6 +75,30 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
         pause = max(pause - 1, int(source.tell() - start > _LARGE))
 
 
+class _ListScanner:
+    """Reads blocks of objects that are not arrays."""
+
+    reads_files = False
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+
+    @classmethod
+    def of(cls, codec: Codec[Any]) -> _ListScanner | None:
+        """Return a scanner; None if there is none for a kind of object."""
+        scanner = codec.scanner()
+        return None if scanner is None else cls(scanner)
+
+    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
+        found = self._scanner.entries(window, begin, end)
+        return None if found is None else ScannedBlock(ListBlock(list(found.entries)), found.ends[-1] - begin)
+
+    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
+        values = self._scanner.objects(window, begin, end, places)
+        names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
+        return ScannedBlock(ListBlock(list(zip(names, values, strict=True))), 0) if values else None
+
+
 class BlockLoader:
     """Loads the objects of lines of a script file together: objects close to each other in one file, or small files.
 
@@ -83,7 +108,7 @@ class BlockLoader:
     """
 
     def __init__(self, codec: Codec[Any], files: OpenFiles) -> None:
-        self._scanner: BlockScanner | None = codec.block_scanner()
+        self._scanner: BlockScanner | None = codec.block_scanner() or _ListScanner.of(codec)
         self._files = files
         self._source: FileSource | None = None
         self._path = b""

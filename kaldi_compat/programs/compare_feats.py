@@ -35,7 +35,7 @@ class Options(BaseOptions):
 def main(options: Options, first: str, second: str) -> int:
     """Compare utterances of two tables."""
     with (
-        io_ark.SequentialReader[Matrix]("matrix", first) as reader,
+        io_ark.SequentialReader[Matrix]("matrix", first, blocks=True) as reader,
         LookupReader[Matrix]("matrix", second) as other,
     ):
         products, counts = summed_products(reader, other)

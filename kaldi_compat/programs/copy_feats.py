@@ -67,8 +67,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
         writer = stack.enter_context(io_ark.Writer[GeneralMatrix]("general-matrix", target))
         method = CompressionMethod.of(options.compression_method) if options.compress else None
-        in_blocks = options.kind_in == "matrix" and not options.compress
-        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=in_blocks))
+        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=True))
 
         def copy(key: str, value: Any) -> GeneralMatrix:
             matrix = matrix_of(value)
@@ -76,7 +75,9 @@ def copy_table(options: Options, source: str, target: str) -> int:
                 num_frames[key] = len(matrix)
             return matrix if method is None else compressed(key, matrix, method)
 
-        def copy_block(block: ArrayBlock) -> ArrayBlock:
+        def copy_block(block: ArrayBlock) -> ArrayBlock | None:
+            if method is not None:
+                return None
             if num_frames is not None:
                 num_frames.write_block(block.with_numbers(block.shapes[:, 0]))
             return block

@@ -78,7 +78,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     """Transform a table."""
     logdets = LogDeterminants()
     with ExitStack() as stack:
-        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         reader: LookupReader[Matrix] | None = None
         if io_ark.is_table_rspecifier(transform_source):

@@ -22,21 +22,33 @@ from kaldi_compat.cli import compute, loop
 from kaldi_compat.programs import (
     add_deltas,
     add_deltas_sdc,
+    append_vector_to_feats,
     apply_cmvn,
     apply_cmvn_sliding,
+    compare_feats,
     compute_cmvn_stats,
     compute_fbank_feats,
     compute_mfcc_feats,
     compute_plp_feats,
     compute_vad,
     copy_feats,
+    copy_int_vector,
+    copy_matrix,
+    copy_post,
+    copy_vector,
     feat_to_dim,
     feat_to_len,
+    multiply_vectors,
+    paste_feats,
+    paste_vectors,
+    post_to_feats,
     select_feats,
+    select_voiced_frames,
     shift_feats,
     splice_feats,
     subsample_feats,
     subset_feats,
+    transform_feats,
 )
 
 Stderr = pytest.CaptureFixture[str]
@@ -48,8 +60,10 @@ def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """Limit the blocks to some entries; 0 switches them off."""
     for name in ("io_ark.codecs.blocks", "io_ark.codecs.wave", "io_ark.tables.blocks"):
         monkeypatch.setattr(f"{name}.MAX_ENTRIES", max(entries, 1))
+    monkeypatch.setattr("io_ark.native.scan._MOST_ENTRIES", max(entries, 1))
     if entries == 0:
         monkeypatch.setattr(Codec, "block_scanner", lambda self: None)
+        monkeypatch.setattr("io_ark.tables.blocks._ListScanner.of", lambda codec: None)
         for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec):
             monkeypatch.setattr(kind, "block_scanner", lambda self: None)
         monkeypatch.setattr(loop, "as_block", lambda key, value: None)
@@ -186,6 +200,26 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "subsample-feats repeated": (subsample_feats, ["--n=-2", IN, OUT]),
     "subset-feats": (subset_feats, ["--include=some", IN, OUT]),
     "subset-feats --exclude": (subset_feats, ["--exclude=some", "scp:in.scp", OUT]),
+    "append-vector-to-feats": (append_vector_to_feats, [IN, "ark:vectors.ark", OUT]),
+    "append-vector-to-feats sorted": (append_vector_to_feats, ["ark:full.ark", "ark,s,cs:vectors.ark", OUT]),
+    "append-vector-to-feats once": (append_vector_to_feats, ["ark:full.ark", "ark,o:vectors.ark", OUT]),
+    "append-vector-to-feats lacking one": (append_vector_to_feats, ["ark:full.ark", "ark:some_vectors.ark", OUT]),
+    "append-vector-to-feats out of order": (append_vector_to_feats, [IN, "ark,s,cs:reversed.ark", OUT]),
+    "paste-feats": (paste_feats, ["ark:full.ark", "scp:in.scp", "ark:mixed.ark", OUT]),
+    "paste-feats --length-tolerance": (paste_feats, ["--length-tolerance=1", IN, "ark:longer.ark", OUT]),
+    "multiply-vectors": (multiply_vectors, ["ark:vad.ark", "ark:vad.ark", "scp:vad.scp", OUT]),
+    "multiply-vectors of lengths": (multiply_vectors, ["ark:vectors.ark", "ark:vad.ark", OUT]),
+    "paste-vectors": (paste_vectors, ["ark:vad.ark", "ark:vectors.ark", OUT]),
+    "paste-vectors lacking one": (paste_vectors, ["ark:vectors.ark", "ark:some_vectors.ark", OUT]),
+    "select-voiced-frames": (select_voiced_frames, [IN, "ark:vad.ark", OUT]),
+    "copy-vector": (copy_vector, ["--scale=2", "ark:vad.ark", OUT]),
+    "copy-matrix": (copy_matrix, ["--apply-exp", IN, OUT]),
+    "compare-feats": (compare_feats, [IN, "scp:in.scp"]),
+    "transform-feats": (transform_feats, ["transform.mat", "ark:full.ark", OUT]),
+    "copy-post": (copy_post, ["--scale=0.5", "ark:post.ark", OUT]),
+    "post-to-feats": (post_to_feats, ["--post-dim=4", "ark:post.ark", OUT]),
+    "copy-int-vector": (copy_int_vector, ["ark:ints.ark", OUT]),
+    "copy-int-vector from a script": (copy_int_vector, ["scp:ints.scp", "ark,t:out.txt"]),
     "feat-to-len": (feat_to_len, [IN, "ark,t:out_len"]),
     "feat-to-len of a script": (feat_to_len, ["scp:in.scp", "ark:out_len"]),
     "feat-to-dim": (feat_to_dim, ["ark:mixed.ark", "ark,t:out_dim"]),
@@ -198,7 +232,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        feats = random_matrices(np.random.default_rng(3), 240)
+        rng = np.random.default_rng(3)
+        feats = random_matrices(rng, 240)
         full = {key: value for key, value in feats.items() if value.size}
         write("matrix", "in", feats)
         write("matrix", "full", full)
@@ -216,6 +251,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for source, target in (IN, "ark,scp:stats.ark,stats.scp"), ("ark:full.ark", "all.stats"):
             assert stats([source, target]) == 0
         assert stats(["--spk2utt=ark:spk2utt", IN, "ark:speakers.ark"]) == 0
+        assert compute_vad.main(["--vad-energy-threshold=12", IN, "ark,scp:vad.ark,vad.scp"]) == 0
+        vectors = {key: rng.normal(size=4).astype(np.float32) for key in feats}
+        write("vector", "vectors", vectors)
+        write("vector", "reversed", dict(sorted(vectors.items(), reverse=True)))
+        write("vector", "some_vectors", {key: each for i, (key, each) in enumerate(vectors.items()) if i % 60})
+        write("matrix", "longer", {key: each.repeat(1 + (len(each) == 2), axis=0) for key, each in feats.items()})
+        io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
+        posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
+        write("posterior", "post", posteriors)
+        write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
     return folder
 
 
