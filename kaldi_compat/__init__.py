@@ -27,6 +27,13 @@ if _TYPE_CHECKING:
     from kaldi_compat.exact.rand import KaldiRandom as KaldiRandom
     from kaldi_compat.features.fbank import Fbank as Fbank
     from kaldi_compat.features.mfcc import Mfcc as Mfcc
+    from kaldi_compat.features.model_input import CenteredMean as CenteredMean
+    from kaldi_compat.features.model_input import Floor as Floor
+    from kaldi_compat.features.model_input import GlobalCmvn as GlobalCmvn
+    from kaldi_compat.features.model_input import LowFrameRate as LowFrameRate
+    from kaldi_compat.features.model_input import PadFrames as PadFrames
+    from kaldi_compat.features.model_input import StackFrames as StackFrames
+    from kaldi_compat.features.model_input import UtteranceCmvn as UtteranceCmvn
     from kaldi_compat.features.pitch import Pitch as Pitch
     from kaldi_compat.features.pitch import ProcessPitch as ProcessPitch
     from kaldi_compat.features.plp import Plp as Plp
@@ -63,6 +70,8 @@ if _TYPE_CHECKING:
     from kaldi_compat.streaming.features import StreamChain as StreamChain
     from kaldi_compat.streaming.pitch import PitchStream as PitchStream
     from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
+    from kaldi_compat.streaming.stacking import LowFrameRateStream as LowFrameRateStream
+    from kaldi_compat.streaming.stacking import StackFramesStream as StackFramesStream
 
 # The same names by module. tests/kaldi_compat/test_public_names.py compares the two lists.
 _NAMES_OF = {
@@ -89,6 +98,15 @@ _NAMES_OF = {
     "exact.rand": ("KaldiRandom",),
     "features.fbank": ("Fbank",),
     "features.mfcc": ("Mfcc",),
+    "features.model_input": (
+        "CenteredMean",
+        "Floor",
+        "GlobalCmvn",
+        "LowFrameRate",
+        "PadFrames",
+        "StackFrames",
+        "UtteranceCmvn",
+    ),
     "features.pitch": (
         "Pitch",
         "ProcessPitch",
@@ -138,6 +156,10 @@ _NAMES_OF = {
     "streaming.pitch": (
         "PitchStream",
         "ProcessPitchStream",
+    ),
+    "streaming.stacking": (
+        "LowFrameRateStream",
+        "StackFramesStream",
     ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

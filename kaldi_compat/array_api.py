@@ -147,7 +147,8 @@ def take_frames(x: Array, index: Array) -> Array:
     elif isinstance(x, np.ndarray):
         taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
     else:
-        taken = namespace(x).take_along_dim(x, index[..., None], -2)
+        # not take_along_dim, which makes constants of a traced model's sizes
+        taken = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
     return taken
 
 

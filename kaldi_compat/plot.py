@@ -302,13 +302,13 @@ def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> No
             axes.set_yticks(bins + first, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
         axes.set_ylabel("mel bin (centre in Hz)")
     elif isinstance(options, SpectrogramOptions):
-        ticks = np.linspace(0, columns - 1, TICKS).round().astype(int)
-        axes.set_yticks(
-            ticks, [f"{tick * options.sample_frequency / options.padded_window_size:.0f}" for tick in ticks]
-        )
+        frequencies = np.linspace(0, options.sample_frequency / 2, TICKS - 1)
+        step = options.sample_frequency / options.padded_window_size
+        axes.set_yticks(frequencies / step, [f"{frequency:.0f}" for frequency in frequencies])
         axes.set_ylabel("frequency in Hz")
     else:
         axes.set_ylabel("column" if options is None else "coefficient")
+        axes.locator_params(axis="y", integer=True)
 
 
 def _unit(options: FrameOptions | None) -> str:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
-import torch
 
 from tests.support import supported
+
+try:
+    import torch
+except ModuleNotFoundError:
+    HAS_TORCH = HAS_GPU = False
+else:
+    HAS_TORCH, HAS_GPU = True, torch.cuda.is_available()
 
 # How long an example takes says nothing on a loaded machine.
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
 # Where there is no GPU, Triton's kernels run in its interpreter; it is to be told so before it is imported.
-if not torch.cuda.is_available():
+if not HAS_GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # A shell starts what it puts into the background with ^C ignored, which the processes that tests start would inherit.
@@ -42,8 +49,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[OUTCOMES] = {}
 
 
+class TorchlessModule(pytest.Module):
+    """A test module that is skipped if it cannot be imported without PyTorch."""
+
+    def collect(self) -> Any:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            if "torch" not in str(error):
+                raise
+            pytest.skip("PyTorch is not installed", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return None if HAS_TORCH else TorchlessModule.from_parent(parent, path=module_path)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not torch.cuda.is_available():
+    if not HAS_GPU:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="there was no GPU"))

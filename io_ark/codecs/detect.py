@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.codecs.audio import audio_format
 from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
@@ -58,7 +59,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
         FormatError: the bytes are not the start of any kind of object.
     """
     head = source.peek(20)
-    if head[:4] in (b"RIFF", b"RIFX"):
+    if head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source)):
         return "wave", {}
     if head[:2] != b"\0B":
         return _text_kind(source), {}

@@ -1,4 +1,4 @@
-"""Audio: RIFF and RIFX wave files of 16-bit linear samples.
+"""Audio: RIFF and RIFX wave files of 16-bit linear samples; other formats by :mod:`io_ark.codecs.audio`.
 
 Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi's ``src/feat/wave-reader.cc``.
 """
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, BlockScanner, ScannedBlock, join_keys, split_keys
 from io_ark.errors import FormatError, TruncatedError
@@ -39,12 +40,15 @@ logger = logging.getLogger("io_ark")
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
+_UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
 # The GUID 00000001-0000-0010-8000-00aa00389b71 as it stands in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write when the length of the audio is not known yet (the last one: sox).
 _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
+_WAVE = "wave file's"
+_LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
 @written_as("wave")
@@ -136,17 +140,41 @@ class Chunks:
         return self._source.tell() - self._start - 8
 
 
-def read_header(source: Source) -> WaveInfo:
+class _Header(NamedTuple):
+    """Header of a wave file.
+
+    Attributes:
+        info: its fields.
+        block: bytes of a sample of all channels.
+        is_counted: True if the size of the samples in bytes determines their number.
+        foreign: format chunk of samples that are not 16-bit linear; empty if they are.
+    """
+
+    info: WaveInfo
+    block: int
+    is_counted: bool
+    foreign: bytes
+
+    def file(self, data: Any) -> bytes:
+        """Return a whole file with these samples."""
+        order = ">" if self.info.big_endian else "<"
+        parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
+        body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
+        return (b"RIFX" if order == ">" else b"RIFF") + struct.pack(order + "I", 4 + len(body)) + b"WAVE" + body
+
+
+def read_header(source: Source) -> _Header:
     """Read the header of a wave file, up to its samples."""
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
+    format_chunk = source.peek(min(size, _LONGEST_FORMAT))
 
     def refuse(message: str) -> NoReturn:
         source.fail(f"a wave file {message}", at)
 
     coding, channels, rate, byte_rate, block, bits = chunks.integers("HHIIHH")
-    done = 16
+    done, foreign = 16, ""
     if coding == _EXTENSIBLE:
         (extra,) = chunks.integers("H")
         subtype = chunks.integers("HIIIII")[2:]
@@ -154,36 +182,45 @@ def read_header(source: Source) -> WaveInfo:
         if size < 40 or extra < 22:
             refuse("has a format chunk that is too short for the extensible format")
         if subtype != _PCM_SUBTYPE:
-            refuse("in the extensible format has samples that are not linear PCM: convert it to 16-bit PCM first")
+            foreign = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
-        refuse(f"has samples that are not linear PCM (format {coding}): convert it to 16-bit PCM first")
+        foreign = f"has samples that are not linear PCM (format {coding})"
     if size < 16:
         refuse(f"has a format chunk of {size} bytes, less than 16")
     source.skip(size - done)
     if channels == 0:
         refuse("has no channels")
-    if bits != 16:
-        refuse(f"has {bits} bits per sample: convert it to 16-bit PCM first")
+    if not foreign and bits != 16:
+        foreign = f"has {bits} bits per sample"
     if rate == 0:
         refuse("has a sampling rate of 0")
-    if byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
+    if foreign:
+        require_decoder(source, f"a wave file that {foreign}", at)
+        if len(format_chunk) != size or block == 0:
+            refuse(f"{foreign}, and a format chunk of {size} bytes and blocks of {block} bytes")
+    elif byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
         refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
                f"of 2 bytes at {rate} Hz")  # fmt: skip
+    foreign_chunk = format_chunk if foreign else b""
+    is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
     data_size = chunks.enter(b"data")
     if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
-        return WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
+        info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
+        return _Header(info, block, is_counted, foreign_chunk)
     # One byte more or less is the padding of a chunk of odd size.
-    if abs(chunks.count + data_size - chunks.riff_size) > 1:
+    if abs(chunks.count + data_size - chunks.riff_size) > 1 and not foreign:
         logger.warning(
             "%s: the RIFF chunk should have %d bytes, but %d were read and %d bytes of samples follow; bytes after "
             "them are ignored", source.name, chunks.riff_size, chunks.count, data_size,
         )  # fmt: skip
-    return WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
+    info = WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
+    return _Header(info, block, is_counted, foreign_chunk)
 
 
-def _read_samples(source: Source, info: WaveInfo, max_duration: float) -> bytes | bytearray | memoryview:
+def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
-    limit = max_duration * info.sample_frequency * 2 * info.channels
+    info = header.info
+    limit = max_duration * info.sample_frequency * header.block
     announced, remaining = info.data_bytes, source.remaining()
     available = min((size for size in (announced, remaining) if size is not None), default=0)
     if remaining is not None and available > limit:
@@ -212,12 +249,41 @@ def _refuse_long(source: Source, max_duration: float) -> NoReturn:
     source.fail(f"audio longer than max_duration={max_duration:g} s")
 
 
-def _frames(source: Source, info: WaveInfo, size: int) -> int:
+def _frames(source: Source, size: int, block: int) -> int:
     """Return the number of samples per channel in ``size`` bytes."""
-    frames = size // (2 * info.channels)
+    frames = size // block
     if frames == 0:
         source.fail("a wave file has no samples")
     return frames
+
+
+def _format_of_file(source: Source) -> str:
+    """Return the format of audio that is not a wave file; "" for wave files and what is not audio.
+
+    Nothing in such audio says where it ends, so it fills a file or the output of a command.
+    """
+    name = audio_format(source)
+    if name and source.tell():
+        source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
+    return name
+
+
+def _foreign_samples(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
+    """Return a wave file with the samples at the next byte, which are not 16-bit linear."""
+    file = header.file(_read_samples(source, header, max_duration))
+    _skip_padding(source, header.info.data_bytes or 0)
+    return file
+
+
+def _skip_padding(source: Source, size: int) -> None:
+    """Skip the zero that follows samples of an odd number of bytes. No key starts with zero."""
+    if size % 2 and source.peek(1) == b"\0":
+        source.skip(1)
+
+
+def _info(size: tuple[float, int, int]) -> WaveInfo:
+    rate, channels, count = size
+    return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
 
 @dataclass(frozen=True)
@@ -292,16 +358,21 @@ class WaveScanner:
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """Codec that reads the header of wave files and skips their samples. It cannot write."""
+    """Codec that reads the header of audio and skips its samples. It cannot write."""
 
     marker = b""
 
     def read(self, source: Source) -> WaveInfo:
-        info = read_header(source)
+        if name := _format_of_file(source):
+            return _info(size_of(source.read_rest(), source, name))
+        header = read_header(source)
+        if header.foreign and not header.is_counted:
+            return _info(size_of(_foreign_samples(source, header), source, _WAVE))
         # In an archive the next key follows the samples. The header of a truncated file is still valid.
         with suppress(TruncatedError):
-            source.skip(info.data_bytes or 0)
-        return info
+            source.skip(header.info.data_bytes or 0)
+            _skip_padding(source, header.info.data_bytes or 0)
+        return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
         raise FormatError("a header of a wave file without its samples cannot be written")
@@ -309,6 +380,9 @@ class WaveInfoCodec(Codec[WaveInfo]):
 
 class WaveCodec(Codec[Wave]):
     """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files.
+
+    With the extra ``audio``, wave files of other encodings are read too, and FLAC, OGG, MP3, SPHERE and other formats
+    that fill a file.
 
     Args:
         max_duration: maximum duration in seconds; longer audio is refused.
@@ -320,9 +394,15 @@ class WaveCodec(Codec[Wave]):
         self.max_duration = max_duration
 
     def read(self, source: Source) -> Wave:
-        info = read_header(source)
-        data = _read_samples(source, info, self.max_duration)
-        frames = _frames(source, info, len(data))
+        if name := _format_of_file(source):
+            return Wave(*decode(source.read_rest(), source, name, self.max_duration))
+        header = read_header(source)
+        if header.foreign:
+            file = _foreign_samples(source, header, self.max_duration)
+            return Wave(*decode(file, source, _WAVE, self.max_duration))
+        info = header.info
+        data = _read_samples(source, header, self.max_duration)
+        frames = _frames(source, len(data), header.block)
         order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels)
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):
@@ -334,14 +414,20 @@ class WaveCodec(Codec[Wave]):
         return None if functions is None or self.max_duration != math.inf else WaveScanner(functions)
 
     def read_info(self, source: Source) -> WaveInfo:
-        info = read_header(source)
+        if name := _format_of_file(source):
+            return _info(size_of(source.read_rest(), source, name))
+        header = read_header(source)
+        if header.foreign and not header.is_counted:
+            return _info(size_of(_foreign_samples(source, header, self.max_duration), source, _WAVE))
+        info = header.info
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
-            size = len(_read_samples(source, info, self.max_duration))
+            size = len(_read_samples(source, header, self.max_duration))
         else:
             size = info.data_bytes
             source.skip(size)
-        return info._replace(sample_count=_frames(source, info, size))
+            _skip_padding(source, size)
+        return info._replace(sample_count=_frames(source, size, header.block))
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:

@@ -35,7 +35,7 @@ from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import as_float32, option
 from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
@@ -95,10 +95,6 @@ class VtlnOptions(ApplicationOptions):
     vtln_map: str = option("", "rspecifier of VTLN factors by utterance, or by speaker with --utt2spk")
     utt2spk: str = option("", "rspecifier of the utterances' speakers, for --vtln-map")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.vtln_map != "" or self.utt2spk == "", f"utt2spk={self.utt2spk} needs vtln_map")
-
 
 def feature_options(cls: type[Options], options: Any) -> Options:
     """Return the feature's options among those of a program."""
@@ -153,6 +149,8 @@ def compute_features(
         if isinstance(options, VtlnOptions) and options.vtln_map:
             reader_of_warps = LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
             warps = BlockTable(stack.enter_context(reader_of_warps))
+        elif isinstance(options, VtlnOptions) and options.utt2spk:
+            logger.warning("--utt2spk=%s has no effect without --vtln-map", options.utt2spk)
         reader = stack.enter_context(
             io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True)
         )

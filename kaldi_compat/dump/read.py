@@ -10,16 +10,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from io_ark.codecs import codec
 from io_ark.errors import ArkError
-from io_ark.extras import missing
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
@@ -172,7 +166,7 @@ def read_audio(
     max_duration: float = float("inf"),
     timeout: float = 0.0,
 ) -> io_ark.Wave:
-    """Read audio: WAV by our own reader; FLAC, OGG, MP3, SPHERE and the like by soundfile if a plain file is not WAV.
+    """Read audio: WAV, or other formats with the extra ``audio``.
 
     Args:
         rxfilename: a file, ``file:offset``, or a command that ends in ``|``.
@@ -188,47 +182,11 @@ def read_audio(
     factor = None
     if own_speed:
         rxfilename, factor = split_speed(rxfilename)
-    path = Path(rxfilename)
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, codec("wave", max_duration=max_duration), pipes=pipes, timeout=timeout)
-    elif path.is_file() and _first_bytes(path) not in RIFF:
-        wave = _read_with_soundfile(path, max_duration)
     else:
         wave = io_ark.read_object("wave", rxfilename, pipes=pipes, max_duration=max_duration)
     return wave if factor is None else at_speed(wave, factor)
-
-
-def _first_bytes(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(4)
-
-
-def _read_with_soundfile(path: Path, max_duration: float) -> io_ark.Wave:
-    try:
-        import soundfile
-    except ImportError:
-        raise AudioError(f"{path} is not a WAV file: {missing('soundfile', 'other formats')}") from None
-    try:
-        with soundfile.SoundFile(str(path)) as file:
-            samples, rate, announced = _frames(file, path, max_duration), file.samplerate, file.frames
-    except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
-        reason = str(error).rpartition(": ")[2] if path.stat().st_size else "it is empty"
-        raise AudioError(f"{path} cannot be read as audio: {reason}") from error
-    if len(samples) < announced:
-        logger.warning("%s: %d samples announced, but only %d are there", path, announced, len(samples))
-    return io_ark.Wave(float(rate), np.ascontiguousarray(samples.T))
-
-
-def _frames(file: Any, path: Path, max_duration: float) -> npt.NDArray[np.int16]:
-    """Read all of a SoundFile, shape (samples, channels): in chunks, since a broken header may announce any length."""
-    chunks: list[npt.NDArray[np.int16]] = []
-    count = 0
-    while not chunks or len(chunks[-1]) == CHUNK:
-        chunks.append(file.read(CHUNK, dtype="int16", always_2d=True))
-        count += len(chunks[-1])
-        if count > max_duration * file.samplerate:
-            raise AudioError(f"{path}: audio longer than max_duration={max_duration:g} s")
-    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
 
 
 @dataclass

@@ -55,7 +55,7 @@ def compute(
     library = native.library()
     if use_native and not library:
         raise RuntimeError(f"the C library is not available: {library.reason}")
-    if not library or use_native is False:
+    if not library or use_native is False or plan.accurate_fft:
         steps.compute(plan, batch, 0, rows, out)
         return out
     edges = [rows * i // threads for i in range(threads + 1)]

@@ -16,6 +16,7 @@ import numpy as np
 from kaldi_compat.exact.libm import cosf, sinf
 
 __all__ = [
+    "accurate_rfft",
     "bit_reversed",
     "mixed_base",
     "packed_irfft",
@@ -56,6 +57,14 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     re, im = _mixed_radix(re, im, prime_factors(half)) if half & (half - 1) else _complex_fft(re, im)
     root_re, root_im = roots(signal.shape[-1])
     return _unzipped(re, im, root_re, root_im, ends=np.float32(1.0))
+
+
+def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
+    """Return what :func:`packed_rfft` does, computed in double precision and rounded once."""
+    spectrum = np.fft.rfft(signal.astype(np.float64))
+    re, im = spectrum.real[..., :-1].astype(np.float32), spectrum.imag[..., :-1].astype(np.float32)
+    im[..., 0] = spectrum.real[..., -1]
+    return re, im
 
 
 def packed_irfft(re: Floats, im: Floats) -> Floats:

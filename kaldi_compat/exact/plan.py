@@ -57,6 +57,7 @@ class Plan:
         matrix: cosines of the DCT (num_ceps, num_mel_bins) or, for PLP, of the inverse DFT (lpc_order + 1, num_mel_bins
             + 2); None for other features.
         lifter: factors (num_ceps,); None if there are none.
+        accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
     """
 
     kind: str
@@ -71,6 +72,7 @@ class Plan:
     window: Floats
     matrix: Floats | None
     lifter: Floats | None
+    accurate_fft: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.fft import packed_rfft
+from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan, mel_table
 from kaldi_compat.exact.rand import rand_r_jumps
@@ -29,7 +29,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
         with np.errstate(all="ignore"):
             frames, log_energy = _windowed(plan, batch, rows, utterances)
-            spectrum = packed_rfft(frames)
+            spectrum = accurate_rfft(frames) if plan.accurate_fft else packed_rfft(frames)
             part = out[start - begin : start - begin + len(rows)]
             if plan.kind == "spectrogram":
                 part[...] = _spectrogram(plan, spectrum, log_energy)

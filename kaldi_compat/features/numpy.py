@@ -13,6 +13,7 @@ The classes have the options and the call of the torch modules of the same names
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, overload
 
@@ -52,7 +53,8 @@ class ArrayFeature:
 
     Args:
         options: the options; Kaldi's defaults if None.
-        engine: "auto" or "exact", which are the same here.
+        engine: "auto" or "exact", which are the same here; or "accurate", with an FFT in double precision in place of
+            Kaldi's, for models whose own code has one.
         dft: "fft", the only one here.
         changes: single options by name, which replace those in ``options``.
 
@@ -69,12 +71,14 @@ class ArrayFeature:
     def __init__(
         self, options: FrameOptions | None = None, *, engine: str = "auto", dft: str = "fft", **changes: Any
     ) -> None:
-        if engine not in ("auto", "exact"):
+        if engine not in ("auto", "exact", "accurate"):
             raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
         self.plan = plan_of(self.options)
+        if engine == "accurate":
+            self.plan = dataclasses.replace(self.plan, accurate_fft=True)
         self._random = np.random.default_rng()
         self._scale_is_known = False
 

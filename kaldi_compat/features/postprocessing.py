@@ -63,6 +63,10 @@ class PostProcessing(ConfiguredModule):
         """Process features ``(..., frames, dim)``. Overridden by subclasses."""
         raise NotImplementedError
 
+    def lengths_after(self, lengths: Tensor) -> Tensor:
+        """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
+        return lengths
+
     @overload
     def forward(self, features: Tensor, lengths: None = None) -> Tensor: ...
     @overload
@@ -78,7 +82,8 @@ class PostProcessing(ConfiguredModule):
                 in the result.
 
         Returns:
-            Features of the same number of frames; with ``lengths``, that and ``lengths``; a list for a list.
+            Features of :meth:`lengths_after` as many frames; with ``lengths``, that and their numbers of frames; a list
+            for a list.
 
         Raises:
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
@@ -90,7 +95,7 @@ class PostProcessing(ConfiguredModule):
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
-        return processed if lengths is None else (processed, lengths)
+        return processed if lengths is None else (processed, self.lengths_after(lengths))
 
     if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
 

@@ -1,7 +1,7 @@
 """Linear and affine transforms of features: LDA, MLLT, fMLLR (Kaldi: src/transform/transform-common.cc, featbin).
 
 A transform is a matrix ``(out, dim)``, or ``(out, dim + 1)`` whose last column is an offset. TF32 and automatic mixed
-precision do not change the results.
+precision do not change the results. NumPy arrays in float32 give Kaldi's bits.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from kaldi_compat.array_api import Array, as_like, astype, float64, full, matmul, namespace
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.products import product_with_transpose
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda", "log_determinant"]
@@ -39,8 +40,11 @@ def apply_transform(features: Array, transform: Any) -> Array:
     rows, columns = matrix.shape[-2:]
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {rows} x {columns} does not fit features of dimension {dim}")
-    linear = namespace(features).swapaxes(matrix[..., :dim], -1, -2)
-    transformed: Any = matmul(features, linear)
+    transformed: Any
+    if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
+        transformed = product_with_transpose(features, matrix[:, :dim])
+    else:
+        transformed = matmul(features, namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if columns == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed

@@ -8,30 +8,33 @@ Code written for kaldifeat runs after a change of one import::
     opts.mel_opts.num_bins = 80
     features = kaldifeat.Fbank(opts)(wave)
 
-Defaults are Kaldi's. Setting an option that does not exist raises OptionError.
+Samples may be on any scale. Setting an option that does not exist raises OptionError.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.data.batching import unpad
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
-from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.interop.kaldifeat_groups import FeatureOptions
+from kaldi_compat.features.spectral import MelFeature, SpectralFeature
+from kaldi_compat.functional import frames as steps
 from kaldi_compat.interop.kaldifeat_options import (
     FbankOptions,
+    FeatureOptions,
     FrameExtractionOptions,
     MelBanksOptions,
     MfccOptions,
     PlpOptions,
     SpectrogramOptions,
+    WhisperFbankOptions,
 )
+from kaldi_compat.interop.kaldifeat_whisper import WhisperMel, normalized
 from kaldi_compat.streaming.features import FeatureStream
 
 __all__ = [
@@ -50,18 +53,95 @@ __all__ = [
     "PlpOptions",
     "Spectrogram",
     "SpectrogramOptions",
+    "WhisperFbank",
+    "WhisperFbankOptions",
+    "num_frames",
 ]
 
 
+def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = True) -> int:
+    """Return the number of frames of this many samples.
+
+    Args:
+        num_samples: number of samples received.
+        opts: how they are cut into frames.
+        flush: True if no more samples follow; False counts the frames that later samples cannot change.
+
+    >>> opts = FrameExtractionOptions(snip_edges=False)
+    >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
+    (100, 99)
+    """
+    return _num_frames(FbankOptions(frame_opts=opts).ours(), num_samples, flush)
+
+
+def _num_frames(options: Any, num_samples: int, flush: bool) -> int:
+    size, shift = options.window_size, options.window_shift
+    if options.snip_edges:
+        return steps.num_frames(num_samples, size, shift)
+    count = steps.num_frames(num_samples, size, shift, snip_edges=False)
+    return count if flush else min(count, steps.num_frames(num_samples - shift // 2 + size // 2, size, shift))
+
+
+class _HtkMode(MelFeature):
+    """A mel filter bank without the first FFT bin of the lowest mel bin."""
+
+    def mel_weights(self, vtln_warp: float) -> Tensor:
+        weights = super().mel_weights(vtln_warp).clone()
+        if self.options.low_freq != 0:
+            weights[weights[:, 0].nonzero()[:1], 0] = 0.0
+        return weights
+
+
+class _HtkFbank(_HtkMode, fbank.Fbank):
+    pass
+
+
+class _HtkMfcc(_HtkMode, mfcc.Mfcc):
+    pass
+
+
+class _HtkPlp(_HtkMode, plp.Plp):
+    pass
+
+
+_IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
+    fbank.Fbank: _HtkFbank,
+    mfcc.Mfcc: _HtkMfcc,
+    plp.Plp: _HtkPlp,
+}
+
+
+def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
+    """Return the feature with these options, on their device."""
+    if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
+        kind = _IN_HTK_MODE[kind]
+    return _of_any_scale(kind(opts.ours()).to(opts.device))
+
+
+def _of_any_scale(feature: SpectralFeature) -> SpectralFeature:
+    """Return the feature, which no longer warns of audio that is not on Kaldi's scale."""
+    feature._scale_is_known = True
+    return feature
+
+
 class OfflineFeature(nn.Module):
-    """Base class of the features. Call it with audio, or with a list of audio."""
+    """Base class of the features. Call it with audio, or with a list of audio.
+
+    Attributes:
+        opts: the options.
+        computer: the feature of this package.
+    """
 
     feature_type: ClassVar[type[SpectralFeature]]
 
     def __init__(self, opts: FeatureOptions) -> None:
         super().__init__()
         self.opts = opts
-        self.computer = self.feature_type(opts.ours()).to(opts.device)
+        self.computer = _feature(self.feature_type, opts)
+        # The same feature of frames that are laid end to end.
+        options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
+        frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
+        self._of_frames = _of_any_scale(frames)
 
     @overload
     def forward(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
@@ -75,17 +155,16 @@ class OfflineFeature(nn.Module):
         """Compute features.
 
         Args:
-            waves: audio ``(T,)`` on Kaldi's scale, or a list.
+            waves: audio ``(T,)``, or a list.
             vtln_warp: VTLN factor.
-            chunk_size: number of frames computed at once, to bound memory; all if None.
+            chunk_size: number of frames computed at once, to bound memory; all if None or 0.
 
         Returns:
-            ``(frames, dim)``, or a list.
+            ``(frames, dim)`` on the device of the audio, or a list.
         """
-        alone = isinstance(waves, Tensor)
-        items = [wave.to(self.opts.device) for wave in ([waves] if isinstance(waves, Tensor) else waves)]
-        features = [self._of_one(wave, vtln_warp, chunk_size) for wave in items]
-        return features[0] if alone else features
+        if isinstance(waves, Tensor):
+            return self._of_list([waves], vtln_warp, chunk_size)[0]
+        return self._of_list(waves, vtln_warp, chunk_size)
 
     if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
 
@@ -97,14 +176,46 @@ class OfflineFeature(nn.Module):
         ) -> list[Tensor]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
-    def _of_one(self, wave: Tensor, vtln_warp: float, chunk_size: int | None) -> Tensor:
-        if chunk_size is None:
-            whole: Tensor = self.computer(wave, vtln_warp=vtln_warp)
-            return whole
-        stream = FeatureStream(self.computer)
-        chunks = torch.split(wave, chunk_size * self.computer.options.window_shift)
-        parts = [stream(chunk, final=i == len(chunks) - 1, vtln_warp=vtln_warp) for i, chunk in enumerate(chunks)]
-        return torch.cat(parts)
+    def _of_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
+        if chunk_size:
+            return [self.compute(self.convert_samples_to_frames(wave), vtln_warp, chunk_size) for wave in waves]
+        features = self.computer([wave.to(self.opts.device) for wave in waves], vtln_warp=vtln_warp)
+        return [self.finished(each).to(wave.device) for each, wave in zip(features, waves, strict=True)]
+
+    def finished(self, features: Tensor) -> Tensor:
+        """Apply the last step, which needs all frames of an utterance: none here."""
+        return features
+
+    def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
+        """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
+        options = self.computer.options
+        return steps.frames_of(wave, options.window_size, options.window_shift, options.snip_edges)
+
+    def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:
+        """Compute the features of frames.
+
+        Args:
+            x: frames ``(frames, frame_length)`` of :meth:`convert_samples_to_frames`.
+            vtln_warp: VTLN factor.
+            chunk_size: number of frames computed at once; all if None or 0.
+
+        Returns:
+            ``(frames, dim)`` on the device of ``x``.
+
+        Raises:
+            AudioError: the frames have another length.
+            OptionError: ``chunk_size`` is negative.
+        """
+        size = self.computer.options.window_size
+        if x.ndim != 2 or x.shape[1] != size:
+            raise AudioError(f"frames must have the shape (frames, {size}), not {tuple(x.shape)}")
+        if chunk_size is not None and chunk_size < 0:
+            raise OptionError(f"chunk_size must be a number of frames, or None for all, not {chunk_size}")
+        parts = [
+            self._of_frames(part.to(self.opts.device).reshape(-1), vtln_warp=vtln_warp)
+            for part in torch.split(x, chunk_size or max(len(x), 1))
+        ]
+        return self.finished(torch.cat(parts)).to(x.device)
 
 
 class Fbank(OfflineFeature):
@@ -138,6 +249,16 @@ class Spectrogram(OfflineFeature):
     feature_type = spectrogram.Spectrogram
 
 
+class WhisperFbank(OfflineFeature):
+    """Whisper's log-mel features, of audio in -1 to 1. Each utterance of a list is normalized alone, unlike there."""
+
+    feature_type = WhisperMel
+
+    def finished(self, features: Tensor) -> Tensor:
+        """Normalize an utterance."""
+        return normalized(features)
+
+
 class OnlineFeature:
     """Base class of online features: audio arrives in chunks, and frames are kept until they are read.
 
@@ -148,7 +269,7 @@ class OnlineFeature:
 
     def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
-        self._feature = self.feature_type(opts.ours()).to(opts.device)
+        self._feature = _feature(self.feature_type, opts)
         self._stream = FeatureStream(self._feature)
         self._frames: list[Tensor] = []
         self._discarded = 0
@@ -175,6 +296,8 @@ class OnlineFeature:
         Raises:
             AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
         """
+        if len(waveform) == 0:
+            return
         if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
                 f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
@@ -192,7 +315,7 @@ class OnlineFeature:
 
     def _take(self, chunk: Tensor, *, final: bool) -> None:
         frames = self._stream(chunk.to(self.opts.device), final=final)
-        self._frames += unpad(frames.unsqueeze(1), torch.ones(len(frames), dtype=torch.int64))
+        self._frames += frames.unsqueeze(1).unbind()
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
             over = len(self._frames) - limit

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,16 +27,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact import mel
+from kaldi_compat.exact import engine, mel
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.interop.torchaudio_internals import *  # noqa: F403  private names that public code imports
+from kaldi_compat.interop.torchaudio_internals import MILLISECONDS_TO_SECONDS, POVEY
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 
 __all__ = [
+    "WaveformError",
     "fbank",
     "get_mel_banks",
     "inverse_mel_scale",
@@ -50,7 +56,6 @@ __all__ = [
 ]
 
 Waveform = Tensor | Sequence[Tensor]
-POVEY = "povey"
 
 
 # Options that are integers; torchaudio accepts floats of integer value, such as num_mel_bins=80.0.
@@ -70,6 +75,24 @@ def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.de
     # constants are used by later calls under other ones.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
+
+
+class WaveformError(AudioError, AssertionError):
+    """The waveform has a wrong shape or lacks the channel: an AssertionError in torchaudio."""
+
+
+def _with_sizes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return plain options whose window has torchaudio's number of samples, which is rounded in another order."""
+    plain = {name: _plain(name, value) for name, value in options.items()}
+    rate = plain.get("sample_frequency", 16000.0)
+    for name in ("frame_length", "frame_shift"):
+        length = plain.get(name)
+        if isinstance(length, (int, float)) and isinstance(rate, (int, float)) and 0 < rate * length < math.inf:
+            # A tensor is multiplied in its own precision.
+            samples = int(options.get("sample_frequency", 16000.0) * options[name] * MILLISECONDS_TO_SECONDS)
+            if samples != int(as_float32(rate) * 0.001 * as_float32(length)):
+                plain[name] = (samples + 0.25) * 1000.0 / rate
+    return plain
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -103,20 +126,30 @@ def _compute(
             for one in waveform
         ]
     if waveform.ndim not in (2, 3):
-        raise AudioError(f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}")
-    options = {name: _plain(name, value) for name, value in options.items()}
+        raise WaveformError(
+            f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
+        )
+    options = _with_sizes(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}
     channel = max(int(channel), 0)
     if channel >= waveform.shape[-2]:
-        raise AudioError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
+        raise WaveformError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
     module = _module(feature, tuple(options.items()), samples.device)
     # The utterances of a batch have the same length: no padding enters the mean.
     features: Tensor = module(samples, vtln_warp=vtln_warp)
-    return features - features.mean(-2, keepdim=True) if subtract_mean else features
+    return _without_mean(features) if subtract_mean else features
+
+
+def _without_mean(features: Tensor) -> Tensor:
+    """Subtract each column's mean: of one utterance on a CPU rounded as by Kaldi."""
+    plain = features.ndim == 2 and len(features) > 0 and features.dtype == torch.float32
+    if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
+        return torch.from_numpy(engine.subtract_mean(features.numpy()))
+    return features - features.mean(-2, keepdim=True)
 
 
 def spectrogram(
@@ -151,7 +184,7 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``; for a batch ``(B, frames, ...)``, for a list a list.
 
     Raises:
-        AudioError: the channel does not exist, or the waveform has another shape.
+        WaveformError: the channel does not exist, or the waveform has another shape.
         OptionError: Kaldi refuses the options.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape

@@ -10,6 +10,7 @@ __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
     "dot",
+    "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",
     "pitch_search",

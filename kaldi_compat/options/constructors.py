@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from kaldi_compat.options.frontend import (
+        CenteredMeanOptions,
+        FloorOptions,
+        GlobalCmvnOptions,
+        LowFrameRateOptions,
+        PadFramesOptions,
+        StackFramesOptions,
+        UtteranceCmvnOptions,
+    )
     from kaldi_compat.options.pitch import (
         InterpolatePitchOptions,
         PitchOptions,
@@ -38,11 +47,16 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CenteredMeanConstructor",
     "CmvnConstructor",
     "DeltaConstructor",
     "FbankConstructor",
+    "FloorConstructor",
+    "GlobalCmvnConstructor",
     "InterpolatePitchConstructor",
+    "LowFrameRateConstructor",
     "MfccConstructor",
+    "PadFramesConstructor",
     "PitchConstructor",
     "PlpConstructor",
     "ProcessPitchConstructor",
@@ -52,8 +66,23 @@ __all__ = [
     "SmoothPitchConstructor",
     "SpectrogramConstructor",
     "SpliceConstructor",
+    "StackFramesConstructor",
+    "UtteranceCmvnConstructor",
     "VadConstructor",
 ]
+
+
+class CenteredMeanConstructor:
+    """Constructor of a module configured by CenteredMeanOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: CenteredMeanOptions | None = None,
+            *,
+            context: int = 150,
+        ) -> None: ...
 
 
 class CmvnConstructor:
@@ -128,6 +157,34 @@ class FbankConstructor:
         ) -> None: ...
 
 
+class FloorConstructor:
+    """Constructor of a module configured by FloorOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: FloorOptions | None = None,
+            *,
+            minimum: float = 0.0,
+        ) -> None: ...
+
+
+class GlobalCmvnConstructor:
+    """Constructor of a module configured by GlobalCmvnOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            statistics: Any = None,
+            options: GlobalCmvnOptions | None = None,
+            *,
+            mean: float = 0.0,
+            std: float = 1.0,
+        ) -> None: ...
+
+
 class InterpolatePitchConstructor:
     """Constructor of a module configured by InterpolatePitchOptions."""
 
@@ -142,6 +199,20 @@ class InterpolatePitchConstructor:
             interpolator_factor: float = 1e-05,
             max_voicing_prob: float = 0.9,
             max_pitch_change_per_frame: float = 10.0,
+        ) -> None: ...
+
+
+class LowFrameRateConstructor:
+    """Constructor of a module configured by LowFrameRateOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: LowFrameRateOptions | None = None,
+            *,
+            stack: int = 7,
+            stride: int = 6,
         ) -> None: ...
 
 
@@ -183,6 +254,21 @@ class MfccConstructor:
             raw_energy: bool = True,
             num_ceps: int = 13,
             cepstral_lifter: float = 22.0,
+        ) -> None: ...
+
+
+class PadFramesConstructor:
+    """Constructor of a module configured by PadFramesOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: PadFramesOptions | None = None,
+            *,
+            length: int = 0,
+            multiple: int = 1,
+            value: float = 0.0,
         ) -> None: ...
 
 
@@ -391,6 +477,34 @@ class SpliceConstructor:
             *,
             left_context: int = 4,
             right_context: int = 4,
+        ) -> None: ...
+
+
+class StackFramesConstructor:
+    """Constructor of a module configured by StackFramesOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: StackFramesOptions | None = None,
+            *,
+            size: int = 2,
+        ) -> None: ...
+
+
+class UtteranceCmvnConstructor:
+    """Constructor of a module configured by UtteranceCmvnOptions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            options: UtteranceCmvnOptions | None = None,
+            *,
+            norm_vars: bool = False,
+            unbiased: bool = False,
+            epsilon: float = 0.0,
         ) -> None: ...
 
 

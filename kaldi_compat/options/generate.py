@@ -15,9 +15,9 @@ from kaldi_compat.options.base import BaseOptions
 
 __all__ = ["TARGET", "constructors_source", "main"]
 
-MODULES = ("pitch", "postprocessing", "spectral")
+MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
-POSITIONAL = {"CmvnOptions": ["stats: Any = None"]}
+POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
 KEYWORD_ONLY = {
     "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],

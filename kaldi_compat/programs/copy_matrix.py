@@ -12,6 +12,7 @@ from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.libm import expf, logf
+from kaldi_compat.exact.products import scaled
 from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
 USAGE = """
@@ -62,7 +63,7 @@ def main(options: Options, source: str, target: str) -> int:
 def transformed(matrix: Matrix, options: Options) -> Matrix:
     """Apply the options to a matrix."""
     if options.scale != 1.0:
-        matrix = matrix * np.float32(options.scale)
+        matrix = scaled(matrix, options.scale)
     if options.apply_log:
         matrix = logf(np.maximum(matrix, LOG_FLOOR))
     if options.apply_exp:

@@ -11,6 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
+from kaldi_compat.exact.products import scaled
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -66,4 +67,4 @@ def changed(vector: Vector, dim: int, scale: float) -> Vector:
     """Truncate a vector or append zeros to give it ``dim`` elements (unless negative), and scale it."""
     if dim >= 0:
         vector = np.pad(vector[:dim], (0, max(0, dim - len(vector))))
-    return vector if scale == 1.0 else vector * np.float32(scale)
+    return vector if scale == 1.0 else scaled(vector, scale)

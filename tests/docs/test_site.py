@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,8 @@ import pytest
 import io_ark
 import kaldi_compat
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +74,18 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_speed_chart_has_the_figures_of_the_benchmarks_page() -> None:
+    results = json.loads((ROOT / "benchmarks" / "programs.json").read_text())
+    table = (ROOT / "benchmarks" / "README.md").read_text()
+    for name, speed in results["times_real_time"].items():
+        rows = [line for line in table.splitlines() if line.startswith(f"| {name} ")]
+        assert f"{speed:,}" in rows[0].split("|")[3].split(), name
+
+
+def test_every_picture_of_the_pages_can_be_drawn() -> None:
+    drawings = (DOCS / "site_builder" / "drawings.py").read_text()
+    pages = [path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in ("generated", "_build")]
+    used = {name for path in pages for name in re.findall(r"^:::\{picture\} (\w+)$", path.read_text(), flags=re.M)}
+    assert used == set(re.findall(r"^def ([a-z]\w*)\(", drawings, flags=re.M))

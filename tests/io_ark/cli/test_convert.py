@@ -112,6 +112,7 @@ def test_pickles_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", ["x.npz", "x.h5", "x.parquet", "x.tar"])
 def test_damaged_and_missing_files_give_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip({"x.h5": "h5py", "x.parquet": "pyarrow"}.get(name, "numpy"))
     Path(name).write_bytes(b"no such format at all" * 40)
     assert main(["convert", name, "o.ark"]) == 2
     assert main(["convert", f"none.{name}", "o.ark"]) == 2

@@ -237,6 +237,7 @@ def test_feat_to_len_and_dim_read_headers(
 
 
 def test_lengths_of_a_dataset_read_headers(tmp_path: Path, bytes_read: list[int]) -> None:
+    pytest.importorskip("torch")
     from kaldi_compat.data.datasets import FeatureDataset
 
     with_holes(tmp_path, LARGE[:5])

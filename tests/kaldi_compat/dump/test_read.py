@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark.errors import FormatError
 from kaldi_compat.dump import read
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.read import Clock, Failure, Task, Utterance, read_ahead, read_audio, read_task
 from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed, with_speed
-from kaldi_compat.errors import AudioError
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
 
@@ -93,44 +93,17 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
 
 
 def test_file_without_audio_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("soundfile")
     path = tmp_path / "notes.txt"
     path.write_text("not audio")
-    with pytest.raises(AudioError, match=r"notes\.txt cannot be read as audio"):
+    with pytest.raises(FormatError, match=r"notes\.txt:0: expected RIFF or RIFX"):
         read_audio(str(path))
 
 
-def test_impossible_length_allocates_no_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_flac_is_read(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
-    samples = audio(5000, 3)[0]
-    soundfile.write(tmp_path / "a.flac", samples, RATE, subtype="PCM_16")
-    content = bytearray((tmp_path / "a.flac").read_bytes())
-    content[21] |= 0x0F  # the upper bits of the number of samples, in the stream's first block
-    (tmp_path / "b.flac").write_bytes(content)
-    try:
-        found = read_audio(str(tmp_path / "b.flac")).samples[0]
-    except AudioError as error:
-        assert "b.flac" in str(error)
-    else:
-        np.testing.assert_array_equal(found, samples[: len(found)])
-        assert "only" in caplog.text
-
-
-def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    soundfile = pytest.importorskip("soundfile")
-    monkeypatch.setattr(read, "CHUNK", 1000)
-    for length in (999, 1000, 1001, 3000):
-        samples = audio(length, 3, channels=2)
-        soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
-        np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
-
-
-def test_missing_soundfile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
-    path = tmp_path / "a.flac"
-    path.write_bytes(b"fLaC")
-    with pytest.raises(AudioError, match=r"pip install soundfile \(in a checkout: pip install '\.\[audio\]'\)"):
-        read_audio(str(path))
+    samples = audio(1000, 3, channels=2)
+    soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
+    np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.exact.sums import dot, fused
+from tests.support.blas import has_avx512
 
 # In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
 OPENBLAS = """
@@ -19,16 +20,6 @@ import sys, numpy as np
 inputs = np.load(sys.argv[1])
 np.save(sys.argv[2], [np.dot(inputs[f"x{i}"], inputs[f"y{i}"]) for i in range(len(inputs) // 2)])
 """
-
-
-def has_avx512() -> bool:
-    """Return True if the processor has AVX-512 and NumPy comes with OpenBLAS."""
-    try:
-        processor = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
-    return "avx512f" in processor and "openblas" in blas
 
 
 @pytest.mark.skipif(not has_avx512(), reason="OpenBLAS adds in this order on processors with AVX-512 alone")

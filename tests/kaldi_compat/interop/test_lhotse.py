@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import torch
 lhotse = pytest.importorskip("lhotse")
 
 from lhotse.features.base import FeatureExtractor  # noqa: E402
+from lhotse.features.kaldi import extractors  # noqa: E402
 from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
 from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  # noqa: E402
 
-from kaldi_compat.errors import AudioError  # noqa: E402
+from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
 from kaldi_compat.features import checks  # noqa: E402
+from kaldi_compat.interop import lhotse as interop  # noqa: E402
 from kaldi_compat.interop.lhotse import (  # noqa: E402
     Extractor,
     FbankConfig,
@@ -40,7 +43,8 @@ def test_fbank_is_lhotses_but_for_the_scale(monkeypatch: pytest.MonkeyPatch) -> 
     assert ours.shape == theirs.shape
     # lhotse computes on audio in -1 to 1, whose energies are 2^-30 times Kaldi's
     np.testing.assert_allclose(ours - 30 * np.log(2.0), theirs, atol=2e-3)
-    with pytest.warns(UserWarning, match="waveform_scale"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of the scale
         same = FbankExtractor(FbankConfig(high_freq=-400.0, waveform_scale=1.0)).extract(audio(16123), 16000)
     np.testing.assert_allclose(same, theirs, atol=2e-3)
 
@@ -95,11 +99,68 @@ def test_cuts_are_extracted_stored_and_mixed(tmp_path: Path) -> None:
 
 
 def test_configurations_survive_yaml(tmp_path: Path) -> None:
-    extractor = FbankExtractor(FbankConfig(num_mel_bins=40, frame_shift=12.5))
+    extractor = FbankExtractor(FbankConfig(num_mel_bins=40, frame_shift=0.0125))
     extractor.to_yaml(tmp_path / "fbank.yml")
     loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
     assert isinstance(loaded, FbankExtractor) and loaded.config == extractor.config
-    assert loaded.frame_shift == 0.0125
+    assert loaded.frame_shift == 0.0125 and loaded.feature_dim(16000) == 40
+
+
+CONFIGS = [
+    ("Fbank", {"num_filters": 40, "window_type": "hanning", "preemph_coeff": 0.5, "low_freq": 50.0}),
+    ("Fbank", {"sampling_rate": 8000, "frame_length": 0.02, "frame_shift": 0.0125, "num_mel_bins": 23}),
+    ("Fbank", {"use_fft_mag": True, "remove_dc_offset": False, "round_to_power_of_two": False}),
+    ("Fbank", {"use_energy": True, "raw_energy": False, "energy_floor": 1e-3}),
+    ("Fbank", {"snip_edges": True}),
+    ("Mfcc", {"use_energy": False, "num_ceps": 20, "cepstral_lifter": 18, "num_filters": 30}),
+    ("Mfcc", {"use_energy": False, "norm_filters": False, "torchaudio_compatible_mel_scale": True}),
+    ("LogSpectrogram", {"use_energy": True, "frame_length": 0.032}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*snip_edges.*")
+@pytest.mark.parametrize(("kind", "values"), CONFIGS, ids=range(len(CONFIGS)))
+def test_configurations_of_lhotse_give_lhotses_features(kind: str, values: dict[str, Any]) -> None:
+    ours = kind.removeprefix("Log")
+    mel = {} if ours == "Spectrogram" else {"high_freq": -400.0}
+    theirs = getattr(extractors, kind)(getattr(extractors, f"{kind}Config")(**mel, **values))
+    config = getattr(interop, f"{ours}Config")(**mel, **values, waveform_scale=1.0)
+    extractor = getattr(interop, f"{ours}Extractor")(config)
+    rate = theirs.config.sampling_rate
+    assert extractor.config.sampling_rate == rate and extractor.frame_shift == theirs.frame_shift
+    expected, features = (each.extract(audio(12345), rate) for each in (theirs, extractor))
+    assert extractor.feature_dim(rate) == features.shape[1]
+    np.testing.assert_allclose(features, expected, atol=5e-3)
+
+
+def test_snip_edges_warns_as_in_lhotse() -> None:
+    with pytest.warns(UserWarning, match="snip_edges") as caught:
+        FbankConfig(snip_edges=True)
+    assert caught[0].filename == __file__
+
+
+def test_configurations_that_kaldi_does_not_have_are_refused() -> None:
+    for kind, values in (
+        ("Fbank", {"norm_filters": True}),
+        ("Mfcc", {"torchaudio_compatible_mel_scale": False}),
+        ("Mfcc", {"use_fft_mag": True}),
+        ("Spectrogram", {"use_energy": False}),
+    ):
+        (name,) = values
+        with pytest.raises(OptionError, match=f"^{kind}Config supports only {name}={not values[name]}, as Kaldi does$"):
+            getattr(interop, f"{kind}Extractor")(getattr(interop, f"{kind}Config")(**values))
+    with pytest.raises(
+        OptionError, match=r"^FbankConfig has no option sample_frequency: did you mean sampling_rate\?$"
+    ):
+        FbankConfig(sample_frequency=8000)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match=r"frame_length=25 is in seconds, as in lhotse: pass 0\.025"):
+        FbankConfig(frame_length=25.0)
+
+
+def test_extractors_move_to_a_device() -> None:
+    extractor = FbankExtractor()
+    extractor.to("meta")
+    assert extractor.device == "meta" and extractor.feature.window.device.type == "meta"
 
 
 def test_wrong_rate_and_several_channels_are_refused() -> None:

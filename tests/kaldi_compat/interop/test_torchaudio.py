@@ -222,7 +222,76 @@ def test_numbers_may_be_tensors_and_integers_floats(torchaudio_kaldi: Any) -> No
         compliance.fbank(samples, num_mel_bins=80.5)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("as_tensor", [False, True], ids=["float", "tensor"])
+def test_windows_have_torchaudios_number_of_samples(torchaudio_kaldi: Any, as_tensor: bool) -> None:
+    """FunASR shortens the window to the audio: it passes the audio's length in milliseconds, as a float or a tensor."""
+    for rate, sizes in ((16000, [2, 40, 250, 251, 253, 254, 399]), (11025, range(2, 60))):
+        for samples in sizes:
+            wave = torch.randn(1, samples, generator=torch.Generator().manual_seed(samples)) * 1000
+            length = (torch.tensor(samples) if as_tensor else samples) / rate * 1000
+            options = {"sample_frequency": rate, "frame_length": length, "num_mel_bins": 4, "window_type": "hamming"}
+            theirs = torchaudio_kaldi.fbank(wave, **options)
+            assert theirs.shape == (1, 4)
+            torch.testing.assert_close(compliance.fbank(wave, **options), theirs, rtol=1e-3, atol=2e-3)
+
+
+PRIVATE = {
+    "_get_epsilon": [("cpu", torch.float64)],
+    "_next_power_of_2": [(0,), (1,), (2,), (3,), (400,), (512,)],
+    "_get_strided": [
+        (torch.arange(50.0), 10, 4, True),
+        (torch.arange(50.0), 10, 4, False),
+        (torch.arange(5.0), 10, 4, True),
+    ],
+    "_feature_window_function": [
+        (kind, 25, 0.4, "cpu", torch.float64) for kind in ("hanning", "hamming", "povey", "rectangular", "blackman")
+    ],
+    "_get_log_energy": [(torch.randn(5, 9), torch.tensor(1e-7), floor) for floor in (0.0, 100.0)],
+    "_get_waveform_and_window_properties": [
+        (torch.randn(2, 900), channel, 16000.0, 10.0, 25.0, rounded, 0.97)
+        for channel, rounded in ((-1, True), (1, False))
+    ],
+    "_get_window": [
+        (torch.randn(900) * 100, 512, 400, 160, "povey", 0.42, snip, raw, 1.0, 0.0, True, 0.97)
+        for snip, raw in ((True, True), (False, False))
+    ],
+    "_subtract_column_mean": [(torch.randn(4, 3), True), (torch.randn(4, 3), False)],
+    "_get_dct_matrix": [(13, 23)],
+    "_get_lifter_coeffs": [(13, 22.0)],
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_private_helpers_are_torchaudios(torchaudio_kaldi: Any, name: str) -> None:
+    for arguments in PRIVATE[name]:
+        theirs = getattr(torchaudio_kaldi, name)(*arguments)
+        torch.testing.assert_close(getattr(compliance, name)(*arguments), theirs, rtol=1e-4, atol=1e-5)
+    assert list(inspect.signature(getattr(compliance, name)).parameters) == list(
+        inspect.signature(getattr(torchaudio_kaldi, name)).parameters
+    )
+
+
+def test_constants_are_torchaudios(torchaudio_kaldi: Any) -> None:
+    names = [name for name in vars(torchaudio_kaldi) if name.isupper()]
+    assert len(names) == 8
+    for name in names:
+        assert getattr(compliance, name) == getattr(torchaudio_kaldi, name)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"channel": 2}, {"frame_length": 100.0}, {"frame_shift": 0.0}, {"preemphasis_coefficient": 2.0}]
+)
+def test_private_helper_refuses_what_torchaudio_refuses(torchaudio_kaldi: Any, changes: dict[str, Any]) -> None:
+    usual = {"channel": 0, "sample_frequency": 16000.0, "frame_shift": 10.0, "frame_length": 25.0}
+    values = usual | {"round_to_power_of_two": True, "preemphasis_coefficient": 0.97} | changes
+    for library in (torchaudio_kaldi, compliance):
+        with pytest.raises(AssertionError):
+            library._get_waveform_and_window_properties(torch.zeros(2, 900), **values)
+
+
 def test_wrong_waveforms_are_refused() -> None:
+    with pytest.raises(AssertionError):  # in torchaudio
+        compliance.mfcc(torch.empty(0))
     with pytest.raises(AudioError, match="channel=2 does not exist"):
         compliance.fbank(torch.zeros(2, 1600), channel=2)
     with pytest.raises(AudioError, match=r"shape \(channels, T\)"):

@@ -70,6 +70,14 @@ def test_vtln_factors_are_looked_up_by_utterance_and_by_speaker() -> None:
     assert not np.array_equal(load("utt")["u1"], load("unwarped")["u1"])
 
 
+def test_speakers_without_vtln_factors_have_no_effect_as_in_kaldi(capsys: pytest.CaptureFixture[str]) -> None:
+    source = audio_archive("a.ark", u1=wav_bytes(noise(4000)))
+    assert fbank("--utt2spk=ark:missing", source, "ark:with") == 0
+    assert "--utt2spk=ark:missing has no effect without --vtln-map" in capsys.readouterr().err
+    assert fbank(source, "ark:without") == 0
+    assert Path("with").read_bytes() == Path("without").read_bytes()
+
+
 def test_an_impossible_vtln_factor_skips_the_utterance(capsys: pytest.CaptureFixture[str]) -> None:
     source = audio_archive("a.ark", u1=wav_bytes(noise(4000)), u2=wav_bytes(noise(4000)))
     Path("utt2warp").write_text("u1 100\nu2 1\n")
@@ -143,7 +151,6 @@ def test_utterances_without_frames_are_written(capsys: pytest.CaptureFixture[str
     "option",
     [
         "--output-format=text",
-        "--utt2spk=ark:x",
         "--device=nowhere",
         "--num-mel-bins=2",
         "--high-freq=9000",

@@ -1,0 +1,133 @@
+"""Audio in other formats than 16-bit linear wave files, decoded by libsndfile (extra ``audio``)."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.extras import missing
+from io_ark.streams.source import Source
+
+__all__ = ["audio_format", "decode", "require_decoder", "size_of"]
+
+logger = logging.getLogger("io_ark")
+
+# The first bytes of a file, its format, and a command that converts it.
+_FORMATS = (
+    (b"fLaC", "FLAC", "flac -c -d -s FILE |"),
+    (b"OggS", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
+    (b"ID3", "MP3", "ffmpeg -v 16 -i FILE -f wav - |"),
+    (b"NIST_1A", "SPHERE", "sph2pipe -f wav -p FILE |"),
+    (b"RF64", "RF64", "sox FILE -t wav -b 16 - |"),
+    (b".snd", "AU", "sox FILE -t wav -b 16 - |"),
+    (b"caff", "CAF", "sox FILE -t wav -b 16 - |"),
+)
+_LONGEST_TAG = 12
+_CHUNK = 1 << 20  # samples of each channel that are decoded at once
+
+
+def audio_format(source: Source) -> str:
+    """Return the format of the audio at the next byte, such as "FLAC"; "" for wave files and what is not audio."""
+    head = source.peek(_LONGEST_TAG)
+    for tag, name, _ in _FORMATS:
+        if head.startswith(tag) and (name != "MP3" or head[3:4] < b"\x10"):  # the tag's version
+            return name
+    if head[:4] == b"FORM" and head[8:] in (b"AIFF", b"AIFC"):
+        return "AIFF"
+    # A frame of MPEG audio: 11 bits of synchronization, a version, a layer, a bit rate and a sampling rate that exist.
+    is_frame = len(head) >= 4 and head[0] == 0xFF and head[1] >> 5 == 7 and head[1] & 0x18 != 0x08 and head[1] & 6
+    return "MP3" if is_frame and head[2] >> 4 not in (0, 15) and head[2] & 12 != 12 else ""
+
+
+def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
+    """Return the module soundfile, which decodes audio of a format.
+
+    Args:
+        source: the file, for the message.
+        name: the format, which begins the message.
+        offset: where the audio starts, for the message.
+
+    Raises:
+        FormatError: soundfile is not installed. Says how to install it, and which command to use instead.
+    """
+    try:
+        import soundfile
+    except ImportError:
+        command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
+        source.fail(f"{missing('soundfile', name)}; or convert the audio in the script file: {command}", offset)
+    return soundfile
+
+
+def decode(data: Any, source: Source, name: str, max_duration: float = math.inf) -> tuple[float, npt.NDArray[np.int16]]:
+    """Decode a file of audio. Fractions are multiplied by 32768; integers of more bits lose the lowest ones.
+
+    Args:
+        data: the bytes of the whole file.
+        source: where they are from, for messages.
+        name: the format, for messages.
+        max_duration: maximum duration in seconds; longer audio is refused.
+
+    Returns:
+        The sampling rate in Hz, and the samples, shape (channels, samples).
+
+    Raises:
+        FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
+    """
+    with _opened(data, source, name) as file:
+        parts = _parts(file, source, max_duration)
+        rate, announced, channels = float(file.samplerate), file.frames, file.channels
+    samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
+    if samples.shape[1] == 0:
+        source.fail(f"{name} audio has no samples", 0)
+    if samples.shape[1] < announced:
+        logger.warning("%s: %d samples announced, but only %d are there", source.name, announced, samples.shape[1])
+    return rate, samples
+
+
+def size_of(data: Any, source: Source, name: str) -> tuple[float, int, int]:
+    """Return the sampling rate in Hz and the numbers of channels and samples of a file of audio, without decoding it.
+
+    Raises:
+        FormatError: as for :func:`decode`.
+    """
+    with _opened(data, source, name) as file:
+        return float(file.samplerate), file.channels, file.frames
+
+
+@contextmanager
+def _opened(data: Any, source: Source, name: str) -> Iterator[Any]:
+    soundfile = require_decoder(source, name)
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            yield file
+    except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
+        source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
+
+
+def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
+    """Read all samples, in parts of shape (samples, channels): a broken header may announce any length."""
+    parts: list[npt.NDArray[np.int16]] = []
+    count = clipped = 0
+    fractions = file.subtype in ("FLOAT", "DOUBLE")
+    while True:
+        part = file.read(_CHUNK, dtype="float64" if fractions else "int16", always_2d=True)
+        if not len(part):
+            break
+        count += len(part)
+        if count > max_duration * file.samplerate:
+            source.fail(f"audio longer than max_duration={max_duration:g} s", 0)
+        if fractions:
+            whole = np.rint(np.nan_to_num(part, nan=0.0) * 32768.0)
+            part = np.clip(whole, -32768, 32767)
+            clipped += int((part != whole).sum())
+        parts.append(part.astype(np.int16))
+    if clipped:
+        logger.warning("%s: %d samples exceed -1 to 1 and were clipped", source.name, clipped)
+    return parts

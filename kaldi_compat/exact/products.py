@@ -1,0 +1,95 @@
+"""Products in the order of OpenBLAS's SkylakeX kernels ``sgemm`` and ``sscal``, which decides their last bits.
+
+Sources of the order: OpenBLAS 0.3.21, ``driver/level3/level3.c`` (panels), ``kernel/x86_64``:
+``sgemm_small_kernel_permit_skylakex.c`` and ``sgemm_small_kernel_tn_skylakex.c``.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat import native
+from kaldi_compat.exact.sums import fused
+from kaldi_compat.native import matrix
+
+__all__ = ["product_with_transpose", "scaled"]
+
+Floats = npt.NDArray[np.float32]
+
+_PANEL = 448  # terms that are added before their sum is added to the result
+_SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
+
+
+def product_with_transpose(a: Floats, b: Floats, bounds: npt.NDArray[np.int64] | None = None) -> Floats:
+    """Return ``a @ b.T`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
+
+    Args:
+        a: (rows, depth).
+        b: (n, depth).
+        bounds: (matrices + 1,): the first row of each matrix of a ragged batch and the end; None if ``a`` is one
+            matrix. The number of rows decides the order of a matrix's sums.
+
+    Returns:
+        (rows, n).
+
+    >>> product_with_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
+    array([[11., 17.]], dtype=float32)
+    """
+    if bounds is None:
+        bounds = np.array([0, len(a)])
+    if native.library():
+        return matrix.matrix_products(a, b, bounds)
+    parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
+    return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+
+
+def scaled(x: Floats, factor: float) -> Floats:
+    """Return ``x * factor`` as OpenBLAS's ``sscal``, which sets everything to zero if the factor is zero, NaN too.
+
+    >>> scaled(np.array([-1.0, np.nan], np.float32), 0.0)
+    array([0., 0.], dtype=float32)
+    """
+    return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
+
+
+def _product(a: Floats, b: Floats) -> Floats:
+    if a.shape[1] >= _SMALL_DEPTH and len(a) * len(b) <= _SMALL_RESULTS:
+        return _small_product(a, b)
+    total = np.zeros((len(a), len(b)), np.float32)
+    start = 0
+    while start < a.shape[1]:
+        end = start + _panel_of(a.shape[1] - start)
+        panel = np.zeros_like(total)
+        for k in range(start, end):
+            panel = fused(a[:, k, None], b[:, k], panel)
+        total = total + panel if start else panel
+        start = end
+    return total
+
+
+def _panel_of(left: int) -> int:
+    """Return the number of terms in the next panel if so many are left."""
+    if left >= 2 * _PANEL:
+        return _PANEL
+    return -(-(left // 2) // 16) * 16 if left > _PANEL else left
+
+
+def _small_product(a: Floats, b: Floats) -> Floats:
+    """Return the product of small matrices: every 16th term is added to one of 16 sums, which are added as a tree."""
+    (rows, depth), width = a.shape, len(b)
+    sums = np.zeros((rows, width, 16), np.float32)
+    for start in range(0, depth, 16):
+        lanes = slice(0, min(16, depth - start))
+        terms = slice(start, start + 16)
+        sums[..., lanes] = fused(a[:, None, terms], b[:, terms], sums[..., lanes])
+    pairs = folded = sums
+    for half in (8, 4, 2, 1):
+        pairs = pairs[..., ::2] + pairs[..., 1::2]
+        folded = folded[..., :half] + folded[..., half:]
+    product = pairs[..., 0]
+    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # where neither fills a group of four
+    product[corner] = folded[..., 0][corner]
+    return product

@@ -1,0 +1,204 @@
+"""Steps from log-mel features to a model's input as modules: stacking, normalization and padding.
+
+Each module holds the options and constants of a function of :mod:`kaldi_compat.functional.stacking` or
+:mod:`kaldi_compat.functional.normalization`. They are called like the other post-processing modules
+(:meth:`~kaldi_compat.features.postprocessing.PostProcessing.forward`); those that stack or pad return other lengths
+than they are given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.postprocessing import PostProcessing
+from kaldi_compat.features.statistics import Statistics
+from kaldi_compat.functional import normalization, stacking
+from kaldi_compat.options.constructors import (
+    CenteredMeanConstructor,
+    FloorConstructor,
+    GlobalCmvnConstructor,
+    LowFrameRateConstructor,
+    PadFramesConstructor,
+    StackFramesConstructor,
+    UtteranceCmvnConstructor,
+)
+from kaldi_compat.options.frontend import (
+    CenteredMeanOptions,
+    FloorOptions,
+    GlobalCmvnOptions,
+    LowFrameRateOptions,
+    PadFramesOptions,
+    StackFramesOptions,
+    UtteranceCmvnOptions,
+)
+
+__all__ = ["CenteredMean", "Floor", "GlobalCmvn", "LowFrameRate", "PadFrames", "StackFrames", "UtteranceCmvn"]
+
+
+class LowFrameRate(LowFrameRateConstructor, PostProcessing):
+    """Low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
+
+    >>> import torch
+    >>> from kaldi_compat import LowFrameRate
+    >>> features, lengths = LowFrameRate(stack=7, stride=6)(torch.zeros(2, 98, 80), [98, 60])
+    >>> features.shape, lengths
+    (torch.Size([2, 17, 560]), tensor([17, 10]))
+    """
+
+    Options = LowFrameRateOptions
+    options: LowFrameRateOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Join frames."""
+        return stacking.low_frame_rate(features, self.options, lengths=lengths)
+
+    def lengths_after(self, lengths: Tensor) -> Tensor:
+        """Return the numbers of joined frames."""
+        counts: Tensor = stacking.low_frame_rate_count(lengths, self.options)
+        return counts
+
+
+class StackFrames(StackFramesConstructor, PostProcessing):
+    """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`); lengths count complete stacks.
+
+    >>> import torch
+    >>> from kaldi_compat import StackFrames
+    >>> StackFrames(size=2)(torch.zeros(99, 80)).shape
+    torch.Size([50, 160])
+    """
+
+    Options = StackFramesOptions
+    options: StackFramesOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Stack frames."""
+        return stacking.stack_frames(features, self.options, lengths=lengths)
+
+    def lengths_after(self, lengths: Tensor) -> Tensor:
+        """Return the numbers of complete stacks."""
+        return lengths // self.options.size
+
+
+class PadFrames(PadFramesConstructor, PostProcessing):
+    """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
+
+    >>> import torch
+    >>> from kaldi_compat import PadFrames
+    >>> PadFrames(length=1024)(torch.zeros(98, 128)).shape
+    torch.Size([1024, 128])
+    """
+
+    Options = PadFramesOptions
+    options: PadFramesOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Pad or cut."""
+        return stacking.pad_frames(features, self.options, lengths=lengths)
+
+    def lengths_after(self, lengths: Tensor) -> Tensor:
+        """Return the numbers of frames, with padding."""
+        counts: Tensor = stacking.padded_count(lengths, self.options)
+        return counts
+
+
+class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
+    """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.normalize_utterance`).
+
+    >>> import torch
+    >>> from kaldi_compat import UtteranceCmvn
+    >>> UtteranceCmvn(norm_vars=True)(torch.tensor([[1.0], [3.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    Options = UtteranceCmvnOptions
+    options: UtteranceCmvnOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        return normalization.normalize_utterance(features, self.options, lengths=lengths)
+
+
+class CenteredMean(CenteredMeanConstructor, PostProcessing):
+    """Subtraction of a running mean (:func:`~kaldi_compat.functional.normalization.subtract_centered_mean`).
+
+    >>> import torch
+    >>> from kaldi_compat import CenteredMean
+    >>> CenteredMean(context=1)(torch.tensor([[1.0], [3.0], [8.0]])).tolist()
+    [[-1.0], [-1.0], [2.5]]
+    """
+
+    Options = CenteredMeanOptions
+    options: CenteredMeanOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Subtract the means."""
+        return normalization.subtract_centered_mean(features, self.options, lengths=lengths)
+
+
+class Floor(FloorConstructor, PostProcessing):
+    """Lower limit of the features (:func:`~kaldi_compat.functional.normalization.floor_features`).
+
+    >>> import torch
+    >>> from kaldi_compat import Floor
+    >>> Floor(minimum=0.0)(torch.tensor([[-1.0, 2.0]])).tolist()
+    [[0.0, 2.0]]
+    """
+
+    Options = FloorOptions
+    options: FloorOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Apply the limit."""
+        return normalization.floor_features(features, self.options, lengths=lengths)
+
+
+class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
+    """Normalization by the means and standard deviations of a corpus, or by two numbers.
+
+    See :func:`~kaldi_compat.functional.normalization.apply_shift_and_scale`.
+
+    Args:
+        statistics: :class:`~kaldi_compat.features.statistics.Statistics`, or what its method ``of`` takes: a file
+            (Kaldi statistics, FunASR's ``am.mvn``, WeNet's json), or ``(mean, std)``. None takes the options ``mean``
+            and ``std``.
+        options: the options; a mean of 0 and a standard deviation of 1 if None.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        FeatureError: the file cannot be read, or the statistics do not fit the features.
+        OptionError: both statistics and numbers are given.
+
+    >>> import torch
+    >>> from kaldi_compat import GlobalCmvn
+    >>> GlobalCmvn(([1.0, 2.0], [2.0, 4.0]))(torch.tensor([[3.0, 6.0]])).tolist()
+    [[1.0, 1.0]]
+    """
+
+    Options = GlobalCmvnOptions
+    options: GlobalCmvnOptions
+    shift: Tensor
+    scale: Tensor
+
+    if not TYPE_CHECKING:  # type checkers take the constructor from GlobalCmvnConstructor
+
+        def __init__(self, statistics=None, options=None, **changes) -> None:
+            super().__init__(options, **changes)
+            self._set_statistics(statistics)
+
+    def _set_statistics(self, statistics: Any) -> None:
+        if statistics is None:
+            statistics = Statistics.of_numbers(self.options)
+        elif self.options != GlobalCmvnOptions():
+            raise OptionError("mean and std go without statistics: pass one or the other")
+        else:
+            statistics = Statistics.of(statistics)
+        self.constant("shift", torch.from_numpy(statistics.shift))
+        self.constant("scale", torch.from_numpy(statistics.scale))
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        return normalization.apply_shift_and_scale(features, self.shift, self.scale, lengths=lengths)

@@ -1,0 +1,167 @@
+"""Means and standard deviations that models ship: Kaldi statistics, FunASR's ``am.mvn``, WeNet's json, numbers.
+
+Does not import torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from io_ark import ArkError
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options.frontend import GlobalCmvnOptions
+
+__all__ = ["Statistics"]
+
+Floats = npt.NDArray[np.float32]
+VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
+VECTOR = r"\[([^\]]*)\]"
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Numbers that normalize features: ``(features + shift) * scale``.
+
+    Attributes:
+        shift: the negative of the mean, float32 ``(dim,)`` or ``()``.
+        scale: the inverse of the standard deviation, of the same shape.
+    """
+
+    shift: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, source: Any) -> Statistics:
+        """Return statistics of a file or of numbers.
+
+        Args:
+            source: a path (see :meth:`read`); ``(mean, std)``, each a number or ``(dim,)``; Kaldi statistics, an array
+                ``(2, dim + 1)``; or Statistics, which are returned.
+
+        Raises:
+            FeatureError: the file cannot be read, or the numbers do not make statistics.
+
+        >>> from kaldi_compat.features.statistics import Statistics
+        >>> Statistics.of(([1.0, 2.0], [0.5, 4.0])).scale.tolist()
+        [2.0, 0.25]
+        """
+        if isinstance(source, Statistics):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return cls.read(source)
+        if hasattr(source, "detach"):
+            source = source.detach().cpu().numpy()
+        if isinstance(source, np.ndarray):
+            return _of_kaldi(source, "the statistics")
+        if isinstance(source, (tuple, list)) and len(source) == 2:
+            return _of_mean_and_std(source[0], source[1], "the statistics")
+        raise FeatureError(
+            "statistics must be a file, Kaldi statistics (2, dim + 1) or a pair (mean, std), not "
+            f"{type(source).__name__}"
+        )
+
+    @classmethod
+    def of_numbers(cls, options: GlobalCmvnOptions) -> Statistics:
+        """Return the statistics of a single mean and a single standard deviation."""
+        return _of_mean_and_std(options.mean, options.std, "the options")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Statistics:
+        """Read a file of statistics. The format is detected.
+
+        Args:
+            path: Kaldi statistics (a matrix (2, dim + 1), binary or text), FunASR's ``am.mvn``, WeNet's json
+                (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with ``mean`` and ``std``.
+
+        Raises:
+            FeatureError: the file cannot be read or is none of these.
+        """
+        name = os.fspath(path)
+        try:
+            head = Path(name).read_bytes()
+        except OSError as error:
+            raise FeatureError(f"cannot read the statistics {name}: {error.strerror}") from None
+        if head[:1] != b"\0":
+            text = head.decode("utf-8", errors="replace")
+            if "<AddShift>" in text:
+                return _of_funasr(text, name)
+            if text.lstrip().startswith("{"):
+                return _of_json(text, name)
+        try:
+            found = io_ark.load(name, pipes=False)
+        except ArkError as error:
+            raise FeatureError(f"{name} holds no statistics of Kaldi, FunASR or WeNet: {error}") from None
+        if not isinstance(found, np.ndarray):
+            raise FeatureError(f"{name} holds no statistics of Kaldi, FunASR or WeNet")
+        return _of_kaldi(found, name)
+
+
+def _of_funasr(text: str, name: str) -> Statistics:
+    """Return the statistics of an ``am.mvn``: vectors to be added and to be multiplied by, in nnet1's text format."""
+    vectors = []
+    for part in ("<AddShift>", "<Rescale>"):
+        _, _, after = text.partition(part)
+        found = re.search(VECTOR, after)
+        try:
+            vectors.append(np.array(found[1].split() if found else [], np.float32))
+        except ValueError:
+            raise FeatureError(f"{name}: {part} has a vector with something that is not a number") from None
+    return _checked(vectors[0], vectors[1], name)
+
+
+def _of_json(text: str, name: str) -> Statistics:
+    try:
+        values = json.loads(text)
+        if "mean_stat" in values:
+            count = float(values["frame_num"])
+            sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
+            return _of_sums(sums[0], sums[1], count, name)
+        return _of_mean_and_std(values["mean"], values["std"], name)
+    except KeyError as error:
+        raise FeatureError(
+            f"{name} has no {error}: expected mean_stat, var_stat and frame_num (WeNet), or mean and std"
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise FeatureError(f"{name} is not a json file of statistics: {error}") from None
+
+
+def _of_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
+    if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
+        raise FeatureError(f"{name}: Kaldi statistics are a matrix (2, dim + 1), not of shape {matrix.shape}")
+    wide = matrix.astype(np.float64)
+    return _of_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
+
+
+def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
+    if not count >= 1:
+        raise FeatureError(f"{name}: the statistics count {count:g} frames, at least 1 is needed")
+    mean = sums / count
+    variance = np.maximum(squares / count - mean * mean, VARIANCE_FLOOR)
+    return _checked(-mean, 1.0 / np.sqrt(variance), name)
+
+
+def _of_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
+    try:
+        means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
+    except (TypeError, ValueError):
+        raise FeatureError(f"{name}: mean and std must be numbers") from None
+    if not (deviations > 0).all():
+        raise FeatureError(f"{name}: every standard deviation must be positive")
+    return _checked(-means, 1.0 / deviations, name)
+
+
+def _checked(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
+    if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
+        raise FeatureError(f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match")
+    if not (np.isfinite(shift).all() and np.isfinite(scale).all()):
+        raise FeatureError(f"{name}: the statistics hold infinite or NaN values")
+    return Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))

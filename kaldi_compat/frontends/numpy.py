@@ -1,0 +1,323 @@
+"""Front ends on NumPy arrays, without torch.
+
+The class has the call of the torch module of the same name::
+
+    from kaldi_compat.frontends.numpy import Frontend
+
+    frontend = Frontend.from_preset("paraformer", statistics="am.mvn")
+    features = frontend(samples)                                # (T,) -> (frames, 560)
+    features, counts = frontend(batch, lengths)                 # (B, T) -> (B, frames, 560), (B,)
+    features = frontend(samples, sampling_rate=8000)            # resampled
+    stream = frontend.stream()                                  # audio in chunks
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.features import numpy as array_features
+from kaldi_compat.features.statistics import Statistics
+from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
+from kaldi_compat.frontends.base import columns_of, resolved, shorter_frame, why_no_stream
+from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.normalization import apply_shift_and_scale
+from kaldi_compat.functional.sinc import num_resampled
+from kaldi_compat.options.frontend import LowFrameRateOptions
+
+__all__ = ["Frontend", "FrontendStream"]
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+CLASSES: dict[str, type[array_features.ArrayFeature]] = {
+    "fbank": array_features.Fbank,
+    "mfcc": array_features.Mfcc,
+    "plp": array_features.Plp,
+    "spectrogram": array_features.Spectrogram,
+}
+
+
+class Frontend:
+    """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.frontends.Frontend` without torch).
+
+    Args:
+        preset: a name of :func:`~kaldi_compat.frontends.preset_names`, the path of a json file, or a Preset.
+        statistics: what :meth:`Statistics.of <kaldi_compat.features.statistics.Statistics.of>` takes: the file that the
+            model ships, or numbers. Without it, the step that needs it is left out, with a warning.
+        resample: resample audio of another sampling rate; False refuses it.
+        dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
+
+    Raises:
+        OptionError: an unknown preset, a file that is not one, or statistics for a preset that takes none.
+        FeatureError: the statistics cannot be read or do not fit.
+
+    >>> import numpy as np
+    >>> from kaldi_compat.frontends.numpy import Frontend
+    >>> frontend = Frontend.from_preset("seamless-m4t")
+    >>> frontend(np.zeros(16000, np.int16)).shape
+    (49, 160)
+    """
+
+    def __init__(
+        self,
+        preset: str | os.PathLike[str] | Preset,
+        *,
+        statistics: Any = None,
+        resample: bool = True,
+        dither: float | None = None,
+    ) -> None:
+        self.preset, numbers = resolved(preset, statistics, dither)
+        self.resample = resample
+        self.feature = self._feature(self.preset.feature_options)
+        self._steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str] | Preset,
+        *,
+        statistics: Any = None,
+        resample: bool = True,
+        dither: float | None = None,
+    ) -> Frontend:
+        """Return the front end of a preset; the arguments are those of the class."""
+        return cls(preset, statistics=statistics, resample=resample, dither=dither)
+
+    def __repr__(self) -> str:
+        return f"Frontend({self.preset.name!r})"
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the model's input."""
+        return columns_of(self.preset.options, self.preset.steps)
+
+    @property
+    def sampling_rate(self) -> int:
+        """Sampling rate of the model, in Hz."""
+        return self.preset.sampling_rate
+
+    def __call__(
+        self,
+        samples: npt.NDArray[Any] | Sequence[npt.NDArray[Any]],
+        lengths: npt.ArrayLike | None = None,
+        *,
+        sampling_rate: int | None = None,
+    ) -> Any:
+        """Compute a model's input of audio.
+
+        Args:
+            samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
+                int16.
+            lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
+            sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+
+        Returns:
+            float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of each
+            row, ``(B,)``; for a list, a list.
+
+        Raises:
+            AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
+        """
+        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+        if isinstance(samples, (list, tuple)):
+            if lengths is not None:
+                raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
+            return [self(each, sampling_rate=rate) for each in samples]
+        if not isinstance(samples, np.ndarray):
+            raise AudioError(f"samples must be a NumPy array or a list of them, not {type(samples).__name__}")
+        audio = checked_samples(samples, self.preset, has_lengths=lengths is not None).astype(np.float32, copy=False)
+        ends = checked_lengths(lengths, audio, -1, AudioError)
+        if ends is not None:
+            audio = zero_past(audio[..., None], ends)[..., 0]
+        check_values(audio)
+        if rate != self.preset.sampling_rate:
+            audio, ends = self._resampled(audio, ends, rate)
+        if self._has_short_frame(audio, ends):
+            return self._row_by_row(audio, ends)
+        return self._features(self.feature, audio, ends)
+
+    def stream(self) -> FrontendStream:
+        """Return a stream that computes the front end of audio in chunks.
+
+        Raises:
+            OptionError: a step of the preset needs the whole utterance.
+        """
+        return FrontendStream(self)
+
+    def _feature(self, options: Any) -> array_features.ArrayFeature:
+        engine = "accurate" if self.preset.double_precision else "exact"
+        feature = CLASSES[self.preset.feature](options, engine=engine)
+        feature._scale_is_known = True  # the preset says what scale the model takes
+        return feature
+
+    def _resampled(self, audio: Floats, ends: Integers | None, rate: int) -> tuple[Floats, Integers | None]:
+        target = self.preset.sampling_rate
+        rows = [resample_waveform(row, rate, target) for row in np.atleast_2d(audio)]
+        resampled = np.stack(rows).reshape(*audio.shape[:-1], -1)
+        return resampled, None if ends is None else np.asarray(num_resampled(ends, rate, target))
+
+    def _has_short_frame(self, audio: Floats, ends: Integers | None) -> bool:
+        shortest = audio.shape[-1] if ends is None else int(ends.min(initial=audio.shape[-1]))
+        return self.preset.shortens_frame and shortest < self.feature.plan.size
+
+    def _row_by_row(self, audio: Floats, ends: Integers | None) -> Any:
+        """Compute audio of which some is shorter than a frame: such rows have a feature of their own."""
+        rows = np.atleast_2d(audio)
+        lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
+        parts = [self._of_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        counts = np.array([len(part) for part in parts], np.int64)
+        whole = np.zeros((len(parts), int(counts.max(initial=0)), self.dim), np.float32)
+        for row, part in zip(whole, parts, strict=True):
+            row[: len(part)] = part
+        features = whole.reshape(*audio.shape[:-1], *whole.shape[1:])
+        return features if ends is None else (features, counts.reshape(ends.shape))
+
+    def _of_row(self, audio: Floats) -> Floats:
+        feature = self.feature
+        if 2 <= len(audio) < feature.plan.size:
+            feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)))
+        features: Floats = self._features(feature, audio, None)
+        return features
+
+    def _features(self, feature: array_features.ArrayFeature, audio: Floats, ends: Integers | None) -> Any:
+        if self.preset.subtract_clip_mean:
+            count = audio.shape[-1] if ends is None else np.maximum(ends, 1)[..., None]
+            audio = audio - (audio.sum(-1, keepdims=True, dtype=np.float64) / count).astype(np.float32)
+        features: Any
+        counts: Any = None
+        if ends is None:
+            features = feature(audio)
+        else:
+            features, counts = feature(audio, ends)
+        for step in self._steps:
+            features = step(features, counts)
+            counts = None if counts is None else step.count(counts)
+        return features if counts is None else (features, counts)
+
+
+class _ArrayStep:
+    """A step on arrays, with its statistics."""
+
+    def __init__(self, step: Step, statistics: Statistics | None) -> None:
+        self.kind, self.options, self._step = STEPS[step.kind], step.options, step
+        self._numbers: Statistics | None = None
+        if self.kind.function is None:
+            self._numbers = statistics if step.statistics else Statistics.of_numbers(step.options)
+
+    def __call__(self, features: Any, counts: Any = None) -> Any:
+        """Compute the step on ``(..., frames, dim)``, of which ``counts`` frames are valid."""
+        if self._numbers is not None:
+            return apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
+        assert self.kind.function is not None
+        return self.kind.function(features, self.options, lengths=counts)
+
+    def count(self, counts: Any) -> Any:
+        """Return the number of frames after the step."""
+        return self.kind.count(counts, self.options)
+
+
+class FrontendStream:
+    """The front end of audio in chunks: the frames that it gives for the whole utterance.
+
+    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets.
+
+    >>> import numpy as np
+    >>> from kaldi_compat.frontends.numpy import Frontend
+    >>> stream = Frontend.from_preset("zipformer").stream()
+    >>> stream(np.zeros(8000, np.float32)).shape, stream(np.zeros(8000, np.float32), final=True).shape
+    ((49, 80), (51, 80))
+    """
+
+    def __init__(self, frontend: Frontend) -> None:
+        if frontend.preset.why_no_stream:
+            raise why_no_stream(frontend.preset)
+        self.frontend = frontend
+        self._audio = frontend.feature.stream()
+        self._windows = [_FrameWindow.of(step) for step in frontend._steps]
+
+    def __repr__(self) -> str:
+        return f"<FrontendStream of {self.frontend!r}>"
+
+    def reset(self) -> None:
+        """Discard everything received so far, for the next utterance."""
+        self._audio.reset()
+        for window in self._windows:
+            window.reset()
+
+    def flush(self) -> Floats:
+        """Return the frames that the end of the audio decides, and reset."""
+        return self(np.empty(0, np.float32), final=True)
+
+    def __call__(self, samples: npt.NDArray[Any], *, final: bool = False) -> Floats:
+        """Compute the frames that a chunk decides.
+
+        Args:
+            samples: the next chunk, ``(T,)``, floating point in -1 to 1 or int16; T may be 0.
+            final: the utterance ends with this chunk: its last frames come out, and the stream is reset.
+
+        Returns:
+            float32 ``(frames, dim)``.
+
+        Raises:
+            AudioError: the chunk has another shape or type, or NaN.
+        """
+        if not isinstance(samples, np.ndarray) or samples.ndim != 1:
+            raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+        chunk = on_unit_scale(samples).astype(np.float32, copy=False)
+        if len(chunk):
+            check_values(chunk)
+        frames = self._audio(chunk, final=final)
+        for window in self._windows:
+            frames = window(frames, final)
+        return frames
+
+
+class _FrameWindow:
+    """A step on frames in chunks: of single frames, or of ``size`` frames that start ``stride`` frames apart."""
+
+    def __init__(self, step: _ArrayStep, size: int, stride: int, left: int) -> None:
+        self._step, self._size, self._stride, self._left = step, size, stride, left
+        self.reset()
+
+    @classmethod
+    def of(cls, step: _ArrayStep) -> _FrameWindow:
+        """Return the window of a step."""
+        if step.kind.per_frame:
+            return cls(step, 1, 1, 0)
+        if isinstance(step.options, LowFrameRateOptions):
+            return cls(step, step.options.stack, step.options.stride, (step.options.stack - 1) // 2)
+        return cls(step, step.options.size, step.options.size, 0)
+
+    def reset(self) -> None:
+        """Discard everything received so far."""
+        self._kept: Floats | None = None
+        self._start = 0  # number of the first kept frame; a multiple of the stride
+        self._done = 0  # windows returned so far
+
+    def __call__(self, frames: Floats, final: bool) -> Floats:
+        """Return the windows that these frames decide."""
+        kept = frames if self._kept is None else np.concatenate((self._kept, frames))
+        end = self._start + len(kept)
+        beyond = self._size - self._left
+        known = -(-end // self._stride) if final else max(0, (end - beyond) // self._stride + 1)
+        # The step repeats the first frame before the kept ones, so windows that reach there are computed only once,
+        # at the real start.
+        computed = self._step(kept)
+        first = self._done - self._start // self._stride
+        result: Floats = computed[first : first + known - self._done]
+        if final:
+            self.reset()
+            return result
+        self._done = known
+        # A multiple of the stride, so that the step's windows are those of the whole utterance.
+        start = max(0, min((known * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
+        self._kept, self._start = kept[max(0, start - self._start) :].copy(), max(self._start, start)
+        return result

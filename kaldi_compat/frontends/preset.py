@@ -1,0 +1,237 @@
+"""Presets: front ends as data, from the files in ``presets`` or from a user's own file. Does not import torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.frontends.steps import STEPS, Step, step_of
+from kaldi_compat.options.base import configured, nearest_name
+from kaldi_compat.options.spectral import (
+    FbankOptions,
+    FrameOptions,
+    MfccOptions,
+    PlpOptions,
+    SpectrogramOptions,
+)
+
+__all__ = ["FEATURES", "Preset", "Source", "preset_names"]
+
+FOLDER = Path(__file__).with_name("presets")
+FEATURES: Mapping[str, type[FrameOptions]] = {
+    "fbank": FbankOptions,
+    "mfcc": MfccOptions,
+    "plp": PlpOptions,
+    "spectrogram": SpectrogramOptions,
+}
+SET_BY_PRESET = ("sample_frequency", "waveform_scale")
+KEYS: dict[str, Any] = {
+    "name": str,
+    "title": str,
+    "family": str,
+    "source": Mapping,
+    "sampling_rate": int,
+    "sample_scale": (int, float),
+    "feature": str,
+    "options": Mapping,
+    "subtract_clip_mean": bool,
+    "shortens_frame": bool,
+    "double_precision": bool,
+    "steps": list,
+    "notes": list,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the settings of a preset come from.
+
+    Attributes:
+        repository: address of the project.
+        file: file in it that computes the front end.
+        commit: the commit that was read and run.
+        date: date of the commit.
+    """
+
+    repository: str = ""
+    file: str = ""
+    commit: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A front end as data.
+
+    Attributes:
+        name: short name, such as "paraformer".
+        title: the models that it serves.
+        family: the page of the documentation.
+        source: where its settings come from.
+        sampling_rate: of the model, in Hz.
+        sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
+        feature: "fbank", "mfcc", "plp" or "spectrogram".
+        options: the feature's options; its scale is 1, as ``sample_scale`` holds it.
+        subtract_clip_mean: the mean of the audio is subtracted first.
+        shortens_frame: audio shorter than a frame is one shorter frame, as in FunASR, and not none.
+        double_precision: the model's own code computes the spectrum in double precision, so an accurate one is computed
+            in place of Kaldi's, which is rounded at each step.
+        steps: the steps after the feature.
+        notes: what goes wrong, and other things to know.
+    """
+
+    name: str
+    feature: str
+    options: FrameOptions
+    title: str = ""
+    family: str = ""
+    source: Source = Source()
+    sampling_rate: int = 16000
+    sample_scale: float = 32768.0
+    subtract_clip_mean: bool = False
+    shortens_frame: bool = False
+    double_precision: bool = False
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, preset: str | os.PathLike[str] | Preset) -> Preset:
+        """Return a preset by its name, from a file, or as it is.
+
+        Args:
+            preset: a name of :func:`preset_names`; the path of a json file; or a Preset.
+
+        Raises:
+            OptionError: there is no such preset, or the file does not describe one.
+
+        >>> from kaldi_compat.frontends import Preset
+        >>> Preset.of("paraformer").options.window_type
+        'hamming'
+        """
+        if isinstance(preset, Preset):
+            return preset
+        text = os.fspath(preset)
+        if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
+            return cls.read(text)
+        if text in preset_names():
+            return _packaged(text)
+        known = nearest_name(text.lower().replace("_", "-"), preset_names())
+        hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(preset_names())}"
+        raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Preset:
+        """Read a preset from a json file (see :meth:`from_dict`).
+
+        Raises:
+            OptionError: the file cannot be read, or does not describe a preset; the message names it.
+        """
+        name = os.fspath(path)
+        try:
+            description = json.loads(Path(name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise OptionError(f"cannot read the preset {name}: {error.strerror}") from None
+        except ValueError as error:
+            raise OptionError(f"the preset {name} is not a json file: {error}") from None
+        try:
+            return cls.from_dict(description)
+        except OptionError as error:
+            raise OptionError(f"the preset {name}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, description: Any) -> Preset:
+        """Return a preset from a description such as a json file holds.
+
+        Args:
+            description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
+                by name, and ``steps`` as a list of ``{name: options}``.
+
+        Raises:
+            OptionError: a name is missing or unknown, or a value is invalid.
+
+        >>> from kaldi_compat.frontends import Preset
+        >>> preset = Preset.from_dict({"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 64}})
+        >>> preset.options.num_mel_bins, preset.options.dither
+        (64, 0.0)
+        """
+        if not isinstance(description, Mapping):
+            raise OptionError("expected an object with name, feature, options and steps")
+        for key, value in description.items():
+            if key not in KEYS:
+                known = nearest_name(str(key), KEYS)
+                raise OptionError(f"there is no entry {key!r}" + (f": did you mean {known!r}?" if known else ""))
+            if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
+                raise OptionError(f"{key} has an invalid value, {value!r}")
+        for key in ("name", "feature"):
+            if key not in description:
+                raise OptionError(f"the entry {key!r} is missing")
+        values = dict(description)
+        feature = values["feature"]
+        if feature not in FEATURES:
+            raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")
+        values["source"] = _source(values.get("source", {}))
+        values["options"] = _options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
+        values["steps"] = tuple(map(step_of, values.get("steps", ())))
+        values["notes"] = tuple(map(str, values.get("notes", ())))
+        values["sample_scale"] = float(values.get("sample_scale", 32768.0))
+        if not 0 < values["sample_scale"] < float("inf"):
+            raise OptionError(f"sample_scale must be positive and finite, not {values['sample_scale']:g}")
+        return cls(**values)
+
+    @property
+    def feature_options(self) -> FrameOptions:
+        """The options of the feature for audio in -1 to 1, with the scale."""
+        return dataclasses.replace(self.options, waveform_scale=self.sample_scale)
+
+    @property
+    def statistics(self) -> str:
+        """Name of the file of statistics that the model ships, "" if there is none."""
+        return next((step.statistics for step in self.steps if step.statistics), "")
+
+    @property
+    def why_no_stream(self) -> str:
+        """Reason that the front end cannot be computed in chunks, "" if it can."""
+        if self.subtract_clip_mean:
+            return "it subtracts the mean of the whole clip"
+        needs_all = next((step.kind for step in self.steps if not STEPS[step.kind].streams), "")
+        return f"its step {needs_all} needs the whole utterance" if needs_all else ""
+
+
+def _source(values: Mapping[str, Any]) -> Source:
+    fields = [field.name for field in dataclasses.fields(Source)]
+    for key, value in values.items():
+        if key not in fields or not isinstance(value, str):
+            raise OptionError(f"source takes {', '.join(fields)}, each a string, not {key!r}: {value!r}")
+    return Source(**values)
+
+
+def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
+    for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
+        if name in values:
+            raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
+    changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
+    options: FrameOptions = configured(feature, FEATURES[feature], None, changes)
+    return options
+
+
+@functools.cache
+def preset_names() -> tuple[str, ...]:
+    """Return the names of all presets, sorted.
+
+    >>> from kaldi_compat.frontends import preset_names
+    >>> "paraformer" in preset_names()
+    True
+    """
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.json")))
+
+
+@functools.cache
+def _packaged(name: str) -> Preset:
+    return Preset.read(FOLDER / f"{name}.json")

@@ -1,0 +1,121 @@
+"""The steps of a front end after the feature: what each computes, and how many frames and columns come out.
+
+One entry of :data:`STEPS` describes a kind of step for both classes, on tensors and on arrays. Does not import torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.functional import normalization, stacking
+from kaldi_compat.options import frontend as options
+from kaldi_compat.options.base import configured, nearest_name
+
+__all__ = ["STEPS", "Step", "StepKind", "step_of"]
+
+
+@dataclass(frozen=True)
+class StepKind:
+    """A kind of step.
+
+    Attributes:
+        module: name of the torch module in :mod:`kaldi_compat.features.model_input`.
+        options: its dataclass of options.
+        function: computes ``(..., frames, dim)`` of features, options and lengths; None for the step that has
+            statistics.
+        count: number of frames that count after the step, of their number before it and the options.
+        widens: factor on the number of columns, of the options.
+        streams: the step does not need the whole utterance.
+        per_frame: each frame depends on itself alone.
+    """
+
+    module: str
+    options: type[Any]
+    function: Callable[..., Any] | None
+    count: Callable[[Any, Any], Any] = lambda frames, options: frames
+    widens: Callable[[Any], int] = lambda options: 1
+    streams: bool = False
+    per_frame: bool = False
+
+
+STEPS: Mapping[str, StepKind] = {
+    "low_frame_rate": StepKind(
+        "LowFrameRate",
+        options.LowFrameRateOptions,
+        stacking.low_frame_rate,
+        count=stacking.low_frame_rate_count,
+        widens=lambda options: int(options.stack),
+        streams=True,
+    ),
+    "stack_frames": StepKind(
+        "StackFrames",
+        options.StackFramesOptions,
+        stacking.stack_frames,
+        count=lambda frames, options: frames // options.size,
+        widens=lambda options: int(options.size),
+        streams=True,
+    ),
+    "pad_frames": StepKind("PadFrames", options.PadFramesOptions, stacking.pad_frames, count=stacking.padded_count),
+    "utterance_cmvn": StepKind("UtteranceCmvn", options.UtteranceCmvnOptions, normalization.normalize_utterance),
+    "centered_mean": StepKind("CenteredMean", options.CenteredMeanOptions, normalization.subtract_centered_mean),
+    "global_cmvn": StepKind("GlobalCmvn", options.GlobalCmvnOptions, None, streams=True, per_frame=True),
+    "floor": StepKind("Floor", options.FloorOptions, normalization.floor_features, streams=True, per_frame=True),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a preset.
+
+    Attributes:
+        kind: a name in :data:`STEPS`, such as "low_frame_rate".
+        options: its options.
+        statistics: name of the file that the model ships, whose numbers the step needs; "" if it needs none.
+    """
+
+    kind: str
+    options: Any
+    statistics: str = ""
+
+    def __str__(self) -> str:
+        changed = [
+            f"{field.name}={getattr(self.options, field.name)!r}"
+            for field in dataclasses.fields(self.options)
+            if getattr(self.options, field.name) != field.default
+        ]
+        if self.statistics:
+            changed.append(f"statistics from {self.statistics}")
+        return f"{self.kind}({', '.join(changed)})"
+
+
+def step_of(description: Any) -> Step:
+    """Return a step from its description in a preset: ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
+
+    Raises:
+        OptionError: an unknown step or option, or an invalid value.
+
+    >>> from kaldi_compat.frontends.steps import step_of
+    >>> str(step_of({"low_frame_rate": {"stack": 5, "stride": 1}}))
+    'low_frame_rate(stack=5, stride=1)'
+    """
+    if not isinstance(description, Mapping) or len(description) != 1:
+        raise OptionError(f"a step is one name with its options, such as {{'stack_frames': {{}}}}, not {description!r}")
+    ((name, values),) = description.items()
+    kind = STEPS.get(name)
+    if kind is None:
+        known = nearest_name(str(name), STEPS)
+        hint = f"did you mean {known}?" if known else f"choose from {', '.join(STEPS)}"
+        raise OptionError(f"there is no step {name!r}: {hint}")
+    if not isinstance(values, Mapping):
+        raise OptionError(f"the options of the step {name} must be names with values, not {values!r}")
+    changes = dict(values)
+    statistics = changes.pop("statistics", "") if name == "global_cmvn" else ""
+    if not isinstance(statistics, str):
+        raise OptionError(f"statistics of the step {name} must be the name of a file, not {statistics!r}")
+    if statistics and changes:
+        raise OptionError(f"the step {name} takes statistics, or mean and std, not both")
+    return Step(name, configured(name, kind.options, None, changes), statistics)

@@ -1,0 +1,143 @@
+"""Normalization of features as models expect it. Arrays of NumPy or torch, ``(..., frames, dim)``.
+
+Kaldi's own normalization is in :mod:`kaldi_compat.functional.cmvn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.functional.cmvn import window_mean_and_variance
+from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
+
+__all__ = ["apply_shift_and_scale", "floor_features", "normalize_utterance", "subtract_centered_mean"]
+
+# A standard deviation of less than this share of the mean is rounding error: the column is constant.
+CONSTANT = 2.0**-18
+
+
+def normalize_utterance(
+    features: Array, options: UtteranceCmvnOptions | None = None, *, lengths: Any | None = None
+) -> Array:
+    """Subtract the mean of each column of an utterance, and with ``norm_vars`` divide by its standard deviation.
+
+    Columns that are constant become zero.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: with or without the standard deviation, and how it is computed.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
+    >>> import numpy as np
+    >>> normalize_utterance(np.array([[1.0], [3.0], [9.0]]), UtteranceCmvnOptions(norm_vars=True), lengths=2).tolist()
+    [[-1.0], [1.0], [0.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or UtteranceCmvnOptions()
+    xp = namespace(features)
+    # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
+    wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
+    # An array also for a single number, which is a symbol in a traced model.
+    count: Any = full((), 0.0, wide) + features.shape[-2]
+    if lengths is not None:
+        count = astype(as_like(lengths, features), wide.dtype)[..., None, None]
+
+    def average(values: Any, missing: int) -> Any:
+        return xp.sum(zero_past(values, lengths), -2)[..., None, :] / xp.clip(count - missing, 1, None)
+
+    mean = average(wide, 0)
+    normalized = wide - mean
+    if options.norm_vars:
+        variance = average(normalized * normalized, int(options.unbiased))
+        constant = variance <= xp.square(CONSTANT * mean)
+        deviation = xp.sqrt(xp.where(constant, full((), 1.0, variance), variance + options.epsilon))
+        normalized = xp.where(constant, full((), 0.0, normalized), normalized / deviation)
+    result: Array = zero_past(astype(normalized, features.dtype), lengths)
+    return result
+
+
+def subtract_centered_mean(
+    features: Array, options: CenteredMeanOptions | None = None, *, lengths: Any | None = None
+) -> Array:
+    """Subtract from each frame the mean of the frames around it (pyannote: ``fbank_centering_span``).
+
+    Near the ends, the mean is that of the frames that exist; Kaldi's sliding window keeps its size there
+    (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: the number of frames on each side.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype.
+
+    >>> import numpy as np
+    >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), CenteredMeanOptions(context=1)).tolist()
+    [[-1.0], [-1.0], [2.5]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or CenteredMeanOptions()
+    xp = namespace(features)
+    frames = features.shape[-2]
+    time = arange(0, frames, features)
+    end: Any = frames
+    if lengths is not None:
+        end = xp.clip(as_like(lengths, features)[..., None], 1, None)
+        time = xp.minimum(time, end - 1)
+    first = xp.clip(time - options.context, 0, None)
+    last = time + options.context + 1
+    last = xp.clip(last, None, frames) if lengths is None else xp.minimum(last, end)
+    mean, _, _ = window_mean_and_variance(zero_past(features, lengths), first, last)
+    result: Array = zero_past(astype(float64(features) - mean, features.dtype), lengths)
+    return result
+
+
+def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
+    """Compute ``(features + shift) * scale``, where both are numbers or ``(dim,)``.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        shift, scale: the negative of the mean, and the inverse of the standard deviation.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype.
+
+    Raises:
+        FeatureError: shift and scale are not of the features' dimension.
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    size = np.ndim(shift) and shift.shape[-1]
+    if size and size != features.shape[-1]:
+        raise FeatureError(f"statistics of dimension {size} do not fit features of {features.shape[-1]}")
+    shifted: Array = features + astype(as_like(shift, features), features.dtype)
+    return zero_past(shifted * astype(as_like(scale, features), features.dtype), lengths)
+
+
+def floor_features(features: Array, options: FloorOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Replace features below ``minimum`` by it; the result is zero past ``lengths``.
+
+    >>> import numpy as np
+    >>> floor_features(np.array([[-1.0, 2.0]])).tolist()
+    [[0.0, 2.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    limit = (options or FloorOptions()).minimum
+    floored: Array = namespace(features).clip(features, limit, None)
+    return zero_past(floored, lengths)

@@ -1,0 +1,141 @@
+"""Stacking and padding of frames, as models expect them. Arrays of NumPy or torch, ``(..., frames, dim)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kaldi_compat.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
+from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
+from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
+
+__all__ = [
+    "low_frame_rate",
+    "low_frame_rate_count",
+    "pad_frames",
+    "padded_count",
+    "stack_frames",
+]
+
+
+def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:
+    """Return the number of joined frames of this many frames: an int, or an array of ints.
+
+    >>> low_frame_rate_count(98, LowFrameRateOptions())
+    17
+    """
+    return (frames + options.stride - 1) // options.stride
+
+
+def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Join neighbouring frames, and keep one joined frame in ``stride`` (FunASR: apply_lfr).
+
+    Joined frame ``t`` holds the frames from ``t * stride - (stack - 1) // 2`` on, ``stack`` of them. Before the first
+    frame and after the last one, these two are repeated.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: how many frames, and how far apart; FunASR's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
+            :func:`low_frame_rate_count` of them.
+
+    Returns:
+        ``(..., ceil(frames / stride), stack * dim)``.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
+    >>> import numpy as np
+    >>> frames = np.arange(5.0)[:, None]
+    >>> low_frame_rate(frames, LowFrameRateOptions(stack=3, stride=2)).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [3.0, 4.0, 4.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or LowFrameRateOptions()
+    xp = namespace(features)
+    *batch, frames, dim = features.shape
+    if not is_traced(features) and frames == 0:
+        return full((*batch, 0, options.stack * dim), 0.0, features)
+    rows = low_frame_rate_count(frames, options)
+    starts = arange(0, rows, features)[:, None] * options.stride - (options.stack - 1) // 2
+    index = xp.clip((starts + arange(0, options.stack, features)).reshape(-1), 0, None)
+    if lengths is None:
+        index = xp.clip(index, None, frames - 1)
+    else:
+        index = xp.minimum(index, xp.clip(as_like(lengths, features)[..., None] - 1, 0, None))
+    joined: Array = take_frames(features, index).reshape(*batch, rows, options.stack * dim)
+    return joined if lengths is None else zero_past(joined, low_frame_rate_count(lengths, options))
+
+
+def stack_frames(features: Array, options: StackFramesOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Put each ``size`` frames side by side; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: how many frames; SeamlessM4T's default if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
+
+    Returns:
+        ``(..., ceil(frames / size), size * dim)``. Only the first ``frames // size`` stacks are complete.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
+    >>> import numpy as np
+    >>> stack_frames(np.array([[1.0], [2.0], [3.0]])).tolist()
+    [[1.0, 2.0], [3.0, 0.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or StackFramesOptions()
+    xp = namespace(features)
+    *batch, frames, dim = features.shape
+    if not is_traced(features) and frames == 0:
+        return full((*batch, 0, options.size * dim), 0.0, features)
+    filled = full((*batch, options.size - 1, dim), 0.0, features)
+    whole = xp.concatenate((zero_past(features, lengths), filled), -2)
+    # By index: exporters cannot tell that a length rounded up to stacks fits the shape of the stacks.
+    stacks = (frames + options.size - 1) // options.size
+    index = arange(0, stacks, features)[:, None] * options.size + arange(0, options.size, features)
+    stacked: Array = take_frames(whole, index.reshape(-1)).reshape(*batch, stacks, options.size * dim)
+    return stacked
+
+
+def padded_count(frames: Any, options: PadFramesOptions) -> Any:
+    """Return the number of frames after padding, of an int or an array of ints."""
+    if options.length:
+        return frames * 0 + options.length
+    return (frames + options.multiple - 1) // options.multiple * options.multiple
+
+
+def pad_frames(features: Array, options: PadFramesOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Pad or cut the frames to a length, or pad them to a multiple.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: the length or the multiple, and the value of new frames.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch, from which on ``value`` is filled in.
+
+    Returns:
+        ``(..., length, dim)``, or the next multiple of ``multiple`` frames.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
+    >>> import numpy as np
+    >>> pad_frames(np.ones((3, 1)), PadFramesOptions(length=4)).tolist()
+    [[1.0], [1.0], [1.0], [0.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or PadFramesOptions()
+    xp = namespace(features)
+    *batch, frames, dim = features.shape
+    if lengths is not None:
+        inside = frames_inside(lengths, features)[..., None]
+        features = xp.where(inside, features, full((), options.value, features))
+    # A fixed length is cut off a longer array: its size does not depend on that of a traced model's input.
+    added = options.length if options.length else padded_count(frames, options) - frames
+    padded = xp.concatenate((features, full((*batch, added, dim), options.value, features)), -2)
+    wanted: Array = padded[..., : options.length, :] if options.length else padded
+    return wanted

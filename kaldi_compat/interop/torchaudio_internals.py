@@ -1,0 +1,139 @@
+"""The helpers of ``torchaudio.compliance.kaldi`` that public code imports although they are private, and its constants.
+
+Import them from :mod:`kaldi_compat.interop.torchaudio`. Names, arguments, results and AssertionErrors are torchaudio's.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat.functional import cepstrum, frames
+
+__all__ = [
+    "BLACKMAN",
+    "EPSILON",
+    "HAMMING",
+    "HANNING",
+    "MILLISECONDS_TO_SECONDS",
+    "POVEY",
+    "RECTANGULAR",
+    "WINDOWS",
+    "_feature_window_function",
+    "_get_dct_matrix",
+    "_get_epsilon",
+    "_get_lifter_coeffs",
+    "_get_log_energy",
+    "_get_strided",
+    "_get_waveform_and_window_properties",
+    "_get_window",
+    "_next_power_of_2",
+    "_subtract_column_mean",
+]
+
+EPSILON = torch.tensor(frames.EPSILON)
+MILLISECONDS_TO_SECONDS = 0.001
+HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
+WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
+
+
+def _get_epsilon(device: torch.device | str, dtype: torch.dtype) -> Tensor:
+    """Return float32's epsilon as a tensor ()."""
+    return EPSILON.to(device=device, dtype=dtype)
+
+
+def _next_power_of_2(x: int) -> int:
+    """Return the smallest power of two that is at least ``x``, 1 for 0."""
+    return 1 << (x - 1).bit_length() if x else 1
+
+
+def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edges: bool) -> Tensor:
+    """Cut audio (T,) into frames (frames, window_size); (0, 0) for audio shorter than a frame with ``snip_edges``."""
+    assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
+    if snip_edges and len(waveform) < window_size:
+        return waveform.new_empty(0, 0)
+    return frames.frames_of(waveform, window_size, window_shift, bool(snip_edges))
+
+
+def _feature_window_function(
+    window_type: str, window_size: int, blackman_coeff: float, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Return the window (window_size,)."""
+    return frames.window(window_type, window_size, blackman_coeff).to(device=device, dtype=dtype)
+
+
+def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:
+    """Compute log energies (frames,) of frames (frames, size), floored by ``epsilon`` and ``energy_floor``."""
+    log_energy = torch.maximum(strided_input.square().sum(1), epsilon).log()
+    return log_energy if energy_floor == 0 else log_energy.clamp(min=math.log(energy_floor))
+
+
+def _get_waveform_and_window_properties(
+    waveform: Tensor,
+    channel: int,
+    sample_frequency: float,
+    frame_shift: float,
+    frame_length: float,
+    round_to_power_of_two: bool,
+    preemphasis_coefficient: float,
+) -> tuple[Tensor, int, int, int]:
+    """Return a channel of audio (channels, T), and the window's shift, size and padded size in samples."""
+    channel = max(channel, 0)
+    assert channel < len(waveform), f"channel {channel} does not exist: there are {len(waveform)}"
+    samples = waveform[channel]
+    shift = int(sample_frequency * frame_shift * MILLISECONDS_TO_SECONDS)
+    size = int(sample_frequency * frame_length * MILLISECONDS_TO_SECONDS)
+    padded = _next_power_of_2(size) if round_to_power_of_two else size
+    assert 2 <= size <= len(samples), f"a window of {size} samples must have from 2 to {len(samples)} samples"
+    assert shift > 0, "frame_shift must be at least one sample"
+    assert padded % 2 == 0, f"the padded window of {padded} samples must be even: change frame_length"
+    assert 0.0 <= preemphasis_coefficient <= 1.0, "preemphasis_coefficient must be from 0 to 1"
+    assert sample_frequency > 0, "sample_frequency must be positive"
+    return samples, shift, size, padded
+
+
+def _get_window(
+    waveform: Tensor,
+    padded_window_size: int,
+    window_size: int,
+    window_shift: int,
+    window_type: str,
+    blackman_coeff: float,
+    snip_edges: bool,
+    raw_energy: bool,
+    energy_floor: float,
+    dither: float,
+    remove_dc_offset: bool,
+    preemphasis_coefficient: float,
+) -> tuple[Tensor, Tensor]:
+    """Return windowed, padded frames (frames, padded_window_size) of audio (T,), and their log energies (frames,)."""
+    device, dtype = waveform.device, waveform.dtype
+    epsilon = _get_epsilon(device, dtype)
+    cut = _get_strided(waveform, window_size, window_shift, snip_edges)
+    if dither != 0:
+        cut = cut + dither * torch.randn(cut.shape, device=device, dtype=dtype)
+    if remove_dc_offset:
+        cut = cut - cut.mean(1, keepdim=True)
+    log_energy = _get_log_energy(cut, epsilon, energy_floor)
+    if preemphasis_coefficient != 0:
+        cut = frames.preemphasize(cut, preemphasis_coefficient)
+    cut = cut * _feature_window_function(window_type, window_size, blackman_coeff, device, dtype)
+    cut = nn.functional.pad(cut, (0, padded_window_size - window_size))
+    return cut, log_energy if raw_energy else _get_log_energy(cut, epsilon, energy_floor)
+
+
+def _subtract_column_mean(tensor: Tensor, subtract_mean: bool) -> Tensor:
+    """Subtract each column's mean if ``subtract_mean``."""
+    return tensor - tensor.mean(0, keepdim=True) if subtract_mean else tensor
+
+
+def _get_dct_matrix(num_ceps: int, num_mel_bins: int) -> Tensor:
+    """Return the matrix (num_mel_bins, num_ceps) from log mel energies to cepstra."""
+    return cepstrum.dct_matrix(num_ceps, num_mel_bins)
+
+
+def _get_lifter_coeffs(num_ceps: int, cepstral_lifter: float) -> Tensor:
+    """Return the factors (num_ceps,) on the cepstra."""
+    return cepstrum.lifter(num_ceps, cepstral_lifter)

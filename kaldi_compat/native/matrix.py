@@ -1,0 +1,58 @@
+"""Call the C function that multiplies matrices."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.native import library
+
+__all__ = ["matrix_products"]
+
+Floats = npt.NDArray[np.float32]
+_LANES = 16  # of the widest instruction set
+
+
+# Made once: setting the types of a function's arguments while another thread calls it crashes.
+@functools.cache
+def _matrix_products(level: str | None) -> Any:
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    return library().function("matrix_products", *[pointer] * 3, *[number] * 4, pointer, level=level)
+
+
+def matrix_products(a: Floats, b: Floats, bounds: npt.NDArray[np.int64], level: str | None = None) -> Floats:
+    """Return ``a @ b.T`` (rows, n), with each matrix of a ragged batch multiplied as if it were alone.
+
+    Args:
+        a: (rows, depth): the rows of all matrices.
+        b: (n, depth).
+        bounds: (matrices + 1,): the first row of each matrix, and the end.
+        level: the instruction set; the best by default.
+    """
+    (rows, depth), width = a.shape, len(b)
+    if b.ndim != 2 or b.shape[1] != depth or len(bounds) < 1 or bounds[0] < 0 or bounds[-1] > rows:
+        raise ValueError(
+            f"cannot multiply {a.shape} by {b.shape} transposed, with rows from {bounds[0]} to {bounds[-1]}"
+        )
+    if (np.diff(bounds) < 0).any():
+        raise ValueError("the bounds of matrices must not decrease")
+    a = np.ascontiguousarray(a, np.float32)
+    bounds = np.ascontiguousarray(bounds, np.int64)
+    columns = np.zeros((depth, -(-width // _LANES) * _LANES), np.float32)
+    columns[:, :width] = b.T
+    out = np.empty((rows, width), np.float32)
+    _matrix_products(level)(
+        a.ctypes.data,
+        columns.ctypes.data,
+        bounds.ctypes.data,
+        len(bounds) - 1,
+        depth,
+        width,
+        columns.shape[1],
+        out.ctypes.data,
+    )
+    return out

@@ -1,0 +1,87 @@
+"""Options of the steps that models apply to log-mel features: stacking, normalization and padding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kaldi_compat.options.base import BaseOptions, option, require
+
+__all__ = [
+    "CenteredMeanOptions",
+    "FloorOptions",
+    "GlobalCmvnOptions",
+    "LowFrameRateOptions",
+    "PadFramesOptions",
+    "StackFramesOptions",
+    "UtteranceCmvnOptions",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowFrameRateOptions(BaseOptions):
+    """Low frame rate features: neighbouring frames side by side, with fewer of the joined frames kept (FunASR)."""
+
+    stack: int = option(7, "neighbouring frames in a joined frame", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
+    stride: int = option(
+        6,
+        "frames from one joined frame to the next",
+        ge=1,
+        lt=1000,
+        known_as=("lfr_n", "n", "step", "subsampling_factor"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackFramesOptions(BaseOptions):
+    """Neighbouring frames side by side, each frame used once (transformers: SeamlessM4T)."""
+
+    size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PadFramesOptions(BaseOptions):
+    """Padding of the frames to a length, or to a multiple of one."""
+
+    length: int = option(
+        0, "number of frames after padding or cutting; 0 does not fix it", ge=0, known_as=("max_length",)
+    )
+    multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1)
+    value: float = option(0.0, "value of the added frames", known_as=("padding_value",))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not self.length or self.multiple == 1, "length and multiple exclude each other: set one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtteranceCmvnOptions(BaseOptions):
+    """Normalization of an utterance by its own mean and standard deviation."""
+
+    norm_vars: bool = option(False, "divide by the standard deviation", known_as=("normalize_vars", "norm_var"))
+    unbiased: bool = option(False, "divide sums of squares by frames - 1, not by frames", known_as=("ddof",))
+    epsilon: float = option(
+        0.0, "added to the variance before the square root", ge=0, lt=math.inf, known_as=("eps", "variance_floor")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenteredMeanOptions(BaseOptions):
+    """Subtraction of the mean of the frames around each frame; at the ends, of those that exist (pyannote)."""
+
+    context: int = option(150, "frames on each side of a frame that enter its mean", ge=0, lt=10**6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalCmvnOptions(BaseOptions):
+    """Normalization by fixed numbers, one mean and one standard deviation for all columns."""
+
+    mean: float = option(0.0, "subtracted from the features", gt=-math.inf, lt=math.inf)
+    std: float = option(1.0, "the features are divided by this", gt=0, lt=math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloorOptions(BaseOptions):
+    """Lower limit of the features."""
+
+    minimum: float = option(0.0, "smaller features are replaced by this", gt=-math.inf, lt=math.inf, known_as=("min",))

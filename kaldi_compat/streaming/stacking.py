@@ -1,0 +1,123 @@
+"""Stacking of frames in chunks: low frame rate features and stacks as streams, and functions of single frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
+from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
+from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
+
+__all__ = ["FrameStream", "LowFrameRateStream", "StackFramesStream"]
+
+
+class LowFrameRateStream(WindowStream):
+    """Low frame rate features in chunks: :func:`~kaldi_compat.functional.stacking.low_frame_rate` as a stream.
+
+    Args:
+        options: how many frames are joined, and how far apart; FunASR's defaults if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat import LowFrameRateStream
+    >>> stream = LowFrameRateStream()
+    >>> stream(torch.zeros(12, 80)).shape, stream(torch.zeros(12, 80), final=True).shape
+    (torch.Size([2, 560]), torch.Size([2, 560]))
+    """
+
+    item_axes = 1
+
+    def __init__(self, options: LowFrameRateOptions | None = None, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = options or LowFrameRateOptions()
+        self._left = (self.options.stack - 1) // 2
+
+    def _frames_in(self, end: Counts) -> Counts:
+        count: Counts = low_frame_rate_count(end, self.options)
+        return count
+
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        beyond = self.options.stack - self._left  # frames from the first one that counts to the end of a joined one
+        return np.where(end >= beyond, (end - beyond) // self.options.stride + 1, 0)
+
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
+
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        history, stack, stride = self._history, self.options.stack, self.options.stride
+        start = history.as_column(first * stride - self._left)
+        offsets = torch.arange(count, device=start.device)[:, None] * stride
+        offsets = (offsets + torch.arange(stack, device=start.device)).flatten()
+        numbers = torch.minimum((start + offsets).clamp(min=0), history.as_column(np.maximum(history.end - 1, 0)))
+        frames = history.at(numbers)
+        return frames.reshape(self.slots, count, stack * frames.shape[-1])
+
+
+class StackFramesStream(WindowStream):
+    """Stacks of frames in chunks: :func:`~kaldi_compat.functional.stacking.stack_frames` as a stream.
+
+    Args:
+        options: how many frames make a stack; SeamlessM4T's default if None.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat import StackFramesStream
+    >>> stream = StackFramesStream()
+    >>> stream(torch.zeros(3, 80)).shape, stream(torch.zeros(2, 80), final=True).shape
+    (torch.Size([1, 160]), torch.Size([2, 160]))
+    """
+
+    item_axes = 1
+
+    def __init__(self, options: StackFramesOptions | None = None, slots: int = 1) -> None:
+        super().__init__(slots)
+        self.options = options or StackFramesOptions()
+
+    def _frames_in(self, end: Counts) -> Counts:
+        return -(-end // self.options.size)
+
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        return end // self.options.size
+
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.minimum(done * self.options.size, end)
+
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        history = self._history
+        frames = history.at(history.numbers(first * self.options.size, count * self.options.size))
+        left = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
+        return stack_frames(frames, self.options, lengths=left)
+
+
+class FrameStream(Stream):
+    """Function of single frames, applied to frames in chunks.
+
+    Args:
+        function: maps frames (slots, frames, dim) to (slots, frames, any dim).
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat.streaming.stacking import FrameStream
+    >>> FrameStream(torch.neg)(torch.ones(1, 2)).tolist()
+    [[-1.0, -1.0]]
+    """
+
+    item_axes = 1
+
+    def __init__(self, function: Callable[[Tensor], Tensor], slots: int = 1) -> None:
+        super().__init__(slots)
+        self._function = function
+
+    def reset(self) -> None:
+        """Do nothing: nothing is kept."""
+
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        whole = bool((lengths == chunk.shape[1]).all())
+        computed = self._function(chunk)
+        counts = None if whole else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
+        return zero_past(computed, counts), lengths

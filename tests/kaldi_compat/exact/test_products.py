@@ -1,0 +1,99 @@
+"""Products of matrices in OpenBLAS's order, against OpenBLAS, and in C against NumPy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kaldi_compat import native
+from kaldi_compat.exact.products import product_with_transpose
+from kaldi_compat.native.matrix import matrix_products
+from tests.support.blas import has_avx512
+
+# In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
+OPENBLAS = """
+import sys, numpy as np
+inputs = np.load(sys.argv[1])
+np.savez(sys.argv[2], *[inputs[f"a{i}"] @ inputs[f"b{i}"].T for i in range(len(inputs) // 2)])
+"""
+# Rows, columns and terms: small products with and without groups of four, larger ones, one of two panels.
+SHAPES = [
+    (2, 5, 13),
+    (3, 40, 40),
+    (6, 50, 70),
+    (7, 33, 91),
+    (5, 7, 33),
+    (29, 39, 280),
+    (30, 41, 40),
+    (60, 13, 448),
+    (40, 40, 896),
+]
+
+
+def pairs_of_matrices() -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    rng = np.random.default_rng(0)
+
+    def matrix(rows: int, depth: int) -> np.ndarray[Any, Any]:
+        return rng.standard_normal((rows, depth)).astype(np.float32)
+
+    return [(matrix(rows, depth), matrix(width, depth)) for rows, width, depth in SHAPES]
+
+
+@pytest.fixture(params=["C", "NumPy"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "NumPy":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif not native.library():
+        pytest.skip("the C library was not built")
+    return str(request.param)
+
+
+@pytest.mark.skipif(not has_avx512(), reason="OpenBLAS adds in this order on processors with AVX-512 alone")
+@pytest.mark.usefixtures("engine")
+def test_same_bits_as_openblas(tmp_path: Path) -> None:
+    pairs = pairs_of_matrices()
+    named = {f"{name}{i}": each for i, pair in enumerate(pairs) for name, each in zip("ab", pair, strict=True)}
+    np.savez(tmp_path / "inputs.npz", **named)
+    environment = os.environ | {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", OPENBLAS, str(tmp_path / "inputs.npz"), str(tmp_path / "products.npz")]
+    subprocess.run(command, check=True, env=environment)
+    theirs = np.load(tmp_path / "products.npz")
+    for i, pair in enumerate(pairs):
+        np.testing.assert_array_equal(product_with_transpose(*pair), theirs[f"arr_{i}"], err_msg=str(SHAPES[i]))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 31])
+@pytest.mark.usefixtures("engine")
+def test_matrices_of_a_batch_are_multiplied_as_if_alone(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a, b = rng.standard_normal((50, 40)).astype(np.float32), rng.standard_normal((39, 40)).astype(np.float32)
+    bounds = np.array([0, rows, rows, 50])
+    together = product_with_transpose(a, b, bounds)
+    np.testing.assert_array_equal(together[:rows], product_with_transpose(a[:rows], b))
+    np.testing.assert_array_equal(together[rows:], product_with_transpose(a[rows:], b))
+    np.testing.assert_allclose(together, a.astype(np.float64) @ b.T.astype(np.float64), atol=1e-4)
+
+
+def test_all_instruction_sets_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = native.library()
+    if not library:
+        pytest.skip("the C library was not built")
+    for a, b in pairs_of_matrices():
+        ours = [matrix_products(a, b, np.array([0, len(a)]), level) for level in library.levels]
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "library", lambda: None)
+            expected = product_with_transpose(a, b)
+        for each in ours:
+            np.testing.assert_array_equal(each, expected)
+
+
+@pytest.mark.parametrize("bounds", [[0, 3], [-1, 2], [2, 1]])
+def test_bounds_outside_the_rows_are_refused_before_c_sees_them(bounds: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"bounds|rows from"):
+        matrix_products(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))

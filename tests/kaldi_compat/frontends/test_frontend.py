@@ -1,0 +1,263 @@
+"""Front ends on tensors and arrays: batches, lists, sampling rates, chunks, and audio that is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
+from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.features import checks
+from kaldi_compat.frontends import Frontend, Preset, preset_names
+from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from tests.support.frontend_audio import am_mvn, clips
+
+STREAMED = [name for name in preset_names() if not Preset.of(name).why_no_stream]
+KINDS = ("tensors", "arrays")
+pytestmark = pytest.mark.filterwarnings("ignore:the preset .* normalizes by statistics")
+
+
+def made(kind: str, name: Any, **arguments: Any) -> Any:
+    """Return a front end as a function of arrays that returns arrays."""
+    if kind == "arrays":
+        return ArrayFrontend.from_preset(name, **arguments)
+    frontend = Frontend.from_preset(name, **arguments)
+
+    def compute(samples: Any, *others: Any, **more: Any) -> Any:
+        given = [torch.from_numpy(x) for x in samples] if isinstance(samples, list) else torch.from_numpy(samples)
+        result = frontend(given, *others, **more)
+        if isinstance(result, list):
+            return [each.numpy() for each in result]
+        return tuple(each.numpy() for each in result) if isinstance(result, tuple) else result.numpy()
+
+    return compute
+
+
+def speech() -> Any:
+    return clips()["speech"].astype(np.float32) / 32768
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", preset_names())
+def test_rows_of_a_padded_batch_are_those_of_each_utterance_alone(kind: str, name: str) -> None:
+    frontend, audio = made(kind, name), speech()
+    lengths = [len(audio), 9000, 300]
+    batch = np.full((3, len(audio)), np.nan, np.float32)
+    for row, length in zip(batch, lengths, strict=True):
+        row[:length] = audio[:length]
+    features, counts = frontend(batch, lengths)
+    for row, length, count in zip(features, lengths, counts.tolist(), strict=True):
+        alone, (own,) = frontend(audio[None, :length], [length])
+        assert own == count
+        np.testing.assert_allclose(row[:count], alone[0][:count], rtol=1e-5, atol=1e-4)
+    whole = frontend([audio, audio[:9000]])
+    np.testing.assert_array_equal(whole[1], frontend(audio[:9000]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["paraformer", "campplus", "zipformer"])
+def test_int16_and_float_audio_are_the_same(kind: str, name: str) -> None:
+    frontend = made(kind, name)
+    np.testing.assert_array_equal(frontend(clips()["speech"]), frontend(speech()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_audio_of_another_rate_is_resampled_as_in_kaldi(kind: str) -> None:
+    frontend, audio = made(kind, "wenet"), speech()[:8000]
+    expected = ArrayFrontend("wenet")(resample_waveform(audio, 8000, 16000))
+    np.testing.assert_allclose(frontend(audio, sampling_rate=8000), expected, rtol=0, atol=2e-3)
+    features, counts = frontend(np.stack((audio, audio)), [8000, 4000], sampling_rate=8000)
+    assert counts.tolist() == [98, 48]
+    half = ArrayFrontend("wenet")(resample_waveform(audio[:4000], 8000, 16000))
+    np.testing.assert_allclose(features[1, :48], half, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_rate_is_refused_without_resampling(kind: str) -> None:
+    frontend = made(kind, "wenet", resample=False)
+    with pytest.raises(AudioError, match="sampled at 8000 Hz, but the preset 'wenet' takes 16000 Hz"):
+        frontend(speech(), sampling_rate=8000)
+    assert frontend(speech(), sampling_rate=16000).shape == (158, 80)
+    with pytest.raises(OptionError, match="whole number of Hz, not 0"):
+        frontend(speech(), sampling_rate=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_audio_is_refused_with_one_line(kind: str) -> None:
+    frontend = made(kind, "paraformer")
+    audio = speech()
+    audio[5] = np.nan
+    for samples, message in [
+        (np.zeros(0, np.float32), "the audio is empty"),
+        (np.zeros((16000, 2), np.float32), "transpose audio of shape"),
+        (np.zeros((1, 2, 16000), np.float32), "take one channel"),
+        (audio, "1 of the samples are NaN or infinite"),
+        (np.full(500, np.inf, np.float32), "500 of the samples"),
+        (np.zeros(16000, np.int64), "must be int16, or floating point"),
+    ]:
+        with pytest.raises(AudioError, match=message) as caught:
+            frontend(samples)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(AudioError, match="lengths"):
+        frontend([speech()], [5])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float_audio_on_the_scale_of_integers_is_noticed(kind: str) -> None:
+    checks._warned.discard("frontend scale")
+    with pytest.warns(UserWarning, match="divide it by 32768, or pass int16"):
+        made(kind, "wenet")(speech() * 32768)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_scale_of_a_preset_causes_no_warning(name: str) -> None:
+    checks._warned.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="the preset .* normalizes by statistics")
+        Frontend.from_preset(name)(torch.from_numpy(speech()))
+        ArrayFrontend.from_preset(name)(speech())
+
+
+@settings(max_examples=8)
+@given(cuts=st.lists(st.integers(0, 24000), max_size=6).map(sorted), name=st.sampled_from(STREAMED))
+def test_chunks_give_the_frames_of_the_whole(cuts: list[int], name: str) -> None:
+    audio = speech()[:24000]
+    chunks = np.split(audio, cuts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_torch, by_numpy = Frontend.from_preset(name), ArrayFrontend.from_preset(name)
+    whole = by_torch(torch.from_numpy(audio)).numpy()
+    stream, other = by_torch.stream(), by_numpy.stream()
+    for again in range(2):  # a flushed stream starts anew
+        frames = [stream(torch.from_numpy(chunk)) for chunk in chunks]
+        np.testing.assert_allclose(torch.cat([*frames, stream.flush()]), whole, rtol=0, atol=1e-4, err_msg=str(again))
+        arrays = [other(chunk) for chunk in chunks]
+        np.testing.assert_allclose(np.concatenate([*arrays, other.flush()]), whole, rtol=0, atol=1e-3)
+
+
+def test_streams_of_a_batch_are_those_of_each() -> None:
+    frontend = Frontend.from_preset("paraformer")
+    audio = torch.from_numpy(speech())
+    batch = torch.stack((audio, audio.flip(0)))
+    stream = frontend.stream(2)
+    first, counts = stream(batch[:, :9000], [9000, 5000])
+    second, more = stream(batch[:, 9000:], final=True)
+    joined = torch.cat((first[0, : counts[0]], second[0, : more[0]]))
+    torch.testing.assert_close(joined, frontend(audio), rtol=0, atol=1e-4)
+    other = torch.cat((batch[1, :5000], batch[1, 9000:]))
+    joined = torch.cat((first[1, : counts[1]], second[1, : more[1]]))
+    torch.testing.assert_close(joined, frontend(other), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["campplus", "ast", "imagebind"])
+def test_presets_that_need_the_whole_utterance_have_no_stream(name: str) -> None:
+    for frontend in (Frontend.from_preset(name), ArrayFrontend.from_preset(name)):
+        with pytest.raises(OptionError, match=f"'{name}' cannot be computed in chunks: "):
+            frontend.stream()
+
+
+def test_streams_refuse_nan() -> None:
+    with pytest.raises(AudioError, match="NaN"):
+        Frontend.from_preset("wenet").stream()(torch.full((5,), torch.nan))
+    with pytest.raises(AudioError, match="NaN"):
+        ArrayFrontend.from_preset("wenet").stream()(np.full(5, np.nan, np.float32))
+
+
+@pytest.mark.parametrize("frontend", [Frontend, ArrayFrontend])
+def test_missing_statistics_leave_their_step_out_with_a_warning(frontend: Any, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"statistics that the model ships \(am.mvn\)"):
+        without = frontend.from_preset("paraformer")
+    assert [step.kind for step in without.preset.steps] == ["low_frame_rate"]
+    file = tmp_path / "am.mvn"
+    file.write_text(am_mvn(560))
+    with_them = frontend.from_preset("paraformer", statistics=file)
+    assert [step.kind for step in with_them.preset.steps] == ["low_frame_rate", "global_cmvn"]
+    file.write_text(am_mvn(80))
+    with pytest.raises(FeatureError, match="80 columns, but the features of the preset 'paraformer' have 560"):
+        frontend.from_preset("paraformer", statistics=file)
+    with pytest.raises(OptionError, match="'ast' takes no statistics"):
+        frontend.from_preset("ast", statistics=file)
+
+
+def test_gradients_flow_to_the_audio() -> None:
+    audio = torch.from_numpy(speech()[:4000]).requires_grad_()
+    Frontend.from_preset("speech2text")(audio).square().sum().backward()  # type: ignore[no-untyped-call]
+    assert audio.grad is not None and torch.isfinite(audio.grad).all() and audio.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["seamless-m4t", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paraformer", "imagebind"))]
+)
+def test_front_ends_can_be_exported_with_any_length(name: str) -> None:
+    frontend = Frontend.from_preset(name)
+    example, other = torch.from_numpy(np.stack([speech()[:8000]] * 2)), torch.from_numpy(speech()[None])
+    batch, time = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("time", min=1600, max=10**6)
+    lengths = torch.tensor([8000, 6000])
+    program = torch.export.export(
+        frontend, (example, lengths), dynamic_shapes=({0: batch, 1: time}, {0: batch}), strict=False
+    )
+    features, counts = program.module()(other, torch.tensor([20000]))
+    expected, expected_counts = frontend(other, [20000])
+    count = int(expected_counts[0])
+    assert counts.tolist() == expected_counts.tolist()
+    torch.testing.assert_close(features[0, :count], expected[0, :count], rtol=0, atol=1e-3)
+
+
+def test_half_precision_models_keep_the_front_end_in_single_precision() -> None:
+    frontend = Frontend.from_preset("paraformer", statistics=([1.0] * 560, [2.0] * 560)).half()
+    assert all(buffer.dtype == torch.float32 for buffer in frontend.buffers() if buffer.is_floating_point())
+
+
+NUMPY_ONLY = """
+import sys, warnings
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchaudio", "scipy"):
+            raise ImportError(f"{name} is not to be imported")
+sys.meta_path.insert(0, Refuse())
+warnings.simplefilter("ignore")
+import numpy as np
+from kaldi_compat.frontends import preset_names
+from kaldi_compat.frontends.numpy import Frontend
+for name in preset_names():
+    features = Frontend.from_preset(name)(np.ones(16000, np.float32) / 8)
+    assert len(features) and np.isfinite(features).all(), name
+try:
+    from kaldi_compat.frontends import Frontend
+except ImportError as error:
+    print(len(preset_names()), error)
+"""
+
+
+def test_every_preset_runs_without_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", NUMPY_ONLY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("23 ")
+
+
+def test_a_preset_of_your_own(tmp_path: Path) -> None:
+    description = {
+        "name": "mine",
+        "feature": "fbank",
+        "sampling_rate": 8000,
+        "sample_scale": 1,
+        "options": {"num_mel_bins": 40},
+        "steps": [{"stack_frames": {"size": 4}}, {"global_cmvn": {"mean": -3.0, "std": 2.0}}],
+    }
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(description))
+    audio = speech()[:8000]
+    computed = ArrayFrontend.from_preset(str(file))(audio)
+    assert computed.shape == (25, 160)
+    np.testing.assert_allclose(Frontend.from_preset(file)(torch.from_numpy(audio)), computed, rtol=0, atol=1e-5)

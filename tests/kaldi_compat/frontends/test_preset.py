@@ -1,0 +1,87 @@
+"""Presets as data: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.frontends import Preset, preset_names
+
+NAMES = [
+    "ast", "audiomae", "beats", "campplus", "cosyvoice", "eat", "eres2net", "fireredasr", "fsmn-vad", "imagebind",
+    "kaldi-hires", "medasr", "paraformer", "phi4-multimodal", "pyannote-wespeaker", "seamless-m4t", "sensevoice",
+    "speech2text", "telespeech", "wav2vec2-bert", "wenet", "wespeaker", "zipformer",
+]  # fmt: skip
+MINIMAL: dict[str, Any] = {"name": "mine", "feature": "fbank"}
+
+
+def test_all_models_have_a_preset_with_a_source() -> None:
+    assert list(preset_names()) == NAMES
+    for name in NAMES:
+        preset = Preset.of(name)
+        assert preset.name == name and preset.title and preset.family
+        assert all(dataclasses.astuple(preset.source)[:3]), name
+        assert preset.options.dither == 0 and preset.options.waveform_scale == 1
+        assert preset.feature_options.waveform_scale == preset.sample_scale
+
+
+@pytest.mark.parametrize(
+    ("wrong", "suggestion"),
+    [
+        ("parafomer", "did you mean 'paraformer'"),
+        ("SenseVoice", "did you mean 'sensevoice'"),
+        ("xx", "choose from ast,"),
+    ],
+)
+def test_an_unknown_preset_is_refused_with_a_suggestion(wrong: str, suggestion: str) -> None:
+    with pytest.raises(OptionError, match=f"there is no preset '{wrong}': {suggestion}"):
+        Preset.of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"feature": "mel"}, "feature must be one of fbank, mfcc, plp, spectrogram, not 'mel'"),
+        ({"featur": 1}, "there is no entry 'featur': did you mean 'feature'"),
+        ({"options": {"num_mell_bins": 3}}, "no option num_mell_bins: did you mean num_mel_bins"),
+        ({"options": {"num_mel_bins": "80"}}, "num_mel_bins must be an integer"),
+        ({"options": {"sample_frequency": 8000}}, "set that instead"),
+        ({"options": {"waveform_scale": 2}}, "follows from the entry 'sample_scale'"),
+        ({"sampling_rate": "16k"}, "sampling_rate has an invalid value"),
+        ({"sampling_rate": True}, "sampling_rate has an invalid value"),
+        ({"sample_scale": 0}, "sample_scale must be positive"),
+        ({"steps": [{"low_framerate": {}}]}, "there is no step 'low_framerate': did you mean low_frame_rate"),
+        ({"steps": ["pad_frames"]}, "a step is one name with its options"),
+        ({"steps": [{"stack_frames": 2}]}, "options of the step stack_frames must be names with values"),
+        ({"steps": [{"stack_frames": {"size": 0}}]}, "size must be at least 1"),
+        ({"steps": [{"pad_frames": {"length": 5, "multiple": 2}}]}, "exclude each other"),
+        ({"steps": [{"global_cmvn": {"statistics": "a", "mean": 1.0}}]}, "not both"),
+        ({"source": {"url": "x"}}, "source takes repository, file, commit, date"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_with_its_name(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({**MINIMAL, **changes}))
+    with pytest.raises(OptionError, match=message) as caught:
+        Preset.of(str(file))
+    assert str(caught.value).startswith(f"the preset {file}: ") and "\n" not in str(caught.value)
+
+
+def test_files_that_hold_no_preset_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    with pytest.raises(OptionError, match=r"cannot read the preset .*a\.json: No such file"):
+        Preset.of(str(file))
+    file.write_text("{")
+    with pytest.raises(OptionError, match="is not a json file"):
+        Preset.of(file)
+    file.write_text("[]")
+    with pytest.raises(OptionError, match="expected an object"):
+        Preset.of(file)
+    file.write_text('{"name": "a"}')
+    with pytest.raises(OptionError, match="the entry 'feature' is missing"):
+        Preset.of(file)
