@@ -20,9 +20,11 @@ __all__ = [
     "Block",
     "BlockScanner",
     "ListBlock",
+    "PackedBlock",
     "ScannedBlock",
     "ShapeScanner",
     "block_scanner",
+    "compressed_block",
     "encode_keys",
     "join_keys",
     "split_keys",
@@ -166,6 +168,45 @@ class ArrayBlock:
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
+
+
+@dataclass(frozen=True)
+class PackedBlock:
+    """Entries in binary, as an archive has them.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        data: (bytes,) uint8: the entries, with their keys.
+        objects: (entries,): where each object starts, after its key.
+    """
+
+    keys: bytes
+    data: Array
+    objects: Integers
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Raise TypeError: only an archive in binary takes these entries."""
+        raise TypeError("entries in binary can be written to an archive only")
+
+
+def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
+    """Compress the matrices of a block, as :func:`~io_ark.codecs.compressed.compress` does.
+
+    Args:
+        block: float32 matrices.
+        method: number of the :class:`~io_ark.codecs.compressed.CompressionMethod`.
+
+    Returns:
+        The entries of an archive; None if one cannot be compressed, or without the C library.
+    """
+    functions = block_functions()
+    if functions is None or block.dimensions != 2 or block.values.dtype != np.float32:
+        return None
+    packed = functions.compress_arrays(block.keys, block.shapes, block.values, method)
+    return None if packed is None else PackedBlock(block.keys, *packed[:2])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from io_ark.native.library import Library, load
 __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
+    "ark_compress_arrays",
     "ark_from_bytes",
     "ark_from_percentiles",
     "ark_from_words",

@@ -172,7 +172,15 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "copy-feats from doubles": (copy_feats, ["ark:doubles.ark", OUT]),
     "copy-feats from a pipe": (copy_feats, ["ark:cat in.ark |", "ark,f:out.ark"]),
     "copy-feats to files": (copy_feats, ["scp:in.scp", "scp:targets.scp"]),
-    "copy-feats --compress": (copy_feats, ["--compress", IN, OUT]),
+    "copy-feats --compress": (copy_feats, ["--compress", "--write-num-frames=ark:out_frames", IN, OUT]),
+    **{
+        f"copy-feats --compression-method={method}": (
+            copy_feats,
+            ["--compress", f"--compression-method={method}", "ark:hard.ark", OUT],
+        )
+        for method in range(2, 8)
+    },
+    "copy-feats --compress to text": (copy_feats, ["--compress", IN, "ark,t:out.ark"]),
     "add-deltas": (add_deltas, [IN, OUT]),
     "add-deltas --truncate": (add_deltas, ["--truncate=2", "--delta-order=3", IN, OUT]),
     "add-deltas too many": (add_deltas, ["--truncate=4", IN, OUT]),
@@ -237,6 +245,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         full = {key: value for key, value in feats.items() if value.size}
         write("matrix", "in", feats)
         write("matrix", "full", full)
+        hard = {key: value.round() if i % 3 else value * 1e30 for i, (key, value) in enumerate(full.items())}
+        hard |= {"constant": np.full((9, 3), -7, np.float32), "zeros": np.array([[-0.0, 0.0], [3, 2]], np.float32)}
+        hard |= {"not_a_number": np.array([[np.nan]], np.float32), "end": np.eye(30, dtype=np.float32)}
+        write("matrix", "hard", hard)
         write("double-matrix", "doubles", feats)
         mixed = {key: value[:, : 2 + i % 90 // 60] for i, (key, value) in enumerate(full.items())}
         write("matrix", "mixed", mixed)
