@@ -124,6 +124,12 @@ class ArrayBlock:
         columns = self.columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
+    def stacked(self) -> Array | None:
+        """Return matrices of one shape as an array (entries, rows, columns); None if their shapes differ."""
+        if self.columns() is None or (self.shapes[:, 0] != self.shapes[0, 0]).any():
+            return None
+        return self.values.reshape(len(self), *self.shapes[0].tolist())
+
     def names(self) -> list[str]:
         """Return the keys as strings."""
         return split_keys(self.keys)
@@ -147,6 +153,10 @@ class ArrayBlock:
         shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
         shapes[:, 1] = values.shape[1]
         return replace(self, values=values.reshape(-1), shapes=shapes, dimensions=2)
+
+    def with_matrices(self, values: Array) -> ArrayBlock:
+        """Return matrices of one shape, (entries, rows, columns), under the same keys."""
+        return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
         """Return vectors under the same keys: ``values`` (numbers,), by default one number for each row."""
@@ -209,27 +219,49 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     return None if packed is None else PackedBlock(block.keys, *packed[:2])
 
 
-@dataclass(frozen=True)
 class ListBlock:
-    """Entries of any kind.
+    """Entries of any kind, which are read when they are needed.
 
-    Attributes:
+    Args:
         pairs: keys and values.
+        count: how many there are.
+        data: (bytes,) uint8: the entries as an archive has them, if they come from an archive.
+        ends: where each entry ends in the data.
     """
 
-    pairs: list[tuple[str, Any]]
+    def __init__(
+        self,
+        pairs: Iterable[tuple[str, Any]],
+        count: int,
+        data: Array | None = None,
+        ends: Sequence[int] = (),
+    ) -> None:
+        self._pairs: Iterable[tuple[str, Any]] | list[tuple[str, Any]] = pairs
+        self._count = count
+        self._data = data
+        self._ends = ends
 
     @property
     def keys(self) -> bytes:
         """The keys as bytes, with a newline after each."""
-        return encode_keys([key for key, _ in self.pairs])
+        return encode_keys([key for key, _ in self.entries()])
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return self._count
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and values."""
-        return iter(self.pairs)
+        if not isinstance(self._pairs, list):
+            self._pairs = list(self._pairs)
+        return iter(self._pairs)
+
+    def packed(self) -> PackedBlock | None:
+        """Return the entries in binary as they are in the archive; None if they are not there in binary."""
+        functions = block_functions()
+        if functions is None or self._data is None:
+            return None
+        found = functions.find_objects(self._data, np.array(self._ends, np.int64))
+        return None if found is None else PackedBlock(found[0], self._data, found[1])
 
 
 def encode_keys(keys: Iterable[str]) -> bytes:

@@ -10,6 +10,7 @@ __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
     "ark_compress_arrays",
+    "ark_find_objects",
     "ark_from_bytes",
     "ark_from_percentiles",
     "ark_from_words",

@@ -50,6 +50,7 @@ class BlockFunctions:
         function = library().function
         self._waves = function("ark_scan_waves", _POINTER, _SIZE, _POINTER, _SIZE, *[_POINTER] * 6, result=_SIZE)
         self._shapes = function("ark_scan_shapes", _POINTER, _SIZE, _SIZE, *[_POINTER] * 4, result=_SIZE)
+        self._find = function("ark_find_objects", _POINTER, _POINTER, _SIZE, *[_POINTER] * 3, result=_SIZE)
         self._pack = function("ark_pack_arrays", _BYTES, _POINTER, _INT, _INT, _INT, _POINTER, _SIZE, *[_POINTER] * 3,
                               result=_SIZE)  # fmt: skip
         self._compress = function("ark_compress_arrays", _BYTES, _POINTER, _POINTER, _SIZE, _INT, *[_POINTER] * 3,
@@ -90,6 +91,21 @@ class BlockFunctions:
             data.ctypes.data, len(data), most, address(keys), address(used), address(ends), address(shapes)
         )  # fmt: skip
         return Found(keys[: used[0]].tobytes(), ends[:count], (shapes[:count],))
+
+    def find_objects(self, data: Array, ends: Integers) -> tuple[bytes, Integers] | None:
+        """Return the keys of entries in binary and where their objects start; None if one is laid out in another way.
+
+        Args:
+            data: (bytes,) uint8: the entries.
+            ends: (entries,): where each ends, ascending.
+        """
+        ends = np.ascontiguousarray(ends, np.int64)
+        if len(ends) == 0 or ends[0] < 0 or ends[-1] > len(data) or (ends[1:] < ends[:-1]).any():
+            raise ValueError("ends of entries do not belong to the data")
+        keys, used, objects = np.empty(len(data), np.uint8), np.zeros(1, np.int64), np.empty(len(ends), np.int64)
+        data = np.ascontiguousarray(data)
+        count = self._find(data.ctypes.data, address(ends), len(ends), address(keys), address(used), address(objects))
+        return (keys[: used[0]].tobytes(), objects) if count == len(ends) else None
 
     def pack_arrays(
         self, keys: bytes, shapes: Integers, dimensions: int, values: Array, *, with_values: bool = True

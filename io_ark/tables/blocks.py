@@ -91,12 +91,17 @@ class _ListScanner:
 
     def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
         found = self._scanner.entries(window, begin, end)
-        return None if found is None else ScannedBlock(ListBlock(list(found.entries)), found.ends[-1] - begin)
+        if found is None:
+            return None
+        size = found.ends[-1] - begin
+        data = np.frombuffer(window, np.uint8, size, begin).copy()
+        ends = [end - begin for end in found.ends]
+        return ScannedBlock(ListBlock(found.entries, len(ends), data, ends), size)
 
     def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
         values = self._scanner.objects(window, begin, end, places)
         names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
-        return ScannedBlock(ListBlock(list(zip(names, values, strict=True))), 0) if values else None
+        return ScannedBlock(ListBlock(zip(names, values, strict=True), len(names)), 0) if values else None
 
 
 class BlockLoader:

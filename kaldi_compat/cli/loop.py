@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, Block
+from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock
 from io_ark.errors import ArkError, PipeError
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
@@ -29,6 +29,7 @@ __all__ = [
     "are_tables",
     "convert",
     "convert_table",
+    "copied",
     "items_of",
     "lookup",
     "map_lines",
@@ -190,6 +191,18 @@ class Collector:
 
     def __exit__(self, *_: object) -> None:
         self.flush()
+
+
+def copied(block: Any, writer: io_ark.Writer[Any]) -> Any:
+    """Return a block in the form in which it was read, to copy it to a table of the same kind.
+
+    Returns:
+        None if the table takes another form.
+    """
+    if not isinstance(block, ListBlock):
+        return block
+    packed = block.packed()
+    return packed if packed is not None and writer.takes_packed(packed.keys) else None
 
 
 def items_of(entries: Iterable[tuple[str, In]], *, only_blocks: bool = True) -> Iterator[Block | tuple[str, In]]:

@@ -26,6 +26,7 @@ from kaldi_compat.programs import (
     apply_cmvn,
     apply_cmvn_sliding,
     compare_feats,
+    compose_transforms,
     compute_cmvn_stats,
     compute_fbank_feats,
     compute_mfcc_feats,
@@ -36,8 +37,10 @@ from kaldi_compat.programs import (
     copy_matrix,
     copy_post,
     copy_vector,
+    extend_transform_dim,
     feat_to_dim,
     feat_to_len,
+    modify_cmvn_stats,
     multiply_vectors,
     paste_feats,
     paste_vectors,
@@ -226,6 +229,16 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "transform-feats": (transform_feats, ["transform.mat", "ark:full.ark", OUT]),
     "copy-post": (copy_post, ["--scale=0.5", "ark:post.ark", OUT]),
     "post-to-feats": (post_to_feats, ["--post-dim=4", "ark:post.ark", OUT]),
+    "copy-post as it is": (copy_post, ["ark:post.ark", OUT]),
+    "copy-post to text": (copy_post, ["ark:post.ark", "ark,t:out.txt"]),
+    "copy-int-vector of text": (copy_int_vector, ["ark:ints.txt", OUT]),
+    "subset-feats --n": (subset_feats, ["--n=70", IN, OUT]),
+    "modify-cmvn-stats": (modify_cmvn_stats, ["0:2", "ark:stats.ark", OUT]),
+    "modify-cmvn-stats to means": (modify_cmvn_stats, ["--convert-to-mean-and-var", "ark:stats.ark", OUT]),
+    "extend-transform-dim": (extend_transform_dim, ["--new-dimension=5", "ark:transforms.ark", OUT]),
+    "extend-transform-dim too small": (extend_transform_dim, ["--new-dimension=2", "ark:transforms.ark", OUT]),
+    "compose-transforms": (compose_transforms, ["ark:transforms.ark", "ark:transforms.ark", OUT]),
+    "compare-feats of dimensions": (compare_feats, ["ark:mixed.ark", "ark:mixed.ark"]),
     "copy-int-vector": (copy_int_vector, ["ark:ints.ark", OUT]),
     "copy-int-vector from a script": (copy_int_vector, ["scp:ints.scp", "ark,t:out.txt"]),
     "feat-to-len": (feat_to_len, [IN, "ark,t:out_len"]),
@@ -272,6 +285,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
         posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
         write("posterior", "post", posteriors)
+        transforms = {key: rng.normal(size=(3, 4)).astype(np.float32) for key in feats}
+        write("matrix", "transforms", transforms)
+        with io_ark.Writer[Any]("int-vector", "ark,t:ints.txt") as numbers:
+            for i, key in enumerate(feats):
+                numbers[key] = np.arange(i % 5, dtype=np.int32)
         write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
     return folder
 
