@@ -17,7 +17,7 @@ import io_ark
 from io_ark.codecs import Codec
 from io_ark.codecs.general import GeneralMatrixCodec
 from io_ark.codecs.info import InfoCodec
-from io_ark.codecs.wave import Wave, WaveCodec
+from io_ark.codecs.wave import Wave, WaveCodec, WaveInfoCodec
 from kaldi_compat.cli import compute, loop
 from kaldi_compat.programs import (
     add_deltas,
@@ -52,6 +52,7 @@ from kaldi_compat.programs import (
     subsample_feats,
     subset_feats,
     transform_feats,
+    wav_to_duration,
 )
 
 Stderr = pytest.CaptureFixture[str]
@@ -67,7 +68,7 @@ def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     if entries == 0:
         monkeypatch.setattr(Codec, "block_scanner", lambda self: None)
         monkeypatch.setattr("io_ark.tables.blocks._ListScanner.of", lambda codec: None)
-        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec):
+        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec, WaveInfoCodec):
             monkeypatch.setattr(kind, "block_scanner", lambda self: None)
         monkeypatch.setattr(loop, "as_block", lambda key, value: None)
         monkeypatch.setattr(compute, "audio_block", lambda item: None)
@@ -226,6 +227,7 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "copy-vector": (copy_vector, ["--scale=2", "ark:vad.ark", OUT]),
     "copy-matrix": (copy_matrix, ["--apply-exp", IN, OUT]),
     "compare-feats": (compare_feats, [IN, "scp:in.scp"]),
+    "transform-feats, linear": (transform_feats, ["square.mat", "ark:mixed.ark", OUT]),
     "transform-feats": (transform_feats, ["transform.mat", "ark:full.ark", OUT]),
     "copy-post": (copy_post, ["--scale=0.5", "ark:post.ark", OUT]),
     "post-to-feats": (post_to_feats, ["--post-dim=4", "ark:post.ark", OUT]),
@@ -245,6 +247,14 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "feat-to-len of a script": (feat_to_len, ["scp:in.scp", "ark:out_len"]),
     "feat-to-dim": (feat_to_dim, ["ark:mixed.ark", "ark,t:out_dim"]),
 }
+
+
+@pytest.mark.parametrize("arguments", [[], ["--read-entire-file"]])
+def test_durations_of_blocks(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Stderr) -> None:
+    write("wave", "in", random_audio(np.random.default_rng(4), 100))
+    for source in "ark:in.ark", "scp:in.scp":
+        run = partial(wav_to_duration.main, [*arguments, source, "ark,t:out"])
+        check_all_sizes(run, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +292,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write("vector", "reversed", dict(sorted(vectors.items(), reverse=True)))
         write("vector", "some_vectors", {key: each for i, (key, each) in enumerate(vectors.items()) if i % 60})
         write("matrix", "longer", {key: each.repeat(1 + (len(each) == 2), axis=0) for key, each in feats.items()})
+        io_ark.write_object("matrix", "square.mat", rng.normal(size=(3, 3)).astype(np.float32))
         io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
         posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
         write("posterior", "post", posteriors)
