@@ -290,9 +290,11 @@ class BlockScanner(Protocol):
 
     Attributes:
         reads_files: True if objects are often files of their own, which are then read together.
+        reads_places: True if :meth:`objects` reads objects.
     """
 
     reads_files: bool
+    reads_places: bool
 
     def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
         """Read the entries that are whole in ``window[begin:end]``, or the first of them; None if there are none."""
@@ -317,7 +319,7 @@ _DTYPES: dict[str, tuple[type, int]] = {
 class ArrayScanner:
     """Reads blocks of matrices or vectors in binary or text."""
 
-    reads_files = False
+    reads_files, reads_places = False, True
 
     def __init__(self, kind: str) -> None:
         self._scanner = RaggedScanner(kind, BLOCK_BYTES, _LARGEST, MAX_ENTRIES)
@@ -344,7 +346,7 @@ def join_keys(keys: list[bytes]) -> bytes:
 class ShapeScanner:
     """Reads the shapes of matrices: blocks whose values are empty."""
 
-    reads_files = False
+    reads_files = reads_places = False
 
     def __init__(self, functions: BlockFunctions) -> None:
         self._functions = functions

@@ -332,7 +332,7 @@ class AudioBlock:
 class WaveScanner:
     """Reads blocks of wave files of one channel."""
 
-    reads_files = True
+    reads_files = reads_places = True
 
     def __init__(self, functions: BlockFunctions) -> None:
         self._functions = functions

@@ -52,7 +52,8 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
         ArkError: an entry cannot be read; those before it have been yielded.
     """
     scanner = codec.block_scanner() or _ListScanner.of(codec)
-    pause = longer_pause = 0
+    # The first entry is read alone: if it is large, nothing is read ahead.
+    pause, longer_pause = 1, 0
     while True:
         if scanner is not None and pause == 0:
             window, begin, end = source.buffered(BLOCK_BYTES)
@@ -78,7 +79,7 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
 class _ListScanner:
     """Reads blocks of objects that are not arrays."""
 
-    reads_files = False
+    reads_files, reads_places = False, True
 
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
@@ -125,7 +126,7 @@ class BlockLoader:
 
         Errors are left to the usual way of reading.
         """
-        if self._scanner is None:
+        if self._scanner is None or not self._scanner.reads_places:
             return None
         if self._pause:
             self._pause -= 1
