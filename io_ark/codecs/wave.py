@@ -314,6 +314,7 @@ class AudioBlock:
         samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
         starts, lengths: (entries,) int64: of each entry's samples.
         rates: (entries,) uint32: sampling rates in Hz.
+        only_headers: the samples were not read, so entries are :class:`WaveInfo`.
     """
 
     keys: bytes
@@ -321,6 +322,7 @@ class AudioBlock:
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     rates: npt.NDArray[np.uint32]
+    only_headers: bool = False
 
     @classmethod
     def of(cls, key: str, wave: Wave) -> AudioBlock:
@@ -336,17 +338,20 @@ class AudioBlock:
         """Return the keys as strings."""
         return split_keys(self.keys)
 
-    def entries(self) -> Iterator[tuple[str, Wave]]:
+    def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and audio: views of the block's samples."""
         places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.names(), places, strict=True):
+            if self.only_headers:
+                yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
+                continue
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
 
 
 class WaveScanner:
     """Reads blocks of wave files of one channel."""
 
-    reads_files = True
+    reads_files = reads_places = True
 
     def __init__(self, functions: BlockFunctions) -> None:
         self._functions = functions
@@ -376,10 +381,27 @@ class WaveScanner:
         return ScannedBlock(AudioBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
 
 
+class WaveInfoScanner(WaveScanner):
+    """Reads the headers of blocks of wave files of one channel: audio whose samples are not read."""
+
+    reads_files = False  # of which the header suffices
+
+    def _block(self, keys: bytes, found: Found, window: Any, begin: int) -> ScannedBlock | None:
+        if not len(found.ends):
+            return None
+        _, lengths, rates = found.columns
+        block = AudioBlock(keys, np.empty(0, np.int16), np.zeros_like(lengths), lengths, rates, only_headers=True)
+        return ScannedBlock(block, int(found.ends[-1]))
+
+
 class WaveInfoCodec(Codec[WaveInfo]):
     """Codec that reads the header of audio and skips its samples. It cannot write."""
 
     marker = b""
+
+    def block_scanner(self) -> BlockScanner | None:
+        functions = block_functions()
+        return None if functions is None else WaveInfoScanner(functions)
 
     def read(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):

@@ -22,7 +22,7 @@ import io_ark
 from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import AudioBlock, Wave
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
@@ -176,7 +176,7 @@ def compute_features(
         def finish(key: str) -> None:
             counts.done += 1
             if counts.total % LOG_EVERY == 0:
-                logger.info("Processed %d utterances", counts.total)
+                log_progress(counts.total)
             vlog(2, "Processed features for key %s", key)
 
         def compute_each(entries: Iterable[tuple[str, Wave]]) -> None:
@@ -209,12 +209,24 @@ def compute_features(
                 for key, each in features.entries():
                     warn_of_nan(key, each)
             write_block(writing, features)
-            for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
-                if durations is not None:
+            if durations is not None:
+                for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
                     durations[key] = duration_of(length, rate)
-                finish(key)
+            if logger.isEnabledFor(verbose_level(1)):
+                for key in names:
+                    finish(key)
+                continue
+            following = counts.total + LOG_EVERY - counts.total % LOG_EVERY
+            counts.done += len(names)
+            for total in range(following, counts.total + 1, LOG_EVERY):
+                log_progress(total)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
+
+
+def log_progress(total: int) -> None:
+    """Log how many utterances have been processed."""
+    logger.info("Processed %d utterances", total)
 
 
 def warn_of_nan(key: str, features: Matrix) -> None:
