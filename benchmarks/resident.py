@@ -44,7 +44,7 @@ def ours(audio: Tensor) -> dict[str, Work]:
     found: dict[str, Work] = {"kaldi_compat, plain": lambda: plainly(feature, audio)}
     compiled = torch.compile(feature, fullgraph=True)
     found["kaldi_compat, torch.compile"] = lambda: compiled(audio)
-    if audio.is_cuda and not kernels.why_unsupported(feature, audio, None, 1.0):
+    if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
         found["kaldi_compat, kernels"] = lambda: feature(audio)
         found["kaldi_compat, kernels in a graph"] = captured(feature, audio)
     return found

@@ -302,6 +302,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
+    if on_cpu := int(outcome.work.get("computed_on_cpu", 0)):
+        lines.append(f"{counted(on_cpu)} did not fit into a GPU's memory when it was their turn, and ran on the CPU")
+    if plain := int(outcome.work.get("without_kernels", 0)):
+        lines.append(f"{counted(plain)} ran on GPUs without the fused kernels: the .log files say why")
     if uncompressed := int(outcome.work.get("uncompressed", 0)):
         verb = "is" if uncompressed == 1 else "are"
         lines.append(f"{counted(uncompressed)} with NaN or infinite features {verb} not compressed: see the .log files")

@@ -93,6 +93,14 @@ class Monitor:
         """Record that an archive is complete."""
         self.progress(manifest.shard, *manifest.counts)
 
+    def say(self, message: str) -> None:
+        """Show a message between the lines of progress."""
+        with contextlib.suppress(OSError):  # nobody reads it
+            if self._bar is None:
+                print(message, file=self.stream, flush=True)
+            else:
+                self._bar.write(message, file=self.stream)
+
     def lost(self, shard: int) -> None:
         """Record that the work on an archive is lost."""
         self._counts.pop(shard, None)
