@@ -15,8 +15,8 @@ import io_ark
 
 def test_import_loads_neither_torch_nor_subprocess() -> None:
     script = (
-        "import sys, io_ark; "
-        "print([name for name in ('torch', 'kaldi_compat', 'subprocess', 'tempfile') if name in sys.modules])"
+        "import sys, numpy; before = set(sys.modules); import io_ark; "
+        "print([name for name in ('torch', 'kaldi_compat', 'subprocess', 'tempfile') if name in sys.modules and name not in before])"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path = {sys.path!r}; {script}"], capture_output=True
