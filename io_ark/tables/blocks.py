@@ -21,6 +21,7 @@ from io_ark.errors import ArkError
 from io_ark.native.scan import Scanner
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
+from io_ark.streams.system import OPEN_FLAGS
 from io_ark.tables.entries import read_entry
 
 __all__ = ["BlockLoader", "as_block", "read_blocks"]
@@ -254,7 +255,7 @@ class _Files:
 
 def _read_file(path: bytes, target: npt.NDArray[np.uint8]) -> int:
     """Read the start of a file and return the number of bytes, fewer only if the file is shorter."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, OPEN_FLAGS)
     try:
         got = 0
         while got < len(target):
