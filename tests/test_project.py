@@ -51,3 +51,12 @@ def test_nothing_names_a_package_index_as_if_the_project_were_on_it() -> None:
     assert [
         str(path) for path in [*pages, *sources] if "_build" not in path.parts and wrong.search(path.read_text())
     ] == []
+
+
+def test_files_that_the_guide_for_contributors_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = found(r"(?<![\w/])((?:tests|docs|kaldi_compat|io_ark|reference_data|benchmarks)/[\w/.-]+)", text)
+    paths = [name.rstrip(".") for name in named]
+    assert [path for path in paths if not (ROOT / path).exists() and not path.endswith(("_", "/frontends/"))] == []
+    for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
+        assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
