@@ -1,6 +1,6 @@
 """Reading and writing archives, side by side with kaldiio and kaldi_native_io, in one process and one run.
 
-python benchmarks/archives.py [--rounds 9] [--work DIR] [--lines 10000000]
+python benchmarks/archives.py [--rounds 9] [--cpu] [--work DIR] [--lines 10000000]
 
 Files are in the page cache. In each round every library does the same work in turn; printed are the least time of each
 (that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer.
@@ -186,15 +186,15 @@ def _pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
     return [[(first, second) for first, second in array] for array in arrays.tolist()]
 
 
-def measure(works: dict[str, dict[str, Work]], rounds: int) -> None:
+def measure(works: dict[str, dict[str, Work]], rounds: int, clock: Callable[[], float]) -> None:
     """Run all works in turn, and print the least times and the ratios to the peers."""
     for name, candidates in works.items():
         least = dict.fromkeys(candidates, float("inf"))
         for _ in range(rounds):
             for who, work in candidates.items():
-                start = time.perf_counter()
+                start = clock()
                 work()
-                least[who] = min(least[who], time.perf_counter() - start)
+                least[who] = min(least[who], clock() - start)
         print(f"{name:25}", end="")
         for who, seconds in least.items():
             ratio = "" if who.startswith(OURS) else f" ({seconds / least[OURS]:.2f}x)"
@@ -236,13 +236,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that does other work, too")
     parser.add_argument("--only", default="", help="measure only works whose name has this in it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)
         tables = make(folder)
         works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder)
-        measure({name: work for name, work in works.items() if arguments.only in name}, arguments.rounds)
+        chosen = {name: work for name, work in works.items() if arguments.only in name}
+        measure(chosen, arguments.rounds, time.process_time if arguments.cpu else time.perf_counter)
         if not arguments.only:
             open_long_script(folder, arguments.lines)
 

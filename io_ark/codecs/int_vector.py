@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from io_ark.codecs import base
 from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
-from io_ark.codecs.nested_lists import format_lists, lengths_in_text, pack_lists, read_lists, split_lists, write_lists
+from io_ark.codecs.nested_lists import (
+    format_lists,
+    lengths_in_text,
+    pack_lists,
+    pack_nested,
+    read_lists,
+    split_lists,
+    write_lists,
+)
 from io_ark.codecs.text_format import format_integers
 from io_ark.codecs.text_parse import nearest_float32, parse_words
 from io_ark.errors import FormatError
@@ -226,6 +234,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
+        if binary and (packed := pack_nested(value, 2, "i")) is not None:
+            sink.write(packed)
+            return
         lengths, numbers = _joined(list(value))
         if binary:
             write_lists(sink, lengths, (numbers,))
@@ -301,6 +312,9 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
+        if binary and (packed := pack_nested(value, 1, "ii" if self.dtype.kind == "i" else "ff")) is not None:
+            sink.write(packed)
+            return
         first, second = self._columns(value)
         if binary:
             sink.write(pack_lists([len(first)], (first, second)))

@@ -19,7 +19,15 @@ from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.native.pack import Columns, packer
 from io_ark.streams.source import Source
 
-__all__ = ["format_lists", "lengths_in_text", "read_lists", "remove_counts", "split_lists", "write_lists"]
+__all__ = [
+    "format_lists",
+    "lengths_in_text",
+    "pack_nested",
+    "read_lists",
+    "remove_counts",
+    "split_lists",
+    "write_lists",
+]
 
 Integers = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
@@ -129,6 +137,17 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
     records["size"] = 4
     records["number"] = values
     return raw_bytes(records)
+
+
+def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
+    """Return nested lists of Python's numbers in binary; None if they are of other types, or the C library is missing.
+
+    Args:
+        value: a list of numbers or pairs, or of such lists.
+        depth: 1 or 2: how deep the lists are.
+        types: ``i`` or ``f`` for each number of an element: ``"if"`` for pairs of an integer and a float.
+    """
+    return None if _NATIVE is None or type(value) is not list else _NATIVE.pack_nested(value, depth, types)
 
 
 def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:

@@ -19,6 +19,7 @@ from io_ark.codecs.int_vector import fits, packed_float32, packed_int32, plain_i
 from io_ark.codecs.nested_lists import (
     format_lists,
     lengths_in_text,
+    pack_nested,
     read_lists,
     remove_counts,
     split_lists,
@@ -63,6 +64,9 @@ class PosteriorCodec(Codec[Posterior]):
         return frames
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
+        if binary and (packed := pack_nested(value, 2, "if")) is not None:
+            sink.write(packed)
+            return
         lengths = list(map(len, value))
         columns = _columns(list(chain.from_iterable(value)))
         if binary:

@@ -15,6 +15,7 @@ FUNCTIONS = (
     "ark_pack_arrays",
     "ark_pack_entries",
     "ark_pack_lists",
+    "ark_pack_marshalled",
     "ark_print_entries",
     "ark_print_integers",
     "ark_print_lists",

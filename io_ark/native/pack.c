@@ -47,3 +47,62 @@ EXPORT int64_t ark_pack_entries(const uint8_t *keys, const uint8_t *numbers, int
     }
     return to - bytes;
 }
+
+/* Numbers in nested lists as Python's marshal writes them (version 2): a list or tuple is '[' or '(' and its length in 4
+ * bytes, an integer of 32 bits is 'i' and 4 bytes, a float is 'g' and 8 bytes. This is the only way to walk through
+ * Python's lists without Python's API, and takes a fraction of the time of any other.
+ *
+ * `depth` is how deep the lists are (1 or 2); `pairs` if their elements are pairs; `floats` has bit 0 set if the first (or
+ * only) number of an element is a float, and bit 1 for the second. `bytes` has room for `size` bytes. Returns how many
+ * bytes there are in Kaldi's layout: every length and number after a byte 4. Returns -1 for anything else in `data`. */
+typedef struct {
+    const uint8_t *at, *end;
+    uint8_t *to;
+} walk;
+
+static int take_length(walk *it, int64_t *length)
+{
+    if (it->end - it->at < 5 || (it->at[0] != '[' && it->at[0] != '(')) return 0;
+    *length = ark_load_int32(it->at + 1);
+    it->at += 5;
+    return *length >= 0;
+}
+
+static int take_number(walk *it, int is_float)
+{
+    if (!is_float) {
+        if (it->end - it->at < 5 || it->at[0] != 'i') return 0;
+        it->to = put_sized(it->to, it->at + 1);
+        it->at += 5;
+        return 1;
+    }
+    double wide;
+    if (it->end - it->at < 9 || it->at[0] != 'g') return 0;
+    memcpy(&wide, it->at + 1, sizeof wide);
+    if (!(wide >= -3.4028234663852886e38 && wide <= 3.4028234663852886e38)) return 0;
+    const float single = (float)wide;
+    it->to = put_sized(it->to, (const uint8_t *)&single);
+    it->at += 9;
+    return 1;
+}
+
+EXPORT int64_t ark_pack_marshalled(const uint8_t *data, int64_t size, int depth, int pairs, int floats, uint8_t *bytes)
+{
+    walk it = {data, data + size, bytes};
+    int64_t lists = 1, length, two;
+    if (depth == 2) {
+        if (!take_length(&it, &lists)) return -1;
+        const int32_t count = (int32_t)lists;
+        it.to = put_sized(it.to, (const uint8_t *)&count);
+    }
+    for (int64_t list = 0; list < lists; list++) {
+        if (!take_length(&it, &length)) return -1;
+        const int32_t count = (int32_t)length;
+        it.to = put_sized(it.to, (const uint8_t *)&count);
+        for (int64_t i = 0; i < length; i++) {
+            if (pairs && (!take_length(&it, &two) || two != 2)) return -1;
+            if (!take_number(&it, floats & 1) || (pairs && !take_number(&it, floats & 2))) return -1;
+        }
+    }
+    return it.at == it.end ? it.to - bytes : -1;
+}

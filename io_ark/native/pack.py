@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import marshal
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ Columns = tuple[Array] | tuple[Array, Array]
 """Numbers of all lists, as int32 or float32: one array, or two for pairs."""
 
 _POINTER, _SIZE, _INT, _CHARACTERS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
+# The version whose layout pack.c knows; it has no references between objects.
+_MARSHAL_VERSION = 2
 # Characters of a number with a space after it; and with what is around it on a line of its own.
 _LONGEST_NUMBER = 15
 _LONGEST_ENTRY = 18
@@ -37,6 +40,8 @@ class Packer:
         lists = (_POINTER, _INT, _POINTER, _INT, _POINTER, _SIZE, _CHARACTERS, _CHARACTERS, _POINTER)
         self._print_lists = function("ark_print_lists", *lists, result=_SIZE)
         self._pack_lists = function("ark_pack_lists", *[_POINTER] * 3, _SIZE, _POINTER, result=_SIZE)
+        marshalled = (_CHARACTERS, _SIZE, _INT, _INT, _INT, _POINTER)
+        self._pack_marshalled = function("ark_pack_marshalled", *marshalled, result=_SIZE)
         entries = (_CHARACTERS, _POINTER, _INT, _SIZE, _POINTER)
         self._print_entries = function("ark_print_entries", *entries, result=_SIZE)
         self._pack_entries = function("ark_pack_entries", _CHARACTERS, _POINTER, _SIZE, _SIZE, _POINTER, result=_SIZE)
@@ -75,6 +80,26 @@ class Packer:
         other = address(second) if len(columns) > 1 else None
         used = self._pack_lists(address(first), other, address(counts), len(counts), address(packed))
         return packed[:used].tobytes()
+
+    def pack_nested(self, value: Any, depth: int, types: str) -> bytes | None:
+        """Return nested lists in binary, each with its length before it.
+
+        Args:
+            value: a list or tuple of numbers or pairs, or of such lists.
+            depth: 1 or 2: how deep the lists are.
+            types: ``i`` or ``f`` for each number of an element.
+
+        Returns:
+            None if the value is anything else, or has numbers of other types, or that do not fit.
+        """
+        try:
+            data = marshal.dumps(value, _MARSHAL_VERSION)
+        except ValueError:
+            return None
+        packed = np.empty(len(data), np.uint8)  # no number or length takes more bytes than in `data`
+        floats = sum(1 << i for i, kind in enumerate(types) if kind == "f")
+        used = self._pack_marshalled(data, len(data), depth, len(types) == 2, floats, address(packed))
+        return None if used < 0 else packed[:used].tobytes()
 
     def print_entries(self, keys: bytes, numbers: Array) -> bytes | None:
         """Return entries of a table in text; None if a float is hard to print.

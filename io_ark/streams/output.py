@@ -14,6 +14,7 @@ from io_ark.errors import ClosedError, OpenError, PipeError, ReaderGoneError, Wr
 from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+from io_ark.streams.process import current_process
 
 __all__ = ["Output", "open_output"]
 
@@ -39,12 +40,12 @@ class Output:
         self._flush_raw = flush_raw
         self._pending = bytearray()
         self._written = 0
-        self._process = os.getpid()
+        self._process = current_process()
 
     @property
     def inherited(self) -> bool:
         """True in a process forked after this was opened: its buffered bytes belong to the other process."""
-        return os.getpid() != self._process
+        return current_process() is not self._process
 
     def write(self, data: Any) -> None:
         """Write bytes. Small writes are buffered, large ones are passed to the system at once.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams.output import open_output
+from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
@@ -234,14 +234,15 @@ class Writer(Generic[Value]):
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
         self._closed = False
-        self._process = os.getpid()
+        self._process = current_process()
         # Reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
         self._pending = self._target.pending(self._encoder)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
-        self._check_process(key)
+        if current_process() is not self._process:
+            self._refuse_process(key)
         with self._lock:
             if self._pending is not None:
                 if self._pending.add(key, value):
@@ -274,12 +275,15 @@ class Writer(Generic[Value]):
             for key, value in block.entries():
                 self.write(key, value)
 
-    def _check_process(self, key: str | None = None) -> None:
-        if os.getpid() != self._process:
-            raise ClosedError(
-                "the writer was opened in the process that forked this one: write there, or open another table here",
-                key=key,
-            )
+    def _check_process(self) -> None:
+        if current_process() is not self._process:
+            self._refuse_process(None)
+
+    def _refuse_process(self, key: str | None) -> NoReturn:
+        raise ClosedError(
+            "the writer was opened in the process that forked this one: write there, or open another table here",
+            key=key,
+        )
 
     __setitem__ = write
 
@@ -298,7 +302,7 @@ class Writer(Generic[Value]):
             WriteError: not all entries were written.
             PipeError: the command that reads the table failed.
         """
-        if os.getpid() != self._process:
+        if current_process() is not self._process:
             # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
             self._closed = True
             self._pending = None

@@ -140,6 +140,11 @@ static void test_print(int rounds)
         ark_print_integers((const int32_t *)(void *)values, count, integers);
         ark_print_lists(values, (int)draw(2), second, (int)draw(2), &length, 1, "[ ", "] ", lists);
         ark_pack_lists(values, second, &length, 1, lists);
+        uint8_t *const marshalled = exactly((size_t)count), *const nested = exactly((size_t)count);
+        for (int64_t k = 0; k < count; k++) marshalled[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
+        ark_pack_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), nested);
+        free(marshalled);
+        free(nested);
         ark_print_entries(keys, values, (int)draw(2), count, entries);
         ark_pack_entries(keys, values, 8, count, entries);
         free(values);
