@@ -55,34 +55,40 @@ __all__ = ["load", "load_scp", "read", "writer"]
 
 
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Float32: ...
+def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ...) -> Float32: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Float64: ...
+def load(rxfilename: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ..., network: bool = ...) -> Float64: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Int32: ...
+def load(rxfilename: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ..., network: bool = ...) -> Int32: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> int: ...
+def load(rxfilename: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ..., network: bool = ...) -> int: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> float: ...
+def load(rxfilename: str | PathLike[str], *, kind: FloatKind, pipes: bool = ..., network: bool = ...) -> float: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...) -> str: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...) -> list[str]: ...
+def load(rxfilename: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ..., network: bool = ...) -> str: ...
 @overload
 def load(
-    rxfilename: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+    rxfilename: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ..., network: bool = ...
+) -> list[str]: ...
+@overload
+def load(
+    rxfilename: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ..., network: bool = ...
 ) -> CompressedMatrix: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...) -> Posterior: ...
+def load(
+    rxfilename: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ..., network: bool = ...
+) -> Posterior: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...) -> Wave: ...
+def load(rxfilename: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ..., network: bool = ...) -> Wave: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...) -> WaveInfo: ...
+def load(
+    rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ..., network: bool = ...
+) -> WaveInfo: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Any: ...
+def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...) -> Any: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Any: ...
-def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Any:
+def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Any: ...
+def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True) -> Any:
     """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
@@ -90,6 +96,7 @@ def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
             file name.
         kind: kind of the object, such as "matrix"; None: detected from the data.
         pipes: allow commands.
+        network: allow URLs.
 
     Returns:
         An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
@@ -98,48 +105,64 @@ def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes)
+    return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes, network=network)
 
 
-@overload
-def read(rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ...) -> Iterator[tuple[str, Float32]]: ...
-@overload
-def read(rspecifier: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ...) -> Iterator[tuple[str, Float64]]: ...
-@overload
-def read(rspecifier: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ...) -> Iterator[tuple[str, Int32]]: ...
-@overload
-def read(rspecifier: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ...) -> Iterator[tuple[str, int]]: ...
-@overload
-def read(rspecifier: str | PathLike[str], *, kind: FloatKind, pipes: bool = ...) -> Iterator[tuple[str, float]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, Float32]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, Float64]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, Int32]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, int]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: FloatKind, pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, float]]: ...
+@overload
+def read(
+    rspecifier: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, str]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, list[str]]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, CompressedMatrix]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, Posterior]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, Wave]]: ...
 @overload
 def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ...
+    rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ..., network: bool = ...
 ) -> Iterator[tuple[str, WaveInfo]]: ...
 @overload
-def read(rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
+def read(
+    rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, Any]]: ...
 @overload
-def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ...) -> Iterator[tuple[str, Any]]: ...
-def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+def read(
+    rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...
+) -> Iterator[tuple[str, Any]]: ...
+def read(
+    rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Any]]:
     """Iterate over the entries of a table in its order.
 
     Args:
@@ -147,6 +170,7 @@ def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
             file (``*.scp``).
         kind: kind of the objects, such as "matrix"; None: detected from the data of each.
         pipes: allow commands.
+        network: allow URLs.
 
     Yields:
         Pairs of a key and a value (see :func:`load`).
@@ -156,7 +180,7 @@ def read(rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
     """
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
-    return _entries(SequentialReader(AnyCodec() if kind is None else kind, table, pipes=pipes))
+    return _entries(SequentialReader(AnyCodec() if kind is None else kind, table, pipes=pipes, network=network))
 
 
 def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
@@ -172,6 +196,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Float32]: ...
 @overload
 def load_scp(
@@ -181,10 +206,17 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Float64]: ...
 @overload
 def load_scp(
-    rxfilename: str | PathLike[str], *, kind: Int32Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Int32Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Int32]: ...
 @overload
 def load_scp(
@@ -194,10 +226,17 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, int]: ...
 @overload
 def load_scp(
-    rxfilename: str | PathLike[str], *, kind: FloatKind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+    rxfilename: str | PathLike[str],
+    *,
+    kind: FloatKind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, float]: ...
 @overload
 def load_scp(
@@ -207,6 +246,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, str]: ...
 @overload
 def load_scp(
@@ -216,6 +256,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, list[str]]: ...
 @overload
 def load_scp(
@@ -225,6 +266,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, CompressedMatrix]: ...
 @overload
 def load_scp(
@@ -234,6 +276,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Posterior]: ...
 @overload
 def load_scp(
@@ -243,6 +286,7 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Wave]: ...
 @overload
 def load_scp(
@@ -252,14 +296,27 @@ def load_scp(
     mmap: bool = ...,
     max_open_files: int = ...,
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, WaveInfo]: ...
 @overload
 def load_scp(
-    rxfilename: str | PathLike[str], *, kind: Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Kind,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Any]: ...
 @overload
 def load_scp(
-    rxfilename: str | PathLike[str], *, kind: None = ..., mmap: bool = ..., max_open_files: int = ..., pipes: bool = ...
+    rxfilename: str | PathLike[str],
+    *,
+    kind: None = ...,
+    mmap: bool = ...,
+    max_open_files: int = ...,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Mapping[str, Any]: ...
 def load_scp(
     rxfilename: str | PathLike[str],
@@ -268,6 +325,7 @@ def load_scp(
     mmap: bool = False,
     max_open_files: int = 64,
     pipes: bool = True,
+    network: bool = True,
 ) -> Mapping[str, Any]:
     """Load a script file as a mapping from key to object. Objects are read on access.
 
@@ -280,6 +338,7 @@ def load_scp(
         mmap: map archives into memory, and return read-only views of them where the layout allows.
         max_open_files: maximum number of archives kept open.
         pipes: allow commands.
+        network: allow URLs.
 
     Returns:
         A mapping whose values are those of :func:`load`. Arrays belong to the caller and are writable, unless ``mmap``.
@@ -288,25 +347,45 @@ def load_scp(
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
-    loader = Loader(codec, pipes=pipes, files=OpenFiles(max_open_files, mmap=mmap))
-    return ScriptTable(Script.open(rxfilename, pipes=pipes), loader.load_value)
+    loader = Loader(codec, pipes=pipes, network=network, files=OpenFiles(max_open_files, mmap=mmap, network=network))
+    return ScriptTable(Script.open(rxfilename, pipes=pipes, network=network), loader.load_value)
 
 
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: ArrayKind, pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: ArrayKind,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[npt.ArrayLike]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["int"], pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["int"],
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[int]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: FloatKind, pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: FloatKind,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[float]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["token"], pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["token"],
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[str]: ...
 @overload
 def writer(
@@ -315,25 +394,51 @@ def writer(
     compress: int | str | None = ...,
     kind: Literal["token-vector"],
     pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[Iterable[str]]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["posterior"], pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["posterior"],
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[Sequence[Sequence[tuple[int, float]]]]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["wave"], pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: Literal["wave"],
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[Wave]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: OtherWrittenKind, pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: OtherWrittenKind,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[Any]: ...
 @overload
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: None = ..., pipes: bool = ...
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = ...,
+    kind: None = ...,
+    pipes: bool = ...,
+    network: bool = ...,
 ) -> Writer[Any]: ...
 def writer(
-    wspecifier: str | PathLike[str], *, compress: int | str | None = None, kind: Kind | None = None, pipes: bool = True
+    wspecifier: str | PathLike[str],
+    *,
+    compress: int | str | None = None,
+    kind: Kind | None = None,
+    pipes: bool = True,
+    network: bool = True,
 ) -> Writer[Any]:
     """Open a table for writing. The kind of each object is detected from its value.
 
@@ -343,6 +448,7 @@ def writer(
             None: not compressed. Text is never compressed.
         kind: kind of all objects, such as "vector"; None: detected from each value.
         pipes: allow commands.
+        network: allow URLs.
 
     Returns:
         A writer: ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written as
@@ -356,5 +462,5 @@ def writer(
     if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
         raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
     if kind is None or (compress is not None and kind != "compressed-matrix"):
-        return Writer(AnyCodec(compress, kind), table, pipes=pipes)
-    return Writer(kind, table, pipes=pipes, **({} if compress is None else {"method": compress}))
+        return Writer(AnyCodec(compress, kind), table, pipes=pipes, network=network)
+    return Writer(kind, table, pipes=pipes, network=network, **({} if compress is None else {"method": compress}))

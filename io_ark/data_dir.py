@@ -114,7 +114,11 @@ def _segment(key: str, rest: str) -> Segment:
 
 
 def load_segments(
-    segments: str | PathLike[str], wav_scp: str | PathLike[str] | None = None, *, pipes: bool = True
+    segments: str | PathLike[str],
+    wav_scp: str | PathLike[str] | None = None,
+    *,
+    pipes: bool = True,
+    network: bool = True,
 ) -> Mapping[str, Segment | Wave]:
     """Load a ``segments`` file as a mapping from segment to times, or to audio.
 
@@ -122,6 +126,7 @@ def load_segments(
         segments: the file.
         wav_scp: script file of recordings. If given, the values are the audio of the segments.
         pipes: allow commands.
+        network: allow URLs.
 
     Returns:
         A mapping that reads each value on access: a :class:`Segment`, or with ``wav_scp`` a
@@ -130,12 +135,12 @@ def load_segments(
     Raises:
         ArkError: a file cannot be opened or is invalid.
     """
-    script = Script.open(segments, pipes=pipes)
+    script = Script.open(segments, pipes=pipes, network=network)
     if wav_scp is None:
         return ScriptTable(script, _segment)
     from io_ark.api import load_scp
 
-    return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes)))
+    return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes, network=network)))
 
 
 class _Cutter:
@@ -166,7 +171,7 @@ def _words(key: str, rest: str) -> list[str]:
     return split_words(rest)
 
 
-def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, str]:
+def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
     """Load an ``utt2spk`` file, or any file of pairs of words, as a mapping from utterance to speaker.
 
     Args:
@@ -176,10 +181,10 @@ def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[st
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
     """
-    return ScriptTable(Script.open(path, pipes=pipes), _whole)
+    return ScriptTable(Script.open(path, pipes=pipes, network=network), _whole)
 
 
-def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, list[str]]:
+def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, list[str]]:
     """Load a ``spk2utt`` file as a mapping from speaker to a list of utterances.
 
     Args:
@@ -189,10 +194,10 @@ def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[st
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path, pipes=pipes), _words)
+    return ScriptTable(Script.open(path, pipes=pipes, network=network), _words)
 
 
-def load_text(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, str]:
+def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
     """Load a ``text`` file as a mapping from utterance to transcript. Transcripts may be empty.
 
     Args:
@@ -202,4 +207,4 @@ def load_text(path: str | PathLike[str], *, pipes: bool = True) -> Mapping[str, 
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.
     """
-    return ScriptTable(Script.open(path, empty=True, pipes=pipes), _whole)
+    return ScriptTable(Script.open(path, empty=True, pipes=pipes, network=network), _whole)

@@ -18,6 +18,7 @@ __all__ = [
     "KeyFormatError",
     "MissingFileError",
     "MissingKeyError",
+    "NetworkRefusedError",
     "OpenError",
     "OrderError",
     "PipeError",
@@ -100,6 +101,10 @@ class PipeError(ArkError, OSError):
 
 class PipesRefusedError(ArkError, PermissionError):
     """A specifier names a shell command, and pipes are disabled."""
+
+
+class NetworkRefusedError(ArkError, PermissionError):
+    """A URL, and the network is disabled."""
 
 
 class MissingKeyError(ArkError, KeyError):

@@ -20,7 +20,7 @@ from io_ark.cli import listing
 from io_ark.cli.check import check_table, compare_keys
 from io_ark.cli.completion import SHELLS, of_parser, script
 from io_ark.cli.describe import counted, print_json
-from io_ark.cli.entries import entries, table_of
+from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.statistics import Statistics, statistics
 from io_ark.cli.terminal import bars, coloured, paged, progress
 from io_ark.errors import ArkError
@@ -127,11 +127,13 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--no-pipes", action="store_true", help="refuse to run commands in specifiers and script files"
     )
+    options.add_argument("--no-network", action="store_true", help="refuse URLs in specifiers and script files")
     commands = options.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
     for name, (about, run, declare) in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON, one object per line")
         command.add_argument("--no-pipes", action="store_true", default=argparse.SUPPRESS, help="run no commands")
+        command.add_argument("--no-network", action="store_true", default=argparse.SUPPRESS, help="refuse URLs")
         declare(command)
         command.set_defaults(run=run)
     return options
@@ -243,7 +245,11 @@ def _check(chosen: argparse.Namespace) -> int:
     all_found = []
     for name in chosen.tables:
         show_progress = partial(progress, label=name)
-        all_found.append(check_table(table_of(name), pipes=not chosen.no_pipes, progress=show_progress))
+        all_found.append(
+            check_table(
+                table_of(name), pipes=not chosen.no_pipes, network=not chosen.no_network, progress=show_progress
+            )
+        )
     for before, after in pairwise(all_found):
         after.problems.extend(compare_keys(before, after))
     for found in all_found:
@@ -262,7 +268,7 @@ def _check(chosen: argparse.Namespace) -> int:
 def _stat(chosen: argparse.Namespace) -> int:
     status = 0
     for name in chosen.tables:
-        found = statistics(progress(entries(table_of(name), pipes=not chosen.no_pipes), name))
+        found = statistics(progress(entries(table_of(name), **allowed(chosen)), name))
         if chosen.json:
             print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
         else:

@@ -36,19 +36,24 @@ class Findings:
 
 
 def check_table(
-    table: Rspecifier, *, pipes: bool = True, progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter
+    table: Rspecifier,
+    *,
+    pipes: bool = True,
+    network: bool = True,
+    progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
 ) -> Findings:
     """Check every entry of a table.
 
     Args:
         table: the table.
         pipes: allow commands.
+        network: allow URLs.
         progress: wraps the iterable of entries, to show progress.
     """
     found = Findings(table.rxfilename)
-    files = OpenFiles()
+    files = OpenFiles(network=network)
     try:
-        for entry in progress(entries(table, pipes=pipes)):
+        for entry in progress(entries(table, pipes=pipes, network=network)):
             found.count += 1
             found.problems.extend(_problems(entry, found))
             if table.kind == "scp" and entry.error is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import io_ark
 from io_ark.cli.describe import counted, describe_kind, print_json
-from io_ark.cli.entries import entries, table_of
+from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.formats import Put, Settings, format_of
 from io_ark.cli.terminal import progress
 from io_ark.errors import ArkError, FormatError
@@ -64,7 +64,7 @@ def convert(chosen: argparse.Namespace) -> int:
 
 
 def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    for entry in entries(table_of(chosen.source), pipes=not chosen.no_pipes):
+    for entry in entries(table_of(chosen.source), **allowed(chosen)):
         value = entry.error if entry.error is not None else entry.value
         numbers = None if hasattr(value, "duration") else entry.numbers
         yield entry.key, value if entry.error is not None or numbers is None else numbers

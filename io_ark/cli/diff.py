@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.cli.describe import counted, describe_kind, print_json, size
-from io_ark.cli.entries import Entry, entries, table_of
+from io_ark.cli.entries import Entry, allowed, entries, table_of
 from io_ark.cli.terminal import coloured, progress
 from io_ark.codecs.wave import Wave
 
@@ -110,7 +110,7 @@ def _line(found: Difference) -> str:
 
 
 def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
-    return entries(table_of(name), pipes=not chosen.no_pipes)
+    return entries(table_of(name), **allowed(chosen))
 
 
 def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:

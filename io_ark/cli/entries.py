@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import split_lines
 
-__all__ = ["Entry", "entries", "find", "stored_as", "table_of"]
+__all__ = ["Entry", "allowed", "entries", "find", "stored_as", "table_of"]
 
 _STORED_AS = {
     b"FM": "float32",
@@ -35,6 +36,11 @@ _STORED_AS = {
     b"SV": "sparse",
     b"SM": "sparse",
 }
+
+
+def allowed(chosen: argparse.Namespace) -> dict[str, bool]:
+    """Return the arguments ``pipes`` and ``network`` of a command line."""
+    return {"pipes": not chosen.no_pipes, "network": not chosen.no_network}
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def table_of(name: str) -> Rspecifier:
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
-def entries(table: Rspecifier, *, pipes: bool = True, info_only: bool = False) -> Iterator[Entry]:
+def entries(table: Rspecifier, *, pipes: bool = True, network: bool = True, info_only: bool = False) -> Iterator[Entry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
     An archive ends at an unreadable entry, because the start of the next object is unknown; a script file continues.
@@ -89,32 +95,33 @@ def entries(table: Rspecifier, *, pipes: bool = True, info_only: bool = False) -
     Args:
         table: the table.
         pipes: allow commands.
+        network: allow URLs.
         info_only: read only shapes, from headers where possible.
 
     Raises:
         ArkError: the table itself cannot be opened or read.
     """
-    with open_input(table.rxfilename, pipes=pipes) as opened:
+    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
         if table.kind == "ark":
             yield from _of_archive(opened.source, info_only)
         else:
-            yield from _of_script(_lines(opened.source), pipes, info_only)
+            yield from _of_script(_lines(opened.source), pipes, network, info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
 
 
-def find(table: Rspecifier, key: str, *, pipes: bool = True) -> Entry | None:
+def find(table: Rspecifier, key: str, *, pipes: bool = True, network: bool = True) -> Entry | None:
     """Return the entry of a key, or None. A script file reads only that object; an archive is read up to it.
 
     Raises:
         ArkError: the table itself cannot be opened or read.
     """
     if table.kind == "ark":
-        return next((entry for entry in entries(table, pipes=pipes) if entry.key == key), None)
-    with open_input(table.rxfilename, pipes=pipes) as opened:
+        return next((entry for entry in entries(table, pipes=pipes, network=network) if entry.key == key), None)
+    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
         lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
-        return next(_of_script(lines, pipes), None)
+        return next(_of_script(lines, pipes, network), None)
 
 
 def _is_single_object(source: Source) -> bool:
@@ -148,9 +155,11 @@ def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     return split_lines(source.read_lines(), source.name)
 
 
-def _of_script(lines: Iterable[tuple[str, str] | ArkError], pipes: bool, info_only: bool = False) -> Iterator[Entry]:
+def _of_script(
+    lines: Iterable[tuple[str, str] | ArkError], pipes: bool, network: bool, info_only: bool = False
+) -> Iterator[Entry]:
     recording, codec = _codecs(info_only)
-    loader = Loader(codec, pipes=pipes)
+    loader = Loader(codec, pipes=pipes, network=network)
     for line in lines:
         if isinstance(line, ArkError):
             yield Entry("", line.file, "", error=line)

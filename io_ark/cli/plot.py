@@ -28,7 +28,7 @@ def plot(chosen: argparse.Namespace) -> int:
     """Draw objects of a table."""
     if not chosen.output and not sys.stdout.isatty():
         raise SpecifierError("standard output is no terminal: add -o FILE.png", file=chosen.table)
-    found = [_entry(chosen.table, key, not chosen.no_pipes) for key in chosen.keys]
+    found = [_entry(chosen.table, key, not chosen.no_pipes, not chosen.no_network) for key in chosen.keys]
     if chosen.output:
         draw(found, chosen.output, chosen.frame_shift)
         print(f"{chosen.output}: a picture of {', '.join(chosen.keys)}", file=sys.stderr)
@@ -49,8 +49,8 @@ def plot(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _entry(table: str, key: str, pipes: bool) -> Entry:
-    entry = find(table_of(table), key, pipes=pipes)
+def _entry(table: str, key: str, pipes: bool, network: bool) -> Entry:
+    entry = find(table_of(table), key, pipes=pipes, network=network)
     if entry is None:
         raise MissingKeyError("the table has no such key; `ark ls` lists them", file=table, key=key)
     if entry.error is not None:

@@ -142,25 +142,31 @@ Posterior = list[list[tuple[int, float]]]
 class SequentialReaderFactory(Protocol[Read]):
     """Function that creates a sequential reader of one kind."""
 
-    def __call__(self, rspecifier: str, *, pipes: bool = True, background: bool = False) -> SequentialReader[Read]: ...
+    def __call__(
+        self, rspecifier: str, *, pipes: bool = True, network: bool = True, background: bool = False
+    ) -> SequentialReader[Read]: ...
 
 
 class RandomAccessReaderFactory(Protocol[Read]):
     """Function that creates a random-access reader of one kind."""
 
-    def __call__(self, rspecifier: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
+    def __call__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> RandomAccessReader[Read]: ...
 
 
 class MappedReaderFactory(Protocol[Read]):
     """Function that creates a random-access reader of one kind, whose keys are first looked up in a map."""
 
-    def __call__(self, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Read]: ...
+    def __call__(
+        self, rspecifier: str, utt2spk: str, *, pipes: bool = True, network: bool = True
+    ) -> RandomAccessReader[Read]: ...
 
 
 class WriterFactory(Protocol[Written]):
     """Function that creates a writer of one kind."""
 
-    def __call__(self, wspecifier: str, *, pipes: bool = True, **options: Any) -> Writer[Written]: ...
+    def __call__(
+        self, wspecifier: str, *, pipes: bool = True, network: bool = True, **options: Any
+    ) -> Writer[Written]: ...
 
 
 Factories = tuple[
@@ -168,8 +174,10 @@ Factories = tuple[
 ]
 
 
-def _mapped(kind: Kind, rspecifier: str, utt2spk: str, *, pipes: bool = True) -> RandomAccessReader[Any]:
-    return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, pipes=pipes)
+def _mapped(
+    kind: Kind, rspecifier: str, utt2spk: str, *, pipes: bool = True, network: bool = True
+) -> RandomAccessReader[Any]:
+    return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, pipes=pipes, network=network)
 
 
 def _factories(kind: Kind, value: type[Value]) -> Factories[Value]:

@@ -100,13 +100,14 @@ class UnknownMatrixHeader(FormatError):
 _PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
 
 
-def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True) -> Any:
+def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, network: bool = True) -> Any:
     """Open a file, a gzipped file or a command with ``|``. An open file is returned unchanged.
 
     Args:
         file: the name, with or without ``ark:`` or ``scp:`` before it and an offset after it.
         mode: "rb" or "wb"; without "b" for text.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -118,9 +119,9 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True) -> Any
     if name.endswith(".gz"):
         opened: Any = _open_gzipped(name, "wb" if writes else "rb")
     elif writes:
-        opened = output_file(name, append="a" in mode, pipes=pipes)
+        opened = output_file(name, append="a" in mode, pipes=pipes, network=network)
     else:
-        opened = input_file(name, pipes=pipes)
+        opened = input_file(name, pipes=pipes, network=network)
     return opened if "b" in mode else io.TextIOWrapper(opened, encoding="utf-8")
 
 
@@ -143,121 +144,135 @@ def read_key(fd: Any) -> str | None:
         return _read_key(source)
 
 
-def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Read the alignments of an archive: see :func:`read_vec_int_ark`."""
-    return read_vec_int_ark(file_or_fd, pipes=pipes)
+    return read_vec_int_ark(file_or_fd, pipes=pipes, network=network)
 
 
-def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_vec_int_ark(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Array]]:
     """Iterate over the vectors of integers of an archive: int32, or int64 if they are text.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
-    return _archive(_Integers(), file_or_fd, pipes)
+    return _archive(_Integers(), file_or_fd, pipes, network)
 
 
-def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one vector of integers: int32, or int64 if it is text.
 
     Raises:
         ArkError: it cannot be opened or read.
     """
-    return np.asarray(_single(_Integers(), file_or_fd, pipes))
+    return np.asarray(_single(_Integers(), file_or_fd, pipes, network))
 
 
-def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_vec_flt_scp(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _script(_Vectors(), file_or_fd, pipes)
+    return _script(_Vectors(), file_or_fd, pipes, network)
 
 
-def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_vec_flt_ark(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors of an archive: float32, or float64 if they are stored as double or text.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
     """
-    return _archive(_Vectors(), file_or_fd, pipes)
+    return _archive(_Vectors(), file_or_fd, pipes, network)
 
 
-def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector; see :func:`read_vec_flt_ark`."""
-    return np.asarray(_single(_Vectors(), file_or_fd, pipes))
+    return np.asarray(_single(_Vectors(), file_or_fd, pipes, network))
 
 
-def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
 
     A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io: here 9 rows. (For Kaldi and the rest of
     this package it includes both ends, and has 10 rows.)
     """
-    return _script(_Matrices(), file_or_fd, pipes)
+    return _script(_Matrices(), file_or_fd, pipes, network)
 
 
-def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Array]]:
+def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Iterate over the matrices of an archive: float32, or float64 if they are stored as double.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
-    return _archive(_Matrices(), file_or_fd, pipes)
+    return _archive(_Matrices(), file_or_fd, pipes, network)
 
 
-def read_mat(file_or_fd: FileOrName, *, pipes: bool = True) -> Array:
+def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one matrix; see :func:`read_mat_ark`."""
-    return np.asarray(_single(_Matrices(), file_or_fd, pipes))
+    return np.asarray(_single(_Matrices(), file_or_fd, pipes, network))
 
 
-def read_cnet_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+def read_cnet_ark(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the confusion networks of an archive, which are stored as posteriors."""
-    return read_post_ark(file_or_fd, pipes=pipes)
+    return read_post_ark(file_or_fd, pipes=pipes, network=network)
 
 
-def read_post_rxspec(file_: str, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
 
     Raises:
         SpecifierError: it is neither.
     """
     if file_.startswith("ark:"):
-        return read_post_ark(file_, pipes=pipes)
+        return read_post_ark(file_, pipes=pipes, network=network)
     if file_.startswith("scp:"):
-        return read_post_scp(file_, pipes=pipes)
+        return read_post_scp(file_, pipes=pipes, network=network)
     raise SpecifierError(f"{file_!r} does not start with 'ark:' or 'scp:'")
 
 
-def read_post_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+def read_post_scp(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors that a script file names."""
-    return _script(codec("posterior"), file_or_fd, pipes)
+    return _script(codec("posterior"), file_or_fd, pipes, network)
 
 
-def read_post_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, Posterior]]:
+def read_post_ark(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors of an archive: lists (frames) of lists of pairs (index, value).
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
     """
-    return _archive(codec("posterior"), file_or_fd, pipes)
+    return _archive(codec("posterior"), file_or_fd, pipes, network)
 
 
-def read_post(file_or_fd: FileOrName, *, pipes: bool = True) -> Posterior:
+def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
     """Read one posterior."""
-    value: Posterior = _single(codec("posterior"), file_or_fd, pipes)
+    value: Posterior = _single(codec("posterior"), file_or_fd, pipes, network)
     return value
 
 
-def read_cntime_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+def read_cntime_ark(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
-    return _archive(_Times(), file_or_fd, pipes)
+    return _archive(_Times(), file_or_fd, pipes, network)
 
 
-def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True) -> list[tuple[float, float]]:
+def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: pairs (begin, end) in seconds."""
-    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, pipes)
+    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, pipes, network)
     return value
 
 
-def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True) -> None:
+def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a vector of integers in binary, after its key if there is one.
 
     Args:
@@ -265,28 +280,31 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
         v: int32 array of shape (size,).
         key: the key, in an archive.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
     """
-    _write(codec("int-vector"), file_or_fd, v, key, pipes)
+    _write(codec("int-vector"), file_or_fd, v, key, pipes, network)
 
 
-def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True) -> None:
+def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 vector in binary; see :func:`write_vec_int`."""
     _check_float(v)
-    _write(AsStored("vector"), file_or_fd, v, key, pipes)
+    _write(AsStored("vector"), file_or_fd, v, key, pipes, network)
 
 
-def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True) -> None:
+def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`."""
     _check_float(m)
-    _write(AsStored("matrix"), file_or_fd, m, key, pipes)
+    _write(AsStored("matrix"), file_or_fd, m, key, pipes, network)
 
 
-def write_post(file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True) -> None:
+def write_post(
+    file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
+) -> None:
     """Write a posterior in binary; see :func:`write_vec_int`."""
-    _write(codec("posterior"), file_or_fd, p, key, pipes)
+    _write(codec("posterior"), file_or_fd, p, key, pipes, network)
 
 
 def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> Any:
@@ -395,7 +413,7 @@ def _open_gzipped(name: str, mode: str) -> Any:
 
 
 @contextmanager
-def _source(file: FileOrName, pipes: bool, whole: bool) -> Iterator[Source]:
+def _source(file: FileOrName, pipes: bool, network: bool, whole: bool) -> Iterator[Source]:
     if isinstance(file, str | PathLike):
         name = _without_prefix(name_of(file))
         if name.endswith(".gz"):
@@ -403,12 +421,12 @@ def _source(file: FileOrName, pipes: bool, whole: bool) -> Iterator[Source]:
                 yield source
             return
         file = name
-    with open_source(file, pipes, whole=whole) as source:
+    with open_source(file, pipes, network, whole=whole) as source:
         yield source
 
 
-def _archive(kind: Codec[Any], file: FileOrName, pipes: bool) -> Iterator[tuple[str, Any]]:
-    with _source(file, pipes, True) as source:
+def _archive(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
+    with _source(file, pipes, network, True) as source:
         while (key := _read_key(source)) is not None:
             try:
                 yield key, kind.read(source)
@@ -416,15 +434,15 @@ def _archive(kind: Codec[Any], file: FileOrName, pipes: bool) -> Iterator[tuple[
                 raise name_key(error, key) from error.__cause__
 
 
-def _single(kind: Codec[Any], file: FileOrName, pipes: bool) -> Any:
-    with _source(file, pipes, False) as source:
+def _single(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Any:
+    with _source(file, pipes, network, False) as source:
         return kind.read(source)
 
 
-def _script(kind: Codec[Any], file: FileOrName, pipes: bool) -> Iterator[tuple[str, Any]]:
-    with _source(file, pipes, True) as source:
+def _script(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
+    with _source(file, pipes, network, True) as source:
         script = Script(source.read_rest(), source.name)
-    loader = Loader(kind, pipes=pipes, in_order=True)
+    loader = Loader(kind, pipes=pipes, network=network, in_order=True)
     for key, place in script.lines():
         ranged = _RANGE.fullmatch(place)
         if ranged is None:
@@ -451,7 +469,7 @@ def _check_float(array: Array) -> None:
         raise UnsupportedDataType(f"needs an array of float32 or float64, not {getattr(array, 'dtype', type(array))}")
 
 
-def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool) -> None:
+def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool, network: bool) -> None:
     gathered = io.BytesIO()
     try:
         if key:
@@ -461,7 +479,7 @@ def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     if isinstance(file, str | PathLike):
-        with open_or_fd(file, "wb", pipes=pipes) as output:
+        with open_or_fd(file, "wb", pipes=pipes, network=network) as output:
             output.write(gathered.getbuffer())
     else:
         with open_sink(file) as output:

@@ -13,13 +13,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from io_ark.errors import MissingFileError, OpenError
+from io_ark.streams.remote import RemoteFile, is_url, refuse_network
 from io_ark.streams.source import FileSource, MapSource, Source
+from io_ark.streams.system import OPEN_FLAGS
 
 __all__ = [
     "MAX_OPEN_FILES",
     "MAX_OPEN_FILES_SEQUENTIAL",
     "OpenFile",
     "OpenFiles",
+    "open_file",
     "reason_of",
     "retry_when_out_of_descriptors",
 ]
@@ -40,7 +43,7 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, OPEN_FLAGS))
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
             raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
@@ -99,6 +102,19 @@ def reason_of(error: OSError | ValueError) -> str:
     return str(error.strerror if isinstance(error, OSError) else error)
 
 
+def open_file(path: str, *, mmap: bool = False, network: bool = True) -> OpenFile | RemoteFile:
+    """Open a local file or a URL.
+
+    Raises:
+        OpenError: it cannot be opened.
+        NetworkRefusedError: it is a URL, and the network is disabled.
+    """
+    if is_url(path):
+        refuse_network(path, network)
+        return RemoteFile(path)
+    return OpenFile(path, mmap=mmap)
+
+
 class OpenFiles:
     """A bounded cache of open files by path, which closes the least recently used file first.
 
@@ -109,21 +125,23 @@ class OpenFiles:
     Args:
         limit: maximum number of files kept open.
         mmap: read through memory maps, so that values are read-only views where the layout allows.
+        network: allow URLs.
 
     Attributes:
         idle_sources: sources for the next reads; a user takes one out.
     """
 
-    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False) -> None:
+    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False, network: bool = True) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
-        self._files: dict[str, OpenFile] = {}
+        self._network = network
+        self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
         _kept[id(self)] = self
 
-    def get(self, path: str) -> OpenFile:
+    def get(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at this path."""
-        file = self._files.pop(path, None) or OpenFile(path, mmap=self._mmap)
+        file = self._files.pop(path, None) or open_file(path, mmap=self._mmap, network=self._network)
         if file.regular:  # a device or named pipe has a state, so it is opened again each time
             self._files[path] = file
             if len(self._files) > self._limit:
@@ -133,7 +151,7 @@ class OpenFiles:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Descriptors are invalid in another process, which opens its own.
-        return _open_files, (self._limit, self._mmap)
+        return _open_files, (self._limit, self._mmap, self._network)
 
     def clear(self, keep_fewer: bool = False) -> None:
         """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
@@ -143,8 +161,8 @@ class OpenFiles:
         self.idle_sources.clear()
 
 
-def _open_files(limit: int, mmap: bool) -> OpenFiles:
-    return OpenFiles(limit, mmap=mmap)
+def _open_files(limit: int, mmap: bool, network: bool) -> OpenFiles:
+    return OpenFiles(limit, mmap=mmap, network=network)
 
 
 _kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()

@@ -9,8 +9,9 @@ from typing import Any
 
 from io_ark.errors import OpenError, PipeError
 from io_ark.specifier import Rxfilename, parse_rxfilename
-from io_ark.streams.files import OpenFile, OpenFiles
+from io_ark.streams.files import OpenFiles, open_file
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import Source, StreamSource
 
 __all__ = ["Input", "open_input", "standard_input"]
@@ -50,27 +51,31 @@ class Input:
         self.close()
 
 
-def open_input(rxfilename: str | Rxfilename, *, pipes: bool = True, files: OpenFiles | None = None) -> Input:
+def open_input(
+    rxfilename: str | Rxfilename, *, pipes: bool = True, network: bool = True, files: OpenFiles | None = None
+) -> Input:
     """Open an rxfilename for reading.
 
     Args:
         rxfilename: its text, or the parsed form.
         pipes: allow commands.
+        network: allow URLs.
         files: cache of open regular files.
 
     Raises:
         SpecifierError: the rxfilename is invalid.
         OpenError: the file cannot be opened.
         PipesRefusedError: it is a command, and pipes are disabled.
+        NetworkRefusedError: it is a URL, and the network is disabled.
     """
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     if target.kind == "stdin":
         return Input(standard_input(), _standard_input_free)
     if target.kind == "pipe":
         return _open_pipe(target.command, pipes)
-    file = files.get(target.path) if files else OpenFile(target.path)
+    file = files.get(target.path) if files else open_file(target.path, network=network)
     offset = target.offset or 0
-    if file.regular:
+    if file.regular or isinstance(file, RemoteFile):
         return Input(file.source(offset))
     if offset:
         raise OpenError("is not a regular file, so it has no offsets", file=target.path, offset=offset)

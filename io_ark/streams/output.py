@@ -15,6 +15,7 @@ from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 from io_ark.streams.process import current_process
+from io_ark.streams.remote import Upload, is_url, refuse_network
 
 __all__ = ["Output", "open_output"]
 
@@ -152,19 +153,28 @@ class Output:
                 logger.error("%s", error)
 
 
-def open_output(wxfilename: str | Wxfilename, *, pipes: bool = True, append: bool = False) -> Output:
+def open_output(
+    wxfilename: str | Wxfilename, *, pipes: bool = True, network: bool = True, append: bool = False
+) -> Output:
     """Open a wxfilename for writing. An existing file is truncated, or with ``append`` extended.
 
     Raises:
         SpecifierError: the wxfilename is invalid.
         OpenError: the file cannot be opened.
         PipesRefusedError: it is a command, and pipes are disabled.
+        NetworkRefusedError: it is a URL, and the network is disabled.
     """
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
         return _standard_output()
     if target.kind == "pipe":
         return _open_output_pipe(target.command, pipes)
+    if is_url(target.path):
+        refuse_network(target.path, network)
+        if append:
+            raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
+        upload = Upload(target.path)
+        return Output(target.path, upload, upload.finish)
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:

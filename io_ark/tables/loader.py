@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -34,6 +33,7 @@ from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
+from io_ark.streams.system import SIGPIPE
 
 if TYPE_CHECKING:
     from io_ark.codecs.compressed import CompressedMatrix
@@ -49,7 +49,7 @@ logger = logging.getLogger("io_ark")
 _LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 
 # Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
-_STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+_STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
@@ -69,6 +69,7 @@ class Loader:
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
         pipes: allow commands.
+        network: allow URLs.
         files: cache of open files.
         in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
         options: arguments of the codec.
@@ -79,14 +80,18 @@ class Loader:
         kind: str | Codec[Any],
         *,
         pipes: bool = True,
+        network: bool = True,
         files: OpenFiles | None = None,
         in_order: bool = False,
         **options: Any,
     ) -> None:
         self._codec = as_codec(kind, options)
         self._pipes = pipes
+        self._network = network
         self._files = (
-            files if files is not None else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES)
+            files
+            if files is not None
+            else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES, network=network)
         )
         # Regular files that were named with an offset: their names need not be parsed again with other offsets.
         self._paths: set[str] = set()
@@ -174,7 +179,7 @@ class Loader:
             if target.offset is not None:
                 self._paths.add(target.path)
             return self._codec.read(file.source(target.offset or 0))
-        with open_input(target, pipes=self._pipes, files=self._files) as opened:
+        with open_input(target, pipes=self._pipes, network=self._network, files=self._files) as opened:
             try:
                 value = self._codec.read(opened.source)
             except ArkError as error:
@@ -224,47 +229,84 @@ def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
 
 @overload
 def read_object(
-    kind: Float32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Float32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
 ) -> Float32: ...
 @overload
 def read_object(
-    kind: Float64Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Float64Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
 ) -> Float64: ...
 @overload
-def read_object(kind: Int32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Int32: ...
-@overload
-def read_object(kind: Literal["int"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> int: ...
-@overload
-def read_object(kind: FloatKind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> float: ...
+def read_object(
+    kind: Int32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
+) -> Int32: ...
 @overload
 def read_object(
-    kind: Literal["token"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["int"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
+) -> int: ...
+@overload
+def read_object(
+    kind: FloatKind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
+) -> float: ...
+@overload
+def read_object(
+    kind: Literal["token"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
 ) -> str: ...
 @overload
 def read_object(
-    kind: Literal["token-vector"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["token-vector"],
+    rxfilename: str | PathLike[str],
+    *,
+    pipes: bool = ...,
+    network: bool = ...,
+    **options: Any,
 ) -> list[str]: ...
 @overload
 def read_object(
-    kind: Literal["compressed-matrix"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["compressed-matrix"],
+    rxfilename: str | PathLike[str],
+    *,
+    pipes: bool = ...,
+    network: bool = ...,
+    **options: Any,
 ) -> CompressedMatrix: ...
 @overload
 def read_object(
-    kind: Literal["posterior"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["posterior"],
+    rxfilename: str | PathLike[str],
+    *,
+    pipes: bool = ...,
+    network: bool = ...,
+    **options: Any,
 ) -> Posterior: ...
 @overload
 def read_object(
-    kind: Literal["wave"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["wave"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
 ) -> Wave: ...
 @overload
 def read_object(
-    kind: Literal["wave-info"], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any
+    kind: Literal["wave-info"],
+    rxfilename: str | PathLike[str],
+    *,
+    pipes: bool = ...,
+    network: bool = ...,
+    **options: Any,
 ) -> WaveInfo: ...
 @overload
-def read_object(kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> Any: ...
+def read_object(
+    kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
+) -> Any: ...
 @overload
-def read_object(kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., **options: Any) -> T: ...
-def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pipes: bool = True, **options: Any) -> Any:
+def read_object(
+    kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
+) -> T: ...
+def read_object(
+    kind: Kind | Codec[Any],
+    rxfilename: str | PathLike[str],
+    *,
+    pipes: bool = True,
+    network: bool = True,
+    **options: Any,
+) -> Any:
     """Read one object of a given kind.
 
     Args:
@@ -272,6 +314,7 @@ def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pip
         rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``, with or without a range. Or a path,
             which is a plain file name.
         pipes: allow commands.
+        network: allow URLs.
         options: arguments of the codec.
 
     Returns:
@@ -280,7 +323,9 @@ def read_object(kind: Kind | Codec[Any], rxfilename: str | PathLike[str], *, pip
     Raises:
         ArkError: the object cannot be opened or read as this kind.
     """
-    return Loader(kind, pipes=pipes, files=OpenFiles(1), **options).load(name_of(rxfilename))
+    return Loader(kind, pipes=pipes, network=network, files=OpenFiles(1, network=network), **options).load(
+        name_of(rxfilename)
+    )
 
 
 @overload
@@ -291,6 +336,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -301,6 +347,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -311,6 +358,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -321,6 +369,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -331,6 +380,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -341,6 +391,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -351,6 +402,7 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
@@ -361,11 +413,19 @@ def write_object(
     binary: bool = ...,
     *,
     pipes: bool = ...,
+    network: bool = ...,
     **options: Any,
 ) -> None: ...
 @overload
 def write_object(
-    kind: Codec[T], wxfilename: str | PathLike[str], value: T, binary: bool = ..., *, pipes: bool = ..., **options: Any
+    kind: Codec[T],
+    wxfilename: str | PathLike[str],
+    value: T,
+    binary: bool = ...,
+    *,
+    pipes: bool = ...,
+    network: bool = ...,
+    **options: Any,
 ) -> None: ...
 def write_object(
     kind: Kind | Codec[Any],
@@ -374,6 +434,7 @@ def write_object(
     binary: bool = True,
     *,
     pipes: bool = True,
+    network: bool = True,
     **options: Any,
 ) -> None:
     """Write one object to a file, standard output or a command.
@@ -384,13 +445,14 @@ def write_object(
         value: the object.
         binary: write binary, else text.
         pipes: allow commands.
+        network: allow URLs.
         options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
         ArkError: the value cannot be written as this kind, or the output cannot be written.
     """
     writer = as_codec(kind, options)
-    with open_output(name_of(wxfilename), pipes=pipes) as output:
+    with open_output(name_of(wxfilename), pipes=pipes, network=network) as output:
         writer.write(output, value, binary=binary)
 
 

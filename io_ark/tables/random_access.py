@@ -6,6 +6,7 @@ Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from io_ark.codecs import Codec
@@ -31,13 +32,15 @@ __all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "op
 logger = logging.getLogger("io_ark")
 
 
-def open_lookup(table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> Lookup:
+def open_lookup(
+    table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+) -> Lookup:
     """Create the lookup for a table's options."""
     if table.kind == "scp":
-        return ScriptLookup(table, Loader(kind, pipes=pipes, **options), pipes)
+        return ScriptLookup(table, Loader(kind, pipes=pipes, network=network, **options), pipes, network)
     if table.sorted and table.called_sorted:
-        return SortedArchiveLookup(table, kind, pipes, options)
-    return ArchiveLookup(table, kind, pipes, options)
+        return SortedArchiveLookup(table, kind, pipes, network, options)
+    return ArchiveLookup(table, kind, pipes, network, options)
 
 
 class Lookup:
@@ -53,6 +56,10 @@ class Lookup:
     def value(self, key: str) -> Any:
         raise NotImplementedError
 
+    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+        """Look up many keys. None if one is missing, or for tables whose keys can be looked up once only."""
+        return None
+
     def close(self) -> None:
         self.closed = True
 
@@ -67,10 +74,10 @@ class Lookup:
 class ScriptLookup(Lookup):
     """Lookup in a script file, which is kept as its bytes and an index."""
 
-    def __init__(self, table: Rspecifier, loader: Loader, pipes: bool) -> None:
+    def __init__(self, table: Rspecifier, loader: Loader, pipes: bool, network: bool) -> None:
         super().__init__(table)
         self._loader = loader
-        self._script = Script.open(table.rxfilename, pipes=pipes)
+        self._script = Script.open(table.rxfilename, pipes=pipes, network=network)
         if table.sorted:
             self._script.check_sorted()
         else:
@@ -112,10 +119,12 @@ class _ArchiveScan(Lookup):
     With ``p``, an error while reading ends the archive with a warning.
     """
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
         super().__init__(table)
         self._codec = as_codec(kind, options)
-        self._input: Input | None = open_input(table.rxfilename, pipes=pipes)
+        self._input: Input | None = open_input(table.rxfilename, pipes=pipes, network=network)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
@@ -170,8 +179,10 @@ class ArchiveLookup(_ArchiveScan):
     If the archive is sorted, reading stops at the first greater key.
     """
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
-        super().__init__(table, kind, pipes, options)
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
+        super().__init__(table, kind, pipes, network, options)
         self._values: dict[str, Any] = {}
         self._given: dict[str, None] = {}  # keys of released values, in order
 
@@ -209,6 +220,13 @@ class ArchiveLookup(_ArchiveScan):
         self._given[key] = None
         return self._values.pop(key)
 
+    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+        self.check_open()
+        if self.table.once:
+            return None
+        values = self._values
+        return [values[key] for key in keys] if all(key in values or self.has(key) for key in keys) else None
+
     def _refuse_again(self, key: str) -> NoReturn:
         raise OrderError(
             "was looked up twice, although the table has the option o", file=self.table.rxfilename, key=key
@@ -222,8 +240,10 @@ class ArchiveLookup(_ArchiveScan):
 class SortedArchiveLookup(_ArchiveScan):
     """Lookup in a sorted archive whose keys are looked up in order: one object is kept at a time."""
 
-    def __init__(self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, options: dict[str, Any]) -> None:
-        super().__init__(table, kind, pipes, options)
+    def __init__(
+        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
+    ) -> None:
+        super().__init__(table, kind, pipes, network, options)
         self._current: tuple[str, Any] | None = None
         self._asked = b""
 

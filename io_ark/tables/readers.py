@@ -7,7 +7,7 @@ permissive reader. Where Kaldi stops in the middle of a table without an error, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
@@ -61,6 +61,7 @@ class SequentialReader(Generic[Value]):
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         pipes: allow commands.
+        network: allow URLs.
         background: read ahead in a thread, as with the option ``bg``.
         blocks: read many small entries at a time (see :meth:`blocks`).
         options: arguments of the codec.
@@ -80,6 +81,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -91,6 +93,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -102,6 +105,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -113,6 +117,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -124,6 +129,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -135,6 +141,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -146,6 +153,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -157,6 +165,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -168,6 +177,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -179,6 +189,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -190,6 +201,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -201,6 +213,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -212,6 +225,7 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         background: bool = ...,
         blocks: bool = ...,
         **options: Any,
@@ -222,17 +236,17 @@ class SequentialReader(Generic[Value]):
         rspecifier: str | Rspecifier,
         *,
         pipes: bool = True,
+        network: bool = True,
         background: bool = False,
         blocks: bool = False,
         **options: Any,
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._in_blocks = blocks
         self._skip_counter = _SkipCounter()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
-        entries = entries_of(table, kind, pipes, options, self._skip_counter, blocks)
+        entries = entries_of(table, kind, pipes, network, options, self._skip_counter, blocks)
         self._stop: Callable[[], None] = entries.close
         self._entries: Iterator[Item] = entries
         self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
@@ -244,11 +258,6 @@ class SequentialReader(Generic[Value]):
             self._stop = ahead.close
             self._lazy = False
         self._first = next(self._entries, None)
-
-    @property
-    def in_blocks(self) -> bool:
-        """True if :meth:`blocks` gives blocks."""
-        return self._in_blocks
 
     @property
     def skipped(self) -> int:
@@ -306,13 +315,14 @@ class SequentialReader(Generic[Value]):
         table: Rspecifier,
         kind: str | Codec[Any],
         pipes: bool,
+        network: bool,
         options: dict[str, Any],
         skip_counter: _SkipCounter,
         blocks: bool,
     ) -> Entries:
         read = read_blocks if blocks else read_entries
         decoder = as_codec(kind, options)
-        with open_input(table.rxfilename, pipes=pipes) as opened:
+        with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
             begun = False
             try:
                 with closing(read(opened.source, decoder)) as entries:
@@ -332,14 +342,15 @@ class SequentialReader(Generic[Value]):
         table: Rspecifier,
         kind: str | Codec[Any],
         pipes: bool,
+        network: bool,
         options: dict[str, Any],
         skip_counter: _SkipCounter,
         blocks: bool,
     ) -> Entries:
-        decoder, files = as_codec(kind, options), OpenFiles(MAX_OPEN_FILES_SEQUENTIAL)
-        loader = Loader(decoder, pipes=pipes, files=files, in_order=True)
+        decoder, files = as_codec(kind, options), OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, network=network)
+        loader = Loader(decoder, pipes=pipes, network=network, files=files, in_order=True)
         block_loader = BlockLoader(decoder, files) if blocks else None
-        with open_input(table.rxfilename, pipes=pipes) as opened:
+        with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
             splitter = LineSplitter(opened.source.name)
             for lines in opened.source.read_line_lists():
                 run = _Run(loader, lines)
@@ -446,6 +457,7 @@ class RandomAccessReader(Generic[Value]):
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
         utt2spk: a table of tokens. If given, keys are utterances, and their values are those of their speakers.
         pipes: allow commands.
+        network: allow URLs.
         options: arguments of the codec.
 
     Raises:
@@ -465,6 +477,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -475,6 +488,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -485,6 +499,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -495,6 +510,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -505,6 +521,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -515,6 +532,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -525,6 +543,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -535,6 +554,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -545,6 +565,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -555,6 +576,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -565,6 +587,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -575,6 +598,7 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -585,16 +609,24 @@ class RandomAccessReader(Generic[Value]):
         *,
         utt2spk: str = ...,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     def __init__(
-        self, kind: Kind | Codec[Any], rspecifier: str, *, utt2spk: str = "", pipes: bool = True, **options: Any
+        self,
+        kind: Kind | Codec[Any],
+        rspecifier: str,
+        *,
+        utt2spk: str = "",
+        pipes: bool = True,
+        network: bool = True,
+        **options: Any,
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
-        self._lookup = open_lookup(table, kind, pipes, options)
+        self._lookup = open_lookup(table, kind, pipes, network, options)
         if utt2spk:
-            self._speakers = RandomAccessReader("token", utt2spk, pipes=pipes)
+            self._speakers = RandomAccessReader("token", utt2spk, pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
         check_key(key)
@@ -612,6 +644,16 @@ class RandomAccessReader(Generic[Value]):
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
+
+    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        """Look up many keys at once, which is faster.
+
+        Returns:
+            The values; None if one is missing, or if the table cannot do that: then nothing has been looked up that
+            cannot be looked up again.
+        """
+        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
+        return None if names is None else self._lookup.values_of(names)
 
     def _mapped(self, key: str) -> str:
         if self._speakers is None:

@@ -21,6 +21,7 @@ from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, Sp
 from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
+from io_ark.streams.remote import is_url
 
 __all__ = ["LineSplitter", "Script", "ScriptTable", "split_line", "split_lines"]
 
@@ -184,21 +185,23 @@ class Script(Mapping[str, str]):
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
-    def open(cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True) -> Script:
+    def open(
+        cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True, network: bool = True
+    ) -> Script:
         """Read the script file at an rxfilename or path.
 
         Raises:
             ArkError: the file cannot be opened, or is not a script file.
         """
         target = parse_rxfilename(name_of(rxfilename))
-        if target.kind == "file" and not target.offset:
+        if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
             status = os.fstat(file.descriptor)
             if file.regular and status.st_size >= MAP_FROM:
                 script = cls(file.mapped(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
-        with open_input(target, pipes=pipes) as opened:
+        with open_input(target, pipes=pipes, network=network) as opened:
             data = opened.source.read_rest()
             name = opened.source.name
         return cls(data, name, empty=empty)

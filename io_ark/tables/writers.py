@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import ArrayBlock, Block
+from io_ark.codecs.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
@@ -51,15 +51,15 @@ class ChunkBuffer:
 class ArchiveTarget:
     """Writes all objects to one stream, and optionally a script file with their locations."""
 
-    def __init__(self, table: Wspecifier, pipes: bool) -> None:
+    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
         self._table = table
-        self._archive = open_output(table.archive, pipes=pipes)
+        self._archive = open_output(table.archive, pipes=pipes, network=network)
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
                 logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
             try:
-                self._script = open_output(table.script, pipes=pipes)
+                self._script = open_output(table.script, pipes=pipes, network=network)
             except ArkError:
                 self._archive.close()
                 raise
@@ -74,8 +74,13 @@ class ArchiveTarget:
         if self._table.flush:
             self.flush()
 
-    def write_block(self, block: ArrayBlock) -> bool:
+    def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block in binary and return True; return False without the C library."""
+        start = self._archive.tell()
+        if isinstance(block, PackedBlock):
+            self._archive.write(block.data.data)
+            self._finish_block(block.keys, block.objects + start)
+            return True
         functions = block_functions()
         if functions is None or not self._table.binary or _UNSAFE_IN_KEYS.search(block.keys):
             return False
@@ -83,7 +88,6 @@ class ArchiveTarget:
         packed, objects, ends = functions.pack_arrays(
             block.keys, block.shapes, block.dimensions, block.values, with_values=together
         )
-        start = self._archive.tell()
         if together:
             self._archive.write(packed.data)
         else:
@@ -91,12 +95,16 @@ class ArchiveTarget:
             before = np.cumsum(sizes) - sizes
             objects = objects + before
             self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
-        if self._script is not None:
+        self._finish_block(block.keys, objects + start)
+        return True
+
+    def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
+        functions = block_functions()
+        if self._script is not None and functions is not None:
             name = encode_key(self._table.archive)
-            self._script.write(functions.print_script(block.keys, objects + start, name).data)
+            self._script.write(functions.print_script(keys, offsets, name).data)
         if self._table.flush:
             self.flush()
-        return True
 
     def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
         """Write each array after its header without copying it."""
@@ -128,10 +136,11 @@ class ArchiveTarget:
 class ScriptTarget:
     """Writes each object to a stream of its own, named by an existing script file."""
 
-    def __init__(self, table: Wspecifier, pipes: bool) -> None:
+    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
         self._table = table
         self._pipes = pipes
-        self._script = Script.open(table.script, pipes=pipes)
+        self._network = network
+        self._script = Script.open(table.script, pipes=pipes, network=network)
         self._script.check_unique()
 
     def write(self, key: str, chunks: list[Any]) -> None:
@@ -142,11 +151,11 @@ class ScriptTarget:
             raise WriteError(
                 "the key is not in the script file, so its output file is unknown", file=self._table.script
             )
-        with open_output(wxfilename, pipes=self._pipes) as output:
+        with open_output(wxfilename, pipes=self._pipes, network=self._network) as output:
             for chunk in chunks:
                 output.write(chunk)
 
-    def write_block(self, block: ArrayBlock) -> bool:
+    def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Return False: each entry is a file."""
         return False
 
@@ -170,6 +179,7 @@ class Writer(Generic[Value]):
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
         pipes: allow commands.
+        network: allow URLs.
         options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
@@ -182,19 +192,43 @@ class Writer(Generic[Value]):
 
     @overload
     def __init__(
-        self: Writer[npt.ArrayLike], kind: ArrayKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[npt.ArrayLike],
+        kind: ArrayKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[int], kind: Literal["int"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[int],
+        kind: Literal["int"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[float], kind: FloatKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[float],
+        kind: FloatKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[str], kind: Literal["token"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[str],
+        kind: Literal["token"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
@@ -203,6 +237,7 @@ class Writer(Generic[Value]):
         wspecifier: str | Wspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
@@ -212,27 +247,52 @@ class Writer(Generic[Value]):
         wspecifier: str | Wspecifier,
         *,
         pipes: bool = ...,
+        network: bool = ...,
         **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Wave], kind: Literal["wave"], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Wave],
+        kind: Literal["wave"],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Any], kind: OtherWrittenKind, wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Any],
+        kind: OtherWrittenKind,
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     @overload
     def __init__(
-        self: Writer[Value], kind: Codec[Value], wspecifier: str | Wspecifier, *, pipes: bool = ..., **options: Any
+        self: Writer[Value],
+        kind: Codec[Value],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = ...,
+        network: bool = ...,
+        **options: Any,
     ) -> None: ...
     def __init__(
-        self, kind: Kind | Codec[Any], wspecifier: str | Wspecifier, *, pipes: bool = True, **options: Any
+        self,
+        kind: Kind | Codec[Any],
+        wspecifier: str | Wspecifier,
+        *,
+        pipes: bool = True,
+        network: bool = True,
+        **options: Any,
     ) -> None:
         self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
-        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes)
+        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes, network)
         self._closed = False
         self._process = current_process()
         # Reentrant, so that a signal handler may close the writer.
@@ -261,11 +321,16 @@ class Writer(Generic[Value]):
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
+    def takes_packed(self, keys: bytes) -> bool:
+        """Return True if :meth:`write_block` takes a PackedBlock with these keys, whose objects are of this kind."""
+        is_archive = isinstance(self._target, ArchiveTarget) and self._table.binary
+        return is_archive and not _UNSAFE_IN_KEYS.search(keys)
+
     def write_block(self, block: Block) -> None:
         """Add the entries of a block to the table, in one go where the kind and the table allow that."""
         self._check_process()
         with self._lock:
-            if isinstance(block, ArrayBlock) and self._encoder.writes_block(block):
+            if isinstance(block, PackedBlock) or (isinstance(block, ArrayBlock) and self._encoder.writes_block(block)):
                 if self._pending is not None:
                     self._pending.send()
                 if self._closed:

@@ -62,6 +62,7 @@ class Annotations:
         alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
             ``ark:gunzip -c ali.*.gz |``. An archive is read into the memory of each worker.
         pipes: False refuses to run commands.
+        network: allow URLs.
     """
 
     def __init__(
@@ -71,17 +72,20 @@ class Annotations:
         parse_label: Callable[[str], Any] | None = None,
         alignments: str | None = None,
         pipes: bool = True,
+        network: bool = True,
     ) -> None:
         self.pipes = pipes
-        self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes)
+        self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes, network=network)
         self._labels = labels if isinstance(labels, Mapping) else None
         self._label_lines = None
         if labels is not None and not isinstance(labels, Mapping):
-            self._label_lines = Script.open(labels, empty=True, pipes=pipes)
+            self._label_lines = Script.open(labels, empty=True, pipes=pipes, network=network)
         self._parse_label = parse_label
         self._alignments: InEachProcess[io_ark.RandomAccessReader[Any]] | None = None
         if alignments is not None:
-            self._alignments = InEachProcess(io_ark.RandomAccessReader, "int-vector", alignments, pipes=pipes)
+            self._alignments = InEachProcess(
+                io_ark.RandomAccessReader, "int-vector", alignments, pipes=pipes, network=network
+            )
 
     def complete(self, key: str) -> bool:
         """Return True if the utterance has a speaker, a label and an alignment, as far as these are given."""
@@ -193,11 +197,12 @@ class FeatureDataset(_KeyedDataset):
         transform: Callable[[Tensor], Tensor] | None = None,
         drop_incomplete: bool = False,
         pipes: bool = True,
+        network: bool = True,
     ) -> None:
-        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
-        super().__init__(Script.open(feats, pipes=pipes), annotations, transform, drop_incomplete)
-        self._loader = InEachProcess(Loader, "matrix", pipes=pipes)
-        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes)
+        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
+        super().__init__(Script.open(feats, pipes=pipes, network=network), annotations, transform, drop_incomplete)
+        self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
@@ -247,14 +252,15 @@ class WaveDataset(_KeyedDataset):
         transform: Callable[[Tensor], Tensor] | None = None,
         drop_incomplete: bool = False,
         pipes: bool = True,
+        network: bool = True,
     ) -> None:
-        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
-        recordings = Script.open(wav, pipes=pipes)
-        listing = recordings if segments is None else Script.open(segments, pipes=pipes)
+        annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
+        recordings = Script.open(wav, pipes=pipes, network=network)
+        listing = recordings if segments is None else Script.open(segments, pipes=pipes, network=network)
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency
-        self._loader = InEachProcess(Loader, "wave", pipes=pipes)
+        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network)
 
     def _read(self, key: str, rest: str) -> Tensor:
         segment = None if self._recordings is None else parse_segment(f"{key} {rest}")
@@ -337,14 +343,16 @@ class ArchiveDataset(IterableDataset[Utterance]):
         rank: int | None = None,
         world_size: int | None = None,
         pipes: bool = True,
+        network: bool = True,
     ) -> None:
         super().__init__()
         self._rspecifiers = [rspecifiers] if isinstance(rspecifiers, str) else list(rspecifiers)
-        self._annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes)
+        self._annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
         self._transform, self._drop_incomplete = transform, drop_incomplete
         self._shuffle_buffer, self._seed = shuffle_buffer, seed
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._pipes = pipes
+        self._network = network
         # In shared memory, because persistent workers copy this object before the epoch is set.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
@@ -374,7 +382,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         whole_tables = len(self._rspecifiers) >= readers
         number = 0
         for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
-            with io_ark.SequentialReader[Any]("matrix", rspecifier, pipes=self._pipes) as table:
+            with io_ark.SequentialReader[Any]("matrix", rspecifier, pipes=self._pipes, network=self._network) as table:
                 for key, load in table.entries():
                     mine = whole_tables or number % readers == reader
                     number += 1

@@ -16,7 +16,7 @@ from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.spectral import Dft, Engine
 
-__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for"]
+__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for", "is_exact"]
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
@@ -44,6 +44,11 @@ def checked_dft(dft: Dft) -> Dft:
     if dft not in get_args(Dft):
         raise OptionError(f"dft must be one of {', '.join(get_args(Dft))}, not {dft!r}")
     return dft
+
+
+def is_exact(module: Any) -> bool:
+    """Return True if the C library computes what this module computes on a CPU, without gradients."""
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and bool(native.library())
 
 
 def engine_for(module: Any, samples: Tensor, lengths: Tensor | None) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 
-__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
+__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp", "frame_seeds"]
 
 Warp = float | Sequence[float] | Tensor
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
@@ -291,7 +292,7 @@ class SpectralFeature(ConfiguredModule):
     def _exact(self, samples: Tensor, lengths: Tensor | None, warps: Warps, generator: Generator) -> Any:
         ends = None if lengths is None else lengths.numpy()
         features, counts = features_of_rows(
-            plan_of(self.options), _as_array(samples), ends, warps, _seeds(generator), torch.get_num_threads()
+            plan_of(self.options), _as_array(samples), ends, warps, frame_seeds(generator), torch.get_num_threads()
         )
         return torch.from_numpy(features) if counts is None else (torch.from_numpy(features), torch.from_numpy(counts))
 
@@ -302,7 +303,7 @@ class SpectralFeature(ConfiguredModule):
                 self._check(each)
             arrays = [_as_array(each) for each in utterances]
             features = features_of_list(
-                plan_of(self.options), arrays, warps, _seeds(generator), torch.get_num_threads()
+                plan_of(self.options), arrays, warps, frame_seeds(generator), torch.get_num_threads()
             )
             return [torch.from_numpy(each) for each in features]
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
@@ -336,7 +337,7 @@ def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
 
 
-def _seeds(generator: Generator) -> Seeds:
+def frame_seeds(generator: Generator) -> Seeds:
     """Return the source of the noise states of frames for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return generator.frame_seeds
@@ -371,8 +372,18 @@ class MelFeature(SpectralFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
-        self.constant("filled_mel", torch.from_numpy(filled))
+        self._set_mel(1.0)
+
+    def _set_mel(self, vtln_warp: float) -> None:
+        filled, self._groups = in_groups(self.mel_weights(vtln_warp).numpy())
+        self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
+
+    def warped(self, vtln_warp: float) -> MelFeature:
+        """Return a copy for one VTLN factor, which the torch engine computes without being told the factor."""
+        copied = copy.deepcopy(self)
+        copied.engine = "torch"
+        copied._set_mel(vtln_warp)
+        return copied
 
     @property
     def mel(self) -> Tensor:

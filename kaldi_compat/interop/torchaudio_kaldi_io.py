@@ -42,75 +42,78 @@ FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
 Table = Literal["ark", "scp"]
 
 
-def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float matrices of an archive: tensors (rows, columns), float64 if stored as such, else float32.
 
     Args:
         file_or_fd: the archive.
         pipes: False refuses to run commands.
+        network: allow URLs.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is not a matrix.
     """
-    return _tensors(AsStored("matrix"), "ark", file_or_fd, pipes)
+    return _tensors(AsStored("matrix"), "ark", file_or_fd, pipes, network)
 
 
-def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float matrices that a script file names; see :func:`read_mat_ark`."""
-    return _tensors(AsStored("matrix"), "scp", file_or_fd, pipes)
+    return _tensors(AsStored("matrix"), "scp", file_or_fd, pipes, network)
 
 
-def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float vectors of an archive: tensors (elements,), float64 if stored as such, else float32.
 
     Args:
         file_or_fd: the archive.
         pipes: False refuses to run commands.
+        network: allow URLs.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is not a vector.
     """
-    return _tensors(AsStored("vector"), "ark", file_or_fd, pipes)
+    return _tensors(AsStored("vector"), "ark", file_or_fd, pipes, network)
 
 
-def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _tensors(AsStored("vector"), "scp", file_or_fd, pipes)
+    return _tensors(AsStored("vector"), "scp", file_or_fd, pipes, network)
 
 
-def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the integer vectors of an archive (alignments): int32 tensors (elements,).
 
     Args:
         file_or_fd: the archive.
         pipes: False refuses to run commands.
+        network: allow URLs.
 
     Raises:
         io_ark.ArkError: it cannot be opened, or an entry is not a vector of integers.
     """
-    return _tensors(codec("int-vector"), "ark", file_or_fd, pipes)
+    return _tensors(codec("int-vector"), "ark", file_or_fd, pipes, network)
 
 
-def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True) -> Entries:
+def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`."""
-    return _tensors(codec("int-vector"), "scp", file_or_fd, pipes)
+    return _tensors(codec("int-vector"), "scp", file_or_fd, pipes, network)
 
 
-def _tensors(kind: Codec[Any], table: Table, file: FileOrName, pipes: bool) -> Entries:
+def _tensors(kind: Codec[Any], table: Table, file: FileOrName, pipes: bool, network: bool) -> Entries:
     if isinstance(file, str | PathLike):
-        entries = _read(kind, table, name_of(file), pipes)
+        entries = _read(kind, table, name_of(file), pipes, network)
     else:
-        entries = _read_stream(kind, table, file, pipes)
+        entries = _read_stream(kind, table, file, pipes, network)
     return ((key, torch.from_numpy(value)) for key, value in entries)
 
 
-def _read(kind: Codec[Any], table: Table, name: str, pipes: bool) -> Iterator[tuple[str, Any]]:
+def _read(kind: Codec[Any], table: Table, name: str, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
     spec = classify_rspecifier(name)
     if spec is None and name.endswith(".gz"):
         with _open_gzipped(name) as stream:
-            yield from _read_stream(kind, table, stream, pipes)
+            yield from _read_stream(kind, table, stream, pipes, network)
         return
-    with SequentialReader[Any](kind, spec or Rspecifier(table, name), pipes=pipes) as reader:
+    with SequentialReader[Any](kind, spec or Rspecifier(table, name), pipes=pipes, network=network) as reader:
         yield from reader
 
 
@@ -121,13 +124,13 @@ def _open_gzipped(name: str) -> Any:
         raise OpenError(f"cannot be opened: {getattr(error, 'strerror', error)}", file=name) from error
 
 
-def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool) -> Iterator[tuple[str, Any]]:
+def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
     binary: Any = stream.buffer if isinstance(stream, io.TextIOWrapper) else stream
     source = StreamSource(binary, str(getattr(stream, "name", "<stream>")))
     if isinstance(binary, io.TextIOBase):
         raise OpenError("is a text stream without a binary buffer: open it in binary mode", file=source.name)
     if table == "scp":
-        loader = Loader(kind, pipes=pipes, in_order=True)
+        loader = Loader(kind, pipes=pipes, network=network, in_order=True)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
             yield name, loader.load_value(name, rxfilename)
         return

@@ -25,6 +25,7 @@ class WriteHelper:
         compression_method: compression method of matrices, from 1 to 7; None: not compressed.
         write_function: "soundfile", "numpy" or "pickle": see :func:`~io_ark.interop.kaldiio.matio.save_ark`.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the table cannot be opened, or a key or value cannot be written.
@@ -37,9 +38,10 @@ class WriteHelper:
         write_function: str | None = None,
         *,
         pipes: bool = True,
+        network: bool = True,
     ) -> None:
         codec = KaldiioCodec(compression_method, write_function=write_function)
-        self._writer: Writer[Any] = Writer(codec, archive_first(wspecifier), pipes=pipes)
+        self._writer: Writer[Any] = Writer(codec, archive_first(wspecifier), pipes=pipes, network=network)
 
     def __call__(self, key: str, array: Any) -> None:
         """Write one entry."""
@@ -65,21 +67,24 @@ class ReadHelper:
         wspecifier: the table (an rspecifier, in spite of the name).
         segments: a segments file, for a script file of recordings.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.
     """
 
-    def __init__(self, wspecifier: str, segments: str | None = None, *, pipes: bool = True) -> None:
+    def __init__(
+        self, wspecifier: str, segments: str | None = None, *, pipes: bool = True, network: bool = True
+    ) -> None:
         self._close: Callable[[], None] = lambda: None
         table = classify_rspecifier(wspecifier)
         script = table is not None and table.kind == "scp"
         if segments is not None and not script:
             raise SpecifierError(f"{wspecifier!r}: segments need an 'scp:' table of recordings")
         if table is not None and script and (segments is not None or not table.permissive):
-            self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes)
+            self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
-        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier, pipes=pipes)
+        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier, pipes=pipes, network=network)
         self._close = reader.close
         self._entries = iter(reader)
 

@@ -39,7 +39,12 @@ __all__ = [
 
 
 def load_mat(
-    ark_name: str | PathLike[str], endian: str = "<", fd_dict: dict[str, Any] | None = None, *, pipes: bool = True
+    ark_name: str | PathLike[str],
+    endian: str = "<",
+    fd_dict: dict[str, Any] | None = None,
+    *,
+    pipes: bool = True,
+    network: bool = True,
 ) -> Any:
     """Load one object, such as ``feats.ark:123``, with or without a range in brackets.
 
@@ -48,26 +53,30 @@ def load_mat(
         endian: byte order of binary objects, "<" or ">".
         fd_dict: kaldiio's cache of open files; not needed, because no file position is shared.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    return KaldiioLoader(pipes, endian=endian).load(name_of(ark_name))
+    return KaldiioLoader(pipes, network, endian=endian).load(name_of(ark_name))
 
 
-def load_ark(fname: FileOrName, endian: str = "<", *, pipes: bool = True) -> Iterator[tuple[str, Any]]:
+def load_ark(
+    fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Any]]:
     """Iterate over the entries of an archive.
 
     Args:
         fname: name of the archive, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
     """
     codec = KaldiioCodec(endian=endian)
-    with open_source(fname, pipes, whole=True) as source:
+    with open_source(fname, pipes, network, whole=True) as source:
         while (key := _read_key(source)) is not None:
             try:
                 yield key, codec.read(source)
@@ -83,6 +92,7 @@ def load_scp(
     max_cache_fd: int = 0,
     *,
     pipes: bool = True,
+    network: bool = True,
 ) -> Mapping[str, Any]:
     """Load a script file as a mapping. Objects are read on access; of a duplicate key the last line is used.
 
@@ -93,17 +103,18 @@ def load_scp(
         segments: a segments file; then the keys are segments and the values ``(rate, samples)``.
         max_cache_fd: maximum number of archives kept open; 0 for the default.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
     """
-    loader = KaldiioLoader(pipes, max_cache_fd or MAX_OPEN_FILES, endian)
+    loader = KaldiioLoader(pipes, network, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
-        places = places_of(_script(fname, pipes))
+        places = places_of(_script(fname, pipes, network))
     else:
-        places = dict(_separated(fname, separator, pipes))
+        places = dict(_separated(fname, separator, pipes, network))
     recordings = LazyLoader(loader.load_value, places)
-    return recordings if segments is None else SegmentsExtractor(segments, recordings, pipes)
+    return recordings if segments is None else SegmentsExtractor(segments, recordings, pipes, network)
 
 
 def load_scp_sequential(
@@ -113,22 +124,30 @@ def load_scp_sequential(
     segments: str | None = None,
     *,
     pipes: bool = True,
+    network: bool = True,
 ) -> Iterator[tuple[str, Any]]:
     """Iterate over the entries of a script file in its order; see :func:`load_scp`."""
     if segments is not None:
-        yield from load_scp(fname, endian, separator, segments, pipes=pipes).items()
+        yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
-    loader = KaldiioLoader(pipes, MAX_OPEN_FILES_SEQUENTIAL, endian)
-    lines = _script(fname, pipes).lines() if separator is None else _separated(fname, separator, pipes)
+    loader = KaldiioLoader(pipes, network, MAX_OPEN_FILES_SEQUENTIAL, endian)
+    lines = (
+        _script(fname, pipes, network).lines() if separator is None else _separated(fname, separator, pipes, network)
+    )
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
 
 
 def load_wav_scp(
-    fname: FileOrName, segments: str | None = None, separator: str | None = None, *, pipes: bool = True
+    fname: FileOrName,
+    segments: str | None = None,
+    separator: str | None = None,
+    *,
+    pipes: bool = True,
+    network: bool = True,
 ) -> Mapping[str, Any]:
     """Load a script file: the older name of :func:`load_scp`."""
-    return load_scp(fname, separator=separator, segments=segments, pipes=pipes)
+    return load_scp(fname, separator=separator, segments=segments, pipes=pipes, network=network)
 
 
 def save_ark(
@@ -143,6 +162,7 @@ def save_ark(
     write_kwargs: Mapping[str, Any] | None = None,
     *,
     pipes: bool = True,
+    network: bool = True,
 ) -> None:
     """Write an archive, and optionally a script file that points into it.
 
@@ -159,6 +179,7 @@ def save_ark(
             read them. "soundfile_flac" and the like choose the audio format.
         write_kwargs: arguments of that function, such as ``{"format": "flac"}``.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: a key or value cannot be written, or a file cannot be opened.
@@ -167,11 +188,11 @@ def save_ark(
     if scp is not None and not is_name(ark) and not _has_position(ark):
         raise SpecifierError("the archive is a stream without positions, so a script file cannot point into it: pass "
                              "the name of a file")  # fmt: skip
-    archive = open_sink(ark, append, pipes)
+    archive = open_sink(ark, append, pipes, network)
     script = None
     try:
         if scp is not None:
-            script = open_sink(scp, append, pipes)
+            script = open_sink(scp, append, pipes, network)
         for key, value in array_dict.items():
             check_key(key)
             gathered = io.BytesIO()
@@ -190,10 +211,16 @@ def save_ark(
 
 
 def save_mat(
-    fname: FileOrName, array: Any, endian: str = "<", compression_method: int | None = None, *, pipes: bool = True
+    fname: FileOrName,
+    array: Any,
+    endian: str = "<",
+    compression_method: int | None = None,
+    *,
+    pipes: bool = True,
+    network: bool = True,
 ) -> int:
     """Write one object to a file, and return the number of bytes written."""
-    with open_sink(fname, pipes=pipes) as output:
+    with open_sink(fname, pipes=pipes, network=network) as output:
         KaldiioCodec(compression_method, endian=endian).write(output, array, binary=True)
         return output.tell()
 
@@ -241,8 +268,8 @@ def write_array_ascii(fd: Any, array: Any) -> int:
 class SegmentsExtractor(Mapping[str, Any]):
     """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
 
-    def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool) -> None:
-        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes)
+    def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool, network: bool) -> None:
+        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
         self._recordings = recordings
         self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
 
@@ -278,9 +305,9 @@ class SegmentsExtractor(Mapping[str, Any]):
         return self.__dict__ | {"_last": None}
 
 
-def _script(fname: FileOrName, pipes: bool) -> Script:
+def _script(fname: FileOrName, pipes: bool, network: bool) -> Script:
     if isinstance(fname, str | PathLike):
-        return Script.open(fname, pipes=pipes)
+        return Script.open(fname, pipes=pipes, network=network)
     return Script(_bytes_of(fname), name_of_stream(fname))
 
 
@@ -289,10 +316,10 @@ def _bytes_of(stream: Any) -> bytes:
     return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
 
 
-def _separated(fname: FileOrName, separator: str, pipes: bool) -> Iterator[tuple[str, str]]:
+def _separated(fname: FileOrName, separator: str, pipes: bool, network: bool) -> Iterator[tuple[str, str]]:
     """Iterate over key and rest of each line of a script file with this separator."""
     if isinstance(fname, str | PathLike):
-        with open_source(fname, pipes, whole=True) as source:
+        with open_source(fname, pipes, network, whole=True) as source:
             data = source.read_rest()
     else:
         data = _bytes_of(fname)

@@ -15,13 +15,14 @@ from io_ark.tables.script import Script
 __all__ = ["LazyLoader", "archive_first", "open_like_kaldi", "parse_specifier", "places_of"]
 
 
-def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) -> Any:
+def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
     """Open a file, ``-`` or a command with ``|`` as a file object. A file can seek.
 
     Args:
         name: the name, or an open file, which is returned unchanged (its binary buffer for a mode with "b").
         mode: "r", "w" or "a", with "b" for binary.
         pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -30,9 +31,9 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True) ->
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
     name = name.strip() if isinstance(name, str) else name_of(name)
     if "r" in mode:
-        file = input_file(name, pipes=pipes)
+        file = input_file(name, pipes=pipes, network=network)
     else:
-        file = output_file(name, append="a" in mode, pipes=pipes)
+        file = output_file(name, append="a" in mode, pipes=pipes, network=network)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
 
 

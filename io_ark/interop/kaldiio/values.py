@@ -141,12 +141,15 @@ class KaldiioLoader:
 
     Args:
         pipes: allow commands.
+        network: allow URLs.
         max_open_files: maximum number of archives kept open.
         endian: byte order, "<" or ">".
     """
 
-    def __init__(self, pipes: bool, max_open_files: int = 1, endian: str = "<") -> None:
-        self._loader = Loader(KaldiioCodec(endian=endian), pipes=pipes, files=OpenFiles(max_open_files))
+    def __init__(self, pipes: bool, network: bool, max_open_files: int = 1, endian: str = "<") -> None:
+        self._loader = Loader(
+            KaldiioCodec(endian=endian), pipes=pipes, network=network, files=OpenFiles(max_open_files, network=network)
+        )
 
     def load(self, rxfilename: str) -> Any:
         """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.

@@ -1,0 +1,215 @@
+"""Tables at URLs, from a local HTTP server with ranges and from moto's S3 server."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
+from io_ark.interop import kaldi_io, kaldiio
+from io_ark.streams import remote
+from tests.support.range_server import RangeServer, range_server
+
+pytest.importorskip("fsspec")
+pytest.importorskip("aiohttp")
+
+RNG = np.random.default_rng(0)
+TABLE = {f"utt{i:03}": RNG.standard_normal((50 + i % 7, 20)).astype(np.float32) for i in range(100)}
+SMALL = {f"utt{i:03}": RNG.standard_normal(3).astype(np.float32) for i in range(500)}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RangeServer]:
+    with range_server(tmp_path) as serving:
+        for name, kind, table in ("feats", "matrix", TABLE), ("small", "vector", SMALL):
+            with io_ark.Writer(kind, f"ark,scp:{tmp_path}/{name}.ark,{tmp_path}/{name}.scp") as writer:
+                for key, value in table.items():
+                    writer[key] = value
+            lines = (tmp_path / f"{name}.scp").read_text()
+            (tmp_path / f"{name}.scp").write_text(lines.replace(str(tmp_path), serving.url))
+        yield serving
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_BACK_OFF", (0.0, 0.0, 0.0))
+
+
+def same(found: dict[str, Any], table: dict[str, Any]) -> None:
+    assert list(found) == list(table)
+    for key, value in table.items():
+        np.testing.assert_array_equal(found[key], value)
+
+
+@pytest.mark.parametrize(("name", "kind", "table"), [("feats", "matrix", TABLE), ("small", "vector", SMALL)])
+def test_tables_are_read_in_order_with_few_requests(name: str, kind: Any, table: Any, server: RangeServer) -> None:
+    for specifier in f"ark:{server.url}/{name}.ark", f"scp:{server.url}/{name}.scp":
+        server.requests.clear()
+        same(dict(io_ark.SequentialReader(kind, specifier)), table)
+        assert len(server.requests) <= 14, server.requests
+    same(dict(io_ark.read(f"{server.url}/{name}.scp")), table)
+    same(dict(kaldiio.load_ark(f"{server.url}/{name}.ark")), table)
+
+
+def test_objects_are_looked_up_with_about_one_request_each(server: RangeServer) -> None:
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    keys = RNG.permutation(list(TABLE)).tolist()
+    server.requests.clear()
+    for key in keys:
+        np.testing.assert_array_equal(table[key], TABLE[key])
+    assert len(server.requests) <= 1.3 * len(keys)
+    assert server.connections <= 3
+    with io_ark.RandomAccessReader("matrix", f"scp:{server.url}/feats.scp") as reader:
+        np.testing.assert_array_equal(reader["utt050"], TABLE["utt050"])
+
+
+def test_ranges_offsets_and_script_parts_are_read(server: RangeServer, tmp_path: Path) -> None:
+    place = dict(line.split() for line in (tmp_path / "feats.scp").read_text().splitlines())["utt007"]
+    np.testing.assert_array_equal(io_ark.load(place), TABLE["utt007"])
+    np.testing.assert_array_equal(io_ark.load(f"{place}[3:5,0:1]"), TABLE["utt007"][3:6, 0:2])
+    np.testing.assert_array_equal(kaldi_io.read_mat(place), TABLE["utt007"])
+    with pytest.raises(OpenError, match="the offset is beyond the end"):
+        io_ark.load(f"{server.url}/feats.ark:99999999")
+
+
+def test_mapping_is_pickled_and_used_after_fork(server: RangeServer) -> None:
+    import os
+
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(table))["utt004"], TABLE["utt004"])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all(np.array_equal(table[key], TABLE[key]) for key in ("utt090", "utt001")) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(table["utt005"], TABLE["utt005"])
+
+
+@pytest.mark.parametrize("failures", [[503], [500, 0], [429, 503, 502], [0]])
+def test_temporary_failures_are_retried(failures: list[int], server: RangeServer) -> None:
+    server.failures = failures
+    same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
+    assert not server.failures
+
+
+def test_lasting_failures_are_one_line(server: RangeServer, tmp_path: Path) -> None:
+    server.failures = [503] * 9
+    with pytest.raises(OpenError, match=r"feats\.ark:0: cannot be read: HTTP status 503 \(4 attempts\)$"):
+        dict(io_ark.read(f"ark:{server.url}/feats.ark"))
+    server.failures = [403, 200]
+    with pytest.raises(OpenError, match=r"HTTP status 403$"):
+        io_ark.load(f"{server.url}/feats.ark:7")
+    assert server.failures == [200]
+    server.failures = []
+    with pytest.raises(MissingFileError, match="there is no such file"):
+        io_ark.load(f"{server.url}/nosuch.ark:7")
+    with pytest.raises(OpenError, match="nosuchprotocol"):
+        io_ark.load("nosuchprotocol://host/a.ark")
+    data = (tmp_path / "feats.ark").read_bytes()
+    (tmp_path / "cut.ark").write_bytes(data[:-5])
+    with pytest.raises(TruncatedError, match="utt099"):
+        dict(io_ark.read(f"ark:{server.url}/cut.ark"))
+
+
+def test_server_without_ranges_is_refused(server: RangeServer) -> None:
+    server.ranges = False
+    with pytest.raises(OpenError, match="ignores ranges"):
+        io_ark.load(f"{server.url}/feats.ark:100")
+
+
+def test_network_is_refused_everywhere(server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"{server.url}/feats"
+    calls = [
+        lambda **no: io_ark.load(f"{url}.ark:7", **no),
+        lambda **no: dict(io_ark.read(f"ark:{url}.ark", **no)),
+        lambda **no: dict(io_ark.SequentialReader("matrix", f"scp:{url}.scp", **no)),
+        lambda **no: dict(io_ark.SequentialReader("matrix", f"scp:{tmp_path}/feats.scp", **no)),
+        lambda **no: io_ark.load_scp(f"{url}.scp", **no),
+        lambda **no: io_ark.load_scp(f"{tmp_path}/feats.scp", **no)["utt003"],
+        lambda **no: io_ark.RandomAccessReader("matrix", f"ark:{url}.ark", **no)["utt003"],
+        lambda **no: io_ark.RandomAccessReader("matrix", f"scp:{tmp_path}/feats.scp", **no)["utt003"],
+        lambda **no: io_ark.Writer("matrix", "ark:s3://bucket/a.ark", **no),
+        lambda **no: io_ark.write_object("matrix", "s3://bucket/a.mat", TABLE["utt003"], **no),
+        lambda **no: kaldiio.load_mat(f"{url}.ark:7", **no),
+        lambda **no: kaldiio.load_scp(f"{tmp_path}/feats.scp", **no)["utt003"],
+        lambda **no: dict(kaldi_io.read_mat_ark(f"{url}.ark", **no)),
+        lambda **no: dict(kaldi_io.read_mat_scp(f"{tmp_path}/feats.scp", **no)),
+    ]
+    server.requests.clear()
+    for call in calls:
+        with pytest.raises(NetworkRefusedError, match=r"network=False"):
+            call(network=False)
+    monkeypatch.setenv("IO_ARK_NO_NETWORK", "1")
+    for call in calls:
+        with pytest.raises(NetworkRefusedError, match="IO_ARK_NO_NETWORK"):
+            call()
+    assert not server.requests
+
+
+def test_urls_are_not_written_where_they_cannot_be(server: RangeServer) -> None:
+    with pytest.raises(OpenError, match="only reads"):
+        io_ark.Writer("matrix", f"ark:{server.url}/new.ark")
+    with pytest.raises(OpenError, match="cannot be appended to"):
+        kaldiio.save_ark(f"{server.url}/new.ark", TABLE, append=True)
+
+
+@pytest.mark.parametrize("spelling", ["feats.ark", "./a://b", "-", "a b|", "C:/x", "s3:/x", "ark:x"])
+def test_local_names_are_no_urls(spelling: str) -> None:
+    assert not remote.is_url(spelling)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    pytest.importorskip("s3fs")
+    moto = pytest.importorskip("moto.server")
+    import fsspec
+    import fsspec.config
+
+    moto_server = moto.ThreadedMotoServer(port=0, verbose=False)
+    moto_server.start()
+    host, port = moto_server.get_host_and_port()
+    fsspec.config.conf["s3"] = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
+    fsspec.filesystem("s3").mkdir("bucket")
+    yield "s3://bucket"
+    del fsspec.config.conf["s3"]
+    fsspec.filesystem("s3").clear_instance_cache()
+    moto_server.stop()
+
+
+def test_tables_are_written_to_and_read_from_s3(s3: str) -> None:
+    with io_ark.Writer("matrix", f"ark,scp:{s3}/a.ark,{s3}/a.scp") as writer:
+        for key, value in TABLE.items():
+            writer[key] = value
+    same(dict(io_ark.read(f"scp:{s3}/a.scp")), TABLE)
+    table = io_ark.load_scp(f"{s3}/a.scp")
+    for key in "utt099", "utt000":
+        np.testing.assert_array_equal(table[key], TABLE[key])
+    io_ark.write_object("matrix", f"{s3}/one.mat", TABLE["utt000"])
+    np.testing.assert_array_equal(io_ark.load(f"{s3}/one.mat"), TABLE["utt000"])
+    with pytest.raises(MissingFileError):
+        io_ark.load(f"{s3}/nosuch")
+    with pytest.raises((WriteError, ArkError)):
+        io_ark.write_object("matrix", "s3://nosuchbucket/one.mat", TABLE["utt000"])
+
+
+def test_forked_process_does_not_complete_an_upload(s3: str) -> None:
+    import os
+
+    writer = io_ark.Writer("vector", f"ark:{s3}/forked.ark")
+    writer["a"] = SMALL["utt000"]
+    child = os.fork()
+    if child == 0:
+        writer.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(MissingFileError):
+        io_ark.load(f"{s3}/forked.ark:2")
+    writer["b"] = SMALL["utt001"]
+    writer.close()
+    assert list(dict(io_ark.read(f"{s3}/forked.ark"))) == ["a", "b"]

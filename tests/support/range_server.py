@@ -1,0 +1,110 @@
+"""A local HTTP server with range requests, which counts what is asked of it and fails on demand."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RangeServer", "range_server"]
+
+
+class RangeServer(ThreadingHTTPServer):
+    """Serves the files of a folder.
+
+    Attributes:
+        url: the URL of the folder.
+        requests: pairs of a method and the range of bytes asked for ("" if none).
+        connections: number of connections accepted so far.
+        failures: statuses to answer with, in place of the next files; 0 cuts the connection.
+        ranges: answer range requests.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.requests: list[tuple[str, str]] = []
+        self.connections = 0
+        self.failures: list[int] = []
+        self.ranges = True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections += 1
+        super().process_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients may close a connection at any time."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: RangeServer
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def do_HEAD(self) -> None:
+        self._answer(False)
+
+    def do_GET(self) -> None:
+        self._answer(True)
+
+    def _answer(self, body: bool) -> None:
+        wanted = self.headers.get("Range", "")
+        self.server.requests.append((self.command, wanted.removeprefix("bytes=")))
+        if body and self.server.failures:
+            status = self.server.failures.pop(0)
+            if status == 0:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        path = self.server.folder / self.path.lstrip("/")
+        if not path.is_file():
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        size = path.stat().st_size
+        first, last = 0, size - 1
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
+        if found and self.server.ranges:
+            first, last = int(found[1]), min(int(found[2] or last), last)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
+        else:
+            self.send_response(200)
+        if self.server.ranges:
+            self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        if body:
+            with open(path, "rb") as file:
+                file.seek(first)
+                self.wfile.write(file.read(last + 1 - first))
+
+
+@contextmanager
+def range_server(folder: Path) -> Iterator[RangeServer]:
+    """Serve a folder in a thread."""
+    server = RangeServer(folder)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
