@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -11,9 +13,10 @@ from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional import energies as steps
 from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import FbankConstructor
+from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
 
-__all__ = ["Fbank"]
+__all__ = ["Fbank", "FlooredFbank"]
 
 
 @accelerated
@@ -33,6 +36,37 @@ class Fbank(FbankConstructor, MelFeature):
 
     Options = FbankOptions
     options: FbankOptions
+
+    @classmethod
+    def from_feature_extractor(cls, extractor: Any, **changes: Any) -> Fbank:
+        """Return the filter bank that a feature extractor of Hugging Face transformers computes of audio in -1 to 1.
+
+        What the extractor does afterwards (normalization, stacking, padding) is not part of it:
+        :mod:`kaldi_compat.interop.transformers` has whole extractors, :mod:`kaldi_compat.frontends` the front ends.
+
+        Args:
+            extractor: an extractor of SpeechToText, SeamlessM4T (Wav2Vec2-BERT), AST, Phi-4-multimodal or LASR; a
+                processor that has one; or its configuration, the dictionary in ``preprocessor_config.json``.
+            changes: single options by name, such as ``waveform_scale=1.0`` for audio on the scale of 16-bit integers.
+
+        Raises:
+            OptionError: the extractor does not compute Kaldi's filter bank, or an invalid option.
+
+        >>> from kaldi_compat import Fbank
+        >>> fbank = Fbank.from_feature_extractor({"feature_extractor_type": "SeamlessM4TFeatureExtractor"})
+        >>> fbank.options.num_mel_bins, fbank.options.waveform_scale
+        (80, 32768.0)
+        """
+        return cls.from_settings(fbank_settings(extractor), **changes)
+
+    @classmethod
+    def from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
+        """Return the filter bank with these settings; the arguments are as for :meth:`from_feature_extractor`."""
+        fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
+        fbank._scale_is_known = True  # the extractor says what scale it takes
+        if isinstance(fbank, FlooredFbank):
+            fbank.floor = settings.floor
+        return fbank
 
     @property
     def dim(self) -> int:
@@ -62,3 +96,31 @@ class Fbank(FbankConstructor, MelFeature):
             return features
         energy = steps.floored(log_energy, options.energy_floor).unsqueeze(-1)
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
+
+    def features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
+        """Compute the features of frames ``(B, frames, window_size)`` as :meth:`features_of_frames`, without noise.
+
+        On a CPU, a block of frames at a time stays in the cache.
+        """
+        return self._features(frames, None, filter_bank, None)
+
+
+class FlooredFbank(Fbank):
+    """Log-mel filter bank features with another floor under the mel energies than Kaldi's.
+
+    See :meth:`Fbank.from_feature_extractor`. Computed by the torch engine.
+
+    Attributes:
+        floor: floor of the mel energies before the log.
+    """
+
+    floor = EPSILON
+
+    @property
+    def are_log_energies(self) -> bool:
+        """False: the floor is another one."""
+        return False
+
+    def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
+        """Compute the logs of the floored mel energies."""
+        return super().features_of_energies(energies.clamp(min=self.floor), log_energy)

@@ -130,7 +130,7 @@ def _traced(module: nn.Module, example: Tensor) -> Any:
         warnings.simplefilter("ignore")  # of tracing: the tests compare with the module at other lengths
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
     for part in traced.modules():
-        if hasattr(part, "graph"):
+        if part._c._has_method("forward"):  # which a list of modules has not
             _follow_device(part.graph)
     return traced
 

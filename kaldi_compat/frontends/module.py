@@ -16,10 +16,11 @@ from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.module import checked_list
 from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.script import scriptable
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
+from kaldi_compat.frontends.audio import INT16_SCALE, check_sampling_rate, check_values, checked_samples, on_unit_scale
 from kaldi_compat.frontends.base import columns_of, resolved, shorter_frame, why_no_stream
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
@@ -96,6 +97,9 @@ class Frontend(nn.Module):
     ) -> Frontend:
         """Return the front end of a preset; the arguments are those of the class."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        return scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:
         """Return the name of the preset."""

@@ -1,0 +1,135 @@
+"""Run an exported front end in onnxruntime-web, in headless Chromium, and compare it with onnxruntime.
+
+    kaldi-compat frontend export paraformer front.onnx
+    npm install --prefix /tmp/web onnxruntime-web
+    python benchmarks/onnx_in_browser.py front.onnx /tmp/web/node_modules/onnxruntime-web/dist --provider wasm
+
+``--provider webgpu`` runs on a GPU, or without one in Chromium's software renderer. Needs onnxruntime and chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.server
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SECONDS = (0.1, 1.0, 10.0)
+PAGE = """<!doctype html><script type="module">
+import * as ort from "/dist/{bundle}";
+async function run() {{
+  ort.env.wasm.numThreads = 1;
+  ort.env.wasm.wasmPaths = "/dist/";
+  const session = await ort.InferenceSession.create("/model.onnx", {{executionProviders: ["{provider}"]}});
+  const results = [];
+  for (let i = 0; i < {count}; i++) {{
+    const audio = new Float32Array(await (await fetch("/audio/" + i)).arrayBuffer());
+    const given = {{[session.inputNames[0]]: new ort.Tensor("float32", audio, [1, audio.length])}};
+    let best = Infinity, found;
+    for (let k = 0; k < 5; k++) {{
+      const start = performance.now();
+      found = (await session.run(given))[session.outputNames[0]];
+      await found.getData();
+      best = Math.min(best, performance.now() - start);
+    }}
+    await fetch("/features/" + i, {{method: "POST", body: await found.getData()}});
+    results.push({{dims: found.dims, ms: best}});
+  }}
+  return results;
+}}
+run().then(r => ({{results: r}}), e => ({{error: String(e)}})).then(
+  r => fetch("/done", {{method: "POST", body: JSON.stringify(r)}}));
+</script>"""
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
+    parser.add_argument("--provider", choices=["wasm", "webgpu"], default="wasm")
+    parser.add_argument("--chromium", default="chromium")
+    given = parser.parse_args()
+    random = np.random.default_rng(0)
+    audio = [(0.1 * random.standard_normal(int(16000 * each))).astype(np.float32) for each in SECONDS]
+    answer, features = in_browser(given, audio)
+    if "error" in answer:
+        print(answer["error"])
+        return 1
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(given.model, providers=["CPUExecutionProvider"])
+    [name] = [each.name for each in session.get_inputs()]
+    for number, (samples, result) in enumerate(zip(audio, answer["results"], strict=True)):
+        expected = session.run(None, {name: samples[None]})[0]
+        found = np.frombuffer(features[number], np.float32).reshape(result["dims"])
+        same = f"largest difference {np.abs(found - expected).max():.2g}" if found.shape == expected.shape else "SHAPES"
+        print(f"{given.provider} {len(samples) / 16000:g} s: {found.shape}, {same}, {result['ms']:.1f} ms")
+    return 0
+
+
+def in_browser(given: argparse.Namespace, audio: list[Any]) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """Return what the page reports, and the bytes of its features."""
+    bundle = "ort.wasm.min.mjs" if given.provider == "wasm" else "ort.webgpu.min.mjs"
+    page = PAGE.format(bundle=bundle, provider=given.provider, count=len(audio))
+    done: queue.Queue[dict[str, Any]] = queue.Queue()
+    features: dict[int, bytes] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/":
+                self.answer(page.encode(), "text/html")
+            elif self.path == "/model.onnx":
+                self.answer(given.model.read_bytes(), "application/octet-stream")
+            elif self.path.startswith("/audio/"):
+                self.answer(audio[int(self.path.rpartition("/")[2])].tobytes(), "application/octet-stream")
+            elif (file := given.dist / Path(self.path).name).is_file():
+                kind = "application/wasm" if file.suffix == ".wasm" else "text/javascript"
+                self.answer(file.read_bytes(), kind)
+            else:
+                self.send_error(404)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/done":
+                done.put(json.loads(body))
+            else:
+                features[int(self.path.rpartition("/")[2])] = body
+            self.answer(b"", "text/plain")
+
+        def answer(self, body: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]
+    if given.provider == "webgpu":
+        flags += ["--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader"]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        command = [given.chromium, *flags, f"--user-data-dir={profile}", address]
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return done.get(timeout=300), features
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

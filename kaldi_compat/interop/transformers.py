@@ -1,0 +1,181 @@
+"""Feature extractors of Hugging Face transformers that compute Kaldi's filter banks, computed by this package.
+
+Code written for transformers runs after a change of one import::
+
+    from kaldi_compat.interop.transformers import SeamlessM4TFeatureExtractor
+    extractor = SeamlessM4TFeatureExtractor.from_pretrained("facebook/w2v-bert-2.0")
+    inputs = extractor(audio, sampling_rate=16000, return_tensors="pt")
+
+:func:`drop_in` converts an extractor or a processor that exists already. Each class is a subclass of the original with
+its arguments, outputs and files: a directory that it saves is loaded by the original, too. Only the filter bank is
+computed by this package, of all utterances at once and, with ``device="cuda"``, on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.options.extractors import FbankSettings, fbank_settings
+
+__all__ = [
+    "ASTFeatureExtractor",
+    "LasrFeatureExtractor",
+    "Phi4MultimodalFeatureExtractor",
+    "SeamlessM4TFeatureExtractor",
+    "Speech2TextFeatureExtractor",
+    "drop_in",
+]
+
+Extractor = TypeVar("Extractor")
+# Features of the utterances of the call under way, in their order.
+_ready: contextvars.ContextVar[Iterator[Any] | None] = contextvars.ContextVar("ready", default=None)
+
+
+@functools.lru_cache(maxsize=16)
+def _fbank(settings: FbankSettings, device: torch.device) -> Fbank:
+    return Fbank.from_settings(settings).to(device)
+
+
+def _as_arrays(raw_speech: Any) -> list[Any] | None:
+    """Return the utterances of a call as one-dimensional arrays, or None if they are of another shape."""
+    is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
+        isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
+    )
+    utterances = [np.asarray(each, np.float32) for each in (raw_speech if is_batch else [raw_speech])]
+    # as the original, the first channel of (channels, T)
+    utterances = [each[0] if each.ndim == 2 and len(each) else each for each in utterances]
+    return utterances if all(each.ndim == 1 for each in utterances) else None
+
+
+class _Extractor:
+    """Mixin: computes the filter banks of all utterances of a call before the original asks for them one by one."""
+
+    dtype = torch.float32  # that the original computes in
+
+    def __call__(self, raw_speech: Any, *arguments: Any, device: Any = None, **keywords: Any) -> Any:
+        """Compute the model's input of one utterance or several, as the original.
+
+        Args:
+            raw_speech: audio in -1 to 1: an array, a tensor, a list of numbers, or a list of these.
+            arguments, keywords: as for the original.
+            device: where to compute, such as "cuda"; the CPU if None. Tensors that are returned lie there.
+        """
+        utterances = _as_arrays(raw_speech)
+        computed = None if utterances is None else iter(self._features(utterances, torch.device(device or "cpu")))
+        token = _ready.set(computed)
+        try:
+            result = super().__call__(raw_speech, *arguments, **keywords)  # type: ignore[misc]
+        finally:
+            _ready.reset(token)
+        return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
+
+    def _features(self, utterances: list[Any], device: torch.device) -> list[Any]:
+        fbank = _fbank(fbank_settings(self), device)
+        tensors = [torch.from_numpy(each).to(device, self.dtype) for each in utterances]
+        if device.type == "cpu":
+            found = fbank(tensors)
+        else:
+            lengths = torch.tensor([len(each) for each in tensors])
+            features, counts = fbank(torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True), lengths)
+            found = [row[:count] for row, count in zip(features, counts.tolist(), strict=True)]
+        return [each.float().cpu().numpy() for each in found]
+
+    def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
+        computed = _ready.get()
+        if computed is None:
+            return self._features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
+        return next(computed)
+
+
+class Speech2TextFeatureExtractor(_Extractor, transformers.Speech2TextFeatureExtractor):
+    """``transformers.Speech2TextFeatureExtractor``: 80 log-mel bins, normalized over the utterance."""
+
+
+class SeamlessM4TFeatureExtractor(_Extractor, transformers.SeamlessM4TFeatureExtractor):
+    """``transformers.SeamlessM4TFeatureExtractor``, also of Wav2Vec2-BERT: pairs of frames of 80 log-mel bins."""
+
+    dtype = torch.float64
+
+
+class ASTFeatureExtractor(_Extractor, transformers.ASTFeatureExtractor):
+    """``transformers.ASTFeatureExtractor``: 1024 frames of 128 log-mel bins."""
+
+    def _extract_fbank_features(self, waveform: Any, max_length: int) -> Any:  # type: ignore[override]
+        features = super()._extract_fbank_features(waveform)[:max_length]
+        return np.pad(features, ((0, max_length - len(features)), (0, 0)))
+
+
+class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor):
+    """``transformers.Phi4MultimodalFeatureExtractor``: 80 log-mel bins up to 7690 Hz, floored at 0."""
+
+    def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
+        fbank = _fbank(fbank_settings(self), torch.device(device))
+        frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
+        # The original clears the frames past the end of shorter utterances, but for the last ones.
+        lengths = audio_lengths.to(frames.device).unsqueeze(-1)
+        first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
+        number = torch.arange(frames.shape[1], device=frames.device)
+        cleared = (number >= first) & (number < end) & (lengths != lengths.max())
+        frames = frames.masked_fill(cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
+        return fbank.features_in_blocks(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
+
+
+class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
+    """``transformers.LasrFeatureExtractor``, of MedASR: 128 log-mel bins."""
+
+    def _torch_extract_fbank_features(self, waveform: Tensor, device: Any = "cpu") -> Tensor:
+        fbank = _fbank(fbank_settings(self), torch.device(device))
+        frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
+        return fbank.features_in_blocks(frames, self.mel_filters.to(frames))
+
+
+_CLASSES: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        ASTFeatureExtractor,
+        LasrFeatureExtractor,
+        Phi4MultimodalFeatureExtractor,
+        SeamlessM4TFeatureExtractor,
+        Speech2TextFeatureExtractor,
+    )
+}
+
+
+def drop_in(extractor: Extractor) -> Extractor:
+    """Return a feature extractor of this module with the settings of transformers' own.
+
+    Args:
+        extractor: what ``AutoFeatureExtractor.from_pretrained`` returns, or a processor (``AutoProcessor``), whose
+            feature extractor is replaced.
+
+    Returns:
+        A new feature extractor; or the same processor.
+
+    Raises:
+        OptionError: the extractor does not compute Kaldi's filter bank.
+
+    >>> import transformers
+    >>> from kaldi_compat.interop.transformers import drop_in
+    >>> type(drop_in(transformers.SeamlessM4TFeatureExtractor())).__module__
+    'kaldi_compat.interop.transformers'
+    """
+    inner: Any = getattr(extractor, "feature_extractor", None)
+    if inner is not None:
+        extractor.feature_extractor = drop_in(inner)  # type: ignore[attr-defined]
+        return extractor
+    kind = _CLASSES.get(type(extractor).__name__)
+    if kind is None:
+        raise OptionError(f"{type(extractor).__name__} is not one of {', '.join(_CLASSES)}")
+    settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
+    replaced: Extractor = kind(**settings)
+    return replaced

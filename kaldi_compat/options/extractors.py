@@ -1,0 +1,147 @@
+"""Options of filter banks from the configuration of transformers' feature extractors. Does not import transformers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.spectral import FbankOptions
+
+__all__ = ["EXTRACTORS", "FbankSettings", "fbank_settings"]
+
+INT16_SCALE = 32768.0
+
+
+@dataclass(frozen=True)
+class FbankSettings:
+    """The filter bank of a feature extractor.
+
+    Attributes:
+        options: options of :class:`~kaldi_compat.Fbank` for audio in -1 to 1.
+        floor: floor of the mel energies before the log; 0 for Kaldi's.
+    """
+
+    options: FbankOptions
+    floor: float = 0.0
+
+
+Get = Callable[[str, Any], Any]
+
+
+def _speech_to_text(get: Get) -> FbankSettings:
+    return FbankSettings(
+        FbankOptions(
+            num_mel_bins=int(get("num_mel_bins", 80)),
+            sample_frequency=float(get("sampling_rate", 16000)),
+            dither=float(get("dither", 0.0)),
+            waveform_scale=INT16_SCALE,
+        )
+    )
+
+
+def _seamless_m4t(get: Get) -> FbankSettings:
+    rate = float(get("sampling_rate", 16000))
+    options = FbankOptions(
+        num_mel_bins=int(get("num_mel_bins", 80)), sample_frequency=rate, dither=0.0, waveform_scale=INT16_SCALE
+    )
+    return FbankSettings(_with_frames(options, 400, 160, 512))
+
+
+def _ast(get: Get) -> FbankSettings:
+    return FbankSettings(
+        FbankOptions(
+            num_mel_bins=int(get("num_mel_bins", 128)),
+            sample_frequency=float(get("sampling_rate", 16000)),
+            window_type="hanning",
+            dither=0.0,
+            allow_empty_bins=True,
+        )
+    )
+
+
+def _phi4_multimodal(get: Get) -> FbankSettings:
+    options = FbankOptions(
+        num_mel_bins=int(get("feature_size", 80)),
+        sample_frequency=float(get("sampling_rate", 16000)),
+        window_type="hamming",
+        preemphasis_coefficient=float(get("preemphasis", 0.97)),
+        remove_dc_offset=False,
+        low_freq=float(get("mel_min_frequency", 0)),
+        high_freq=float(get("mel_max_frequency", 7690)),
+        dither=0.0,
+        waveform_scale=INT16_SCALE,
+    )
+    sizes = int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
+    return FbankSettings(_with_frames(options, *sizes), floor=1.0)
+
+
+def _lasr(get: Get) -> FbankSettings:
+    options = FbankOptions(
+        num_mel_bins=int(get("feature_size", 128)),
+        sample_frequency=float(get("sampling_rate", 16000)),
+        window_type="hanning",
+        preemphasis_coefficient=0.0,
+        remove_dc_offset=False,
+        low_freq=125.0,
+        high_freq=7500.0,
+        allow_empty_bins=True,
+        dither=0.0,
+    )
+    sizes = int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
+    return FbankSettings(_with_frames(options, *sizes), floor=1e-5)
+
+
+EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
+    "ASTFeatureExtractor": _ast,
+    "LasrFeatureExtractor": _lasr,
+    "Phi4MultimodalFeatureExtractor": _phi4_multimodal,
+    "SeamlessM4TFeatureExtractor": _seamless_m4t,
+    "Speech2TextFeatureExtractor": _speech_to_text,
+}
+
+
+def fbank_settings(extractor: Any) -> FbankSettings:
+    """Return the filter bank that a feature extractor computes before it normalizes, stacks and pads.
+
+    Args:
+        extractor: a feature extractor of transformers, a processor that has one, or its configuration: the dictionary
+            in ``preprocessor_config.json``.
+
+    Raises:
+        OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi has not.
+
+    >>> from kaldi_compat.options.extractors import fbank_settings
+    >>> fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
+    64
+    """
+    extractor = getattr(extractor, "feature_extractor", extractor)
+    if isinstance(extractor, Mapping):
+        extractor = extractor.get("feature_extractor", extractor)
+        name, get = str(extractor.get("feature_extractor_type", "")), extractor.get
+    else:
+        name, get = type(extractor).__name__, lambda key, default: getattr(extractor, key, default)
+    if name not in EXTRACTORS:
+        shown = f"{name} is not one" if name else "the configuration has no feature_extractor_type"
+        raise OptionError(f"expected a feature extractor with Kaldi's filter bank, {', '.join(EXTRACTORS)}: {shown}")
+    return EXTRACTORS[name](get)
+
+
+def _with_frames(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
+    """Return options with frames of these many samples.
+
+    Raises:
+        OptionError: the FFT has another number of points than Kaldi's.
+    """
+    length, distance = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
+    changed = dataclasses.replace(options, frame_length=length, frame_shift=distance)
+    if (changed.window_size, changed.window_shift) != (size, shift):  # float32 rounds the product down
+        slack = 1.0 / options.sample_frequency
+        changed = dataclasses.replace(options, frame_length=length + slack, frame_shift=distance + slack)
+    if changed.padded_window_size != points:
+        raise OptionError(
+            f"n_fft={points} with win_length={size} is not Kaldi's FFT, which has {changed.padded_window_size} points"
+        )
+    return changed
