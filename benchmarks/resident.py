@@ -44,7 +44,7 @@ def ours(audio: Tensor) -> dict[str, Work]:
     found: dict[str, Work] = {"kaldi_compat, plain": lambda: plainly(feature, audio)}
     compiled = torch.compile(feature, fullgraph=True)
     found["kaldi_compat, torch.compile"] = lambda: compiled(audio)
-    if audio.is_cuda and not kernels.why_unsupported(feature, audio, None, 1.0):
+    if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
         found["kaldi_compat, kernels"] = lambda: feature(audio)
         found["kaldi_compat, kernels in a graph"] = captured(feature, audio)
     return found
@@ -121,7 +121,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8, help="utterances")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
+    parser.add_argument(
+        "--frames-at-once", type=int, help="frames whose spectra are in memory at once; 2^18 by default"
+    )
     options = parser.parse_args()
+    if options.frames_at_once:
+        from kaldi_compat.kernels import launch
+
+        launch.FRAMES_AT_ONCE = options.frames_at_once
     warnings.simplefilter("ignore")
     on_gpu = options.device.startswith("cuda")
     generator = torch.Generator().manual_seed(0)

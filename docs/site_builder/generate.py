@@ -151,6 +151,9 @@ def _module(name: str) -> str:
 def _is_documented_above(module: Any, name: str) -> bool:
     if module.__name__.startswith("io_ark."):
         return getattr(io_ark, name, None) is getattr(module, name)
+    package = importlib.import_module(module.__name__.rpartition(".")[0] or module.__name__)
+    if package is not module and name in getattr(package, "__all__", ()) and package is not kaldi_compat:
+        return True
     short = kaldi_compat._MODULE_OF.get(name)
     return short is not None and f"kaldi_compat.{short}" == getattr(getattr(module, name), "__module__", "")
 

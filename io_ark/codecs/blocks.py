@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -19,9 +19,13 @@ __all__ = [
     "ArrayBlock",
     "Block",
     "BlockScanner",
+    "ListBlock",
+    "PackedBlock",
     "ScannedBlock",
     "ShapeScanner",
     "block_scanner",
+    "compressed_block",
+    "encode_keys",
     "join_keys",
     "split_keys",
 ]
@@ -83,11 +87,14 @@ class ArrayBlock:
     dimensions: int = 2
 
     @classmethod
-    def of(cls, key: str, value: Array) -> ArrayBlock:
-        """Return the block of one matrix or vector, whose numbers are not copied if they are contiguous."""
-        shape = np.array([[*value.shape, 0][:2]], np.int64)
-        flat = np.ascontiguousarray(value).reshape(-1)
-        return cls(key.encode("utf-8", "surrogateescape") + b"\n", flat, shape, value.ndim)
+    def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
+        """Return the block of matrices or vectors of one type. One that is alone and contiguous is not copied."""
+        dimensions = arrays[0].ndim
+        shapes = np.array([each.shape for each in arrays], np.int64)
+        if dimensions == 1:
+            shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
+        flat = [each.reshape(-1) for each in arrays]
+        return cls(encode_keys(keys), flat[0] if len(flat) == 1 else np.concatenate(flat), shapes, dimensions)
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -117,6 +124,12 @@ class ArrayBlock:
         columns = self.columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
+    def stacked(self) -> Array | None:
+        """Return matrices of one shape as an array (entries, rows, columns); None if their shapes differ."""
+        if self.columns() is None or (self.shapes[:, 0] != self.shapes[0, 0]).any():
+            return None
+        return self.values.reshape(len(self), *self.shapes[0].tolist())
+
     def names(self) -> list[str]:
         """Return the keys as strings."""
         return split_keys(self.keys)
@@ -141,6 +154,10 @@ class ArrayBlock:
         shapes[:, 1] = values.shape[1]
         return replace(self, values=values.reshape(-1), shapes=shapes, dimensions=2)
 
+    def with_matrices(self, values: Array) -> ArrayBlock:
+        """Return matrices of one shape, (entries, rows, columns), under the same keys."""
+        return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
+
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
         """Return vectors under the same keys: ``values`` (numbers,), by default one number for each row."""
         shapes = np.zeros_like(self.shapes)
@@ -163,6 +180,99 @@ class ArrayBlock:
             begin += size
 
 
+@dataclass(frozen=True)
+class PackedBlock:
+    """Entries in binary, as an archive has them.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        data: (bytes,) uint8: the entries, with their keys.
+        objects: (entries,): where each object starts, after its key.
+    """
+
+    keys: bytes
+    data: Array
+    objects: Integers
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Raise TypeError: only an archive in binary takes these entries."""
+        raise TypeError("entries in binary can be written to an archive only")
+
+
+def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
+    """Compress the matrices of a block, as :func:`~io_ark.codecs.compressed.compress` does.
+
+    Args:
+        block: float32 matrices.
+        method: number of the :class:`~io_ark.codecs.compressed.CompressionMethod`.
+
+    Returns:
+        The entries of an archive; None if one cannot be compressed, or without the C library.
+    """
+    functions = block_functions()
+    if functions is None or block.dimensions != 2 or block.values.dtype != np.float32:
+        return None
+    packed = functions.compress_arrays(block.keys, block.shapes, block.values, method)
+    return None if packed is None else PackedBlock(block.keys, *packed[:2])
+
+
+class ListBlock:
+    """Entries of any kind, which are read when they are needed.
+
+    Args:
+        pairs: keys and values.
+        count: how many there are.
+        data: (bytes,) uint8: the entries as an archive has them, if they come from an archive.
+        ends: where each entry ends in the data.
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[tuple[str, Any]],
+        count: int,
+        data: Array | None = None,
+        ends: Sequence[int] = (),
+    ) -> None:
+        self._pairs: Iterable[tuple[str, Any]] | list[tuple[str, Any]] = pairs
+        self._count = count
+        self._data = data
+        self._ends = ends
+
+    @property
+    def keys(self) -> bytes:
+        """The keys as bytes, with a newline after each."""
+        return encode_keys([key for key, _ in self.entries()])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over keys and values."""
+        if not isinstance(self._pairs, list):
+            self._pairs = list(self._pairs)
+        return iter(self._pairs)
+
+    def packed(self) -> PackedBlock | None:
+        """Return the entries in binary as they are in the archive; None if they are not there in binary."""
+        functions = block_functions()
+        if functions is None or self._data is None:
+            return None
+        found = functions.find_objects(self._data, np.array(self._ends, np.int64))
+        return None if found is None else PackedBlock(found[0], self._data, found[1])
+
+
+def encode_keys(keys: Iterable[str]) -> bytes:
+    """Return keys as a block has them.
+
+    >>> encode_keys(["a", "b"])
+    b'a\\nb\\n'
+    """
+    return "\n".join([*keys, ""]).encode("utf-8", "surrogateescape")
+
+
 class ScannedBlock(NamedTuple):
     """Entries that were read from a window.
 
@@ -180,9 +290,11 @@ class BlockScanner(Protocol):
 
     Attributes:
         reads_files: True if objects are often files of their own, which are then read together.
+        reads_places: True if :meth:`objects` reads objects.
     """
 
     reads_files: bool
+    reads_places: bool
 
     def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
         """Read the entries that are whole in ``window[begin:end]``, or the first of them; None if there are none."""
@@ -207,7 +319,7 @@ _DTYPES: dict[str, tuple[type, int]] = {
 class ArrayScanner:
     """Reads blocks of matrices or vectors in binary or text."""
 
-    reads_files = False
+    reads_files, reads_places = False, True
 
     def __init__(self, kind: str) -> None:
         self._scanner = RaggedScanner(kind, BLOCK_BYTES, _LARGEST, MAX_ENTRIES)
@@ -234,7 +346,7 @@ def join_keys(keys: list[bytes]) -> bytes:
 class ShapeScanner:
     """Reads the shapes of matrices: blocks whose values are empty."""
 
-    reads_files = False
+    reads_files = reads_places = False
 
     def __init__(self, functions: BlockFunctions) -> None:
         self._functions = functions

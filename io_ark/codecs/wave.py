@@ -48,6 +48,7 @@ _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 _WAVE = "wave file's"
+_PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -165,6 +166,9 @@ class _Header(NamedTuple):
 
 def read_header(source: Source) -> _Header:
     """Read the header of a wave file, up to its samples."""
+    if (plain := _plain_header(source.peek(_PLAIN.size))) is not None:
+        source.skip(_PLAIN.size)
+        return plain
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
@@ -217,6 +221,21 @@ def read_header(source: Source) -> _Header:
     return _Header(info, block, is_counted, foreign_chunk)
 
 
+def _plain_header(head: bytes) -> _Header | None:
+    """Return the header that almost all 16-bit linear wave files start with; None for any other."""
+    if len(head) != _PLAIN.size:
+        return None
+    riff, riff_size, wave, size, coding, channels, rate, byte_rate, block, bits, data, data_size = _PLAIN.unpack(head)
+    if (
+        (riff, wave, size, coding, bits, data) != (b"RIFF", b"WAVEfmt ", 16, _PCM, 16, b"data")
+        or (channels == 0 or rate == 0 or block != 2 * channels or byte_rate != rate * block)
+        or (riff_size != 36 + data_size or data_size in UNKNOWN_DATA_SIZES)
+    ):
+        return None
+    info = WaveInfo(float(np.float32(rate)), channels, data_size // block, False, data_size)
+    return _Header(info, block, True, b"")
+
+
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
     info = header.info
@@ -262,7 +281,7 @@ def _format_of_file(source: Source) -> str:
 
     Nothing in such audio says where it ends, so it fills a file or the output of a command.
     """
-    name = audio_format(source)
+    name = "" if source.peek(4) in (b"RIFF", b"RIFX") else audio_format(source)
     if name and source.tell():
         source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
     return name
@@ -295,6 +314,7 @@ class AudioBlock:
         samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
         starts, lengths: (entries,) int64: of each entry's samples.
         rates: (entries,) uint32: sampling rates in Hz.
+        only_headers: the samples were not read, so entries are :class:`WaveInfo`.
     """
 
     keys: bytes
@@ -302,6 +322,7 @@ class AudioBlock:
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     rates: npt.NDArray[np.uint32]
+    only_headers: bool = False
 
     @classmethod
     def of(cls, key: str, wave: Wave) -> AudioBlock:
@@ -317,17 +338,20 @@ class AudioBlock:
         """Return the keys as strings."""
         return split_keys(self.keys)
 
-    def entries(self) -> Iterator[tuple[str, Wave]]:
+    def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and audio: views of the block's samples."""
         places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.names(), places, strict=True):
+            if self.only_headers:
+                yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
+                continue
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
 
 
 class WaveScanner:
     """Reads blocks of wave files of one channel."""
 
-    reads_files = True
+    reads_files = reads_places = True
 
     def __init__(self, functions: BlockFunctions) -> None:
         self._functions = functions
@@ -357,10 +381,27 @@ class WaveScanner:
         return ScannedBlock(AudioBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
 
 
+class WaveInfoScanner(WaveScanner):
+    """Reads the headers of blocks of wave files of one channel: audio whose samples are not read."""
+
+    reads_files = False  # of which the header suffices
+
+    def _block(self, keys: bytes, found: Found, window: Any, begin: int) -> ScannedBlock | None:
+        if not len(found.ends):
+            return None
+        _, lengths, rates = found.columns
+        block = AudioBlock(keys, np.empty(0, np.int16), np.zeros_like(lengths), lengths, rates, only_headers=True)
+        return ScannedBlock(block, int(found.ends[-1]))
+
+
 class WaveInfoCodec(Codec[WaveInfo]):
     """Codec that reads the header of audio and skips its samples. It cannot write."""
 
     marker = b""
+
+    def block_scanner(self) -> BlockScanner | None:
+        functions = block_functions()
+        return None if functions is None else WaveInfoScanner(functions)
 
     def read(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):

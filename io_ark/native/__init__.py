@@ -9,6 +9,8 @@ from io_ark.native.library import Library, load
 __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
+    "ark_compress_arrays",
+    "ark_find_objects",
     "ark_from_bytes",
     "ark_from_percentiles",
     "ark_from_words",
@@ -32,6 +34,9 @@ FUNCTIONS = (
 """Functions of the library that this package calls."""
 
 
+_DIRECTORY = str(Path(__file__).parent)
+
+
 def library() -> Library:
     """Return the library of this package; false if it was not built or is switched off."""
-    return load(str(Path(__file__).parent), *FUNCTIONS)
+    return load(_DIRECTORY, *FUNCTIONS)

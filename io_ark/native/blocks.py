@@ -19,6 +19,7 @@ Integers = npt.NDArray[np.int64]
 
 _POINTER, _SIZE, _INT, _BYTES = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
 _HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
+_COMPRESSED_ROOM = 24  # the same for compressed matrices
 _LINE_ROOM = 22  # bytes of a line of a script file besides the key and the name of the archive
 
 
@@ -49,8 +50,11 @@ class BlockFunctions:
         function = library().function
         self._waves = function("ark_scan_waves", _POINTER, _SIZE, _POINTER, _SIZE, *[_POINTER] * 6, result=_SIZE)
         self._shapes = function("ark_scan_shapes", _POINTER, _SIZE, _SIZE, *[_POINTER] * 4, result=_SIZE)
+        self._find = function("ark_find_objects", _POINTER, _POINTER, _SIZE, *[_POINTER] * 3, result=_SIZE)
         self._pack = function("ark_pack_arrays", _BYTES, _POINTER, _INT, _INT, _INT, _POINTER, _SIZE, *[_POINTER] * 3,
                               result=_SIZE)  # fmt: skip
+        self._compress = function("ark_compress_arrays", _BYTES, _POINTER, _POINTER, _SIZE, _INT, *[_POINTER] * 3,
+                                  result=_SIZE)  # fmt: skip
         self._script = function("ark_print_script", _BYTES, _POINTER, _SIZE, _BYTES, _SIZE, _POINTER, result=_SIZE)
 
     def scan_waves(self, window: Any, begin: int, end: int, places: Integers | None, most: int) -> Found:
@@ -88,6 +92,21 @@ class BlockFunctions:
         )  # fmt: skip
         return Found(keys[: used[0]].tobytes(), ends[:count], (shapes[:count],))
 
+    def find_objects(self, data: Array, ends: Integers) -> tuple[bytes, Integers] | None:
+        """Return the keys of entries in binary and where their objects start; None if one is laid out in another way.
+
+        Args:
+            data: (bytes,) uint8: the entries.
+            ends: (entries,): where each ends, ascending.
+        """
+        ends = np.ascontiguousarray(ends, np.int64)
+        if len(ends) == 0 or ends[0] < 0 or ends[-1] > len(data) or (ends[1:] < ends[:-1]).any():
+            raise ValueError("ends of entries do not belong to the data")
+        keys, used, objects = np.empty(len(data), np.uint8), np.zeros(1, np.int64), np.empty(len(ends), np.int64)
+        data = np.ascontiguousarray(data)
+        count = self._find(data.ctypes.data, address(ends), len(ends), address(keys), address(used), address(objects))
+        return (keys[: used[0]].tobytes(), objects) if count == len(ends) else None
+
     def pack_arrays(
         self, keys: bytes, shapes: Integers, dimensions: int, values: Array, *, with_values: bool = True
     ) -> tuple[Array, Integers, Integers]:
@@ -112,6 +131,29 @@ class BlockFunctions:
             address(values) if with_values else None, count, address(packed), address(objects), address(ends),
         )  # fmt: skip
         return packed[:used], objects, ends
+
+    def compress_arrays(
+        self, keys: bytes, shapes: Integers, values: Array, method: int
+    ) -> tuple[Array, Integers, Integers] | None:
+        """Return entries of compressed matrices, as :meth:`pack_arrays` does; None if one cannot be compressed.
+
+        Args:
+            keys: a newline after each.
+            shapes: (entries, 2): rows and columns.
+            values: float32: the numbers of all matrices.
+            method: number of the method, 1 to 7.
+        """
+        count = len(shapes)
+        sizes = shapes[:, 0] * shapes[:, 1]
+        if keys.count(b"\n") != count or sizes.sum() != values.size or values.dtype != np.float32:
+            raise ValueError("keys, shapes and values of a block do not belong together")
+        shapes, values = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(values)
+        room = len(keys) + _COMPRESSED_ROOM * count + 8 * int(shapes[:, 1].sum()) + 2 * values.size
+        packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+        used = self._compress(
+            keys, address(shapes), address(values), count, method, address(packed), address(objects), address(ends)
+        )  # fmt: skip
+        return (packed[:used], objects, ends) if used >= 0 else None
 
     def print_script(self, keys: bytes, offsets: Integers, archive: bytes) -> Array:
         """Return lines of a script file: each key, the archive's name and an offset into it."""

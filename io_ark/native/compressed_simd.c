@@ -13,6 +13,8 @@
 enum { TILE = 16 };
 /* From this many rows on, a table of 256 values for each column takes less time than computing each element. */
 enum { ROWS_FOR_TABLE = 100 };
+/* Fewer rows are sorted to find percentiles, more are counted. */
+enum { ROWS_TO_COUNT = 40 };
 /* Kaldi's constant for 1/65535. */
 static const float PER_STEP = 1.52590218966964e-05f;
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
@@ -114,7 +116,7 @@ EXPORT void SIMD_NAME(ark_to_words)(const float *values, int64_t count, float mi
 
 /* The elements of `steps` that would be at places `low` and `high` if they were sorted; counts elements by their first
  * byte, then those with the right first byte by their second one. */
-static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
+static void two_in_order(uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
 {
     int64_t first_bytes[256] = {0};
     for (int64_t i = 0; i < count; i++) first_bytes[steps[i] >> 8]++;
@@ -137,6 +139,19 @@ static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int6
     }
 }
 
+/* The same for few elements, which are sorted. */
+static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
+{
+    for (int64_t i = 1; i < count; i++) {
+        const uint16_t step = steps[i];
+        int64_t at = i;
+        for (; at > 0 && steps[at - 1] > step; at--) steps[at] = steps[at - 1];
+        steps[at] = step;
+    }
+    found[0] = steps[low];
+    found[1] = steps[high];
+}
+
 /* The percentiles 0, 25, 75 and 100 of a column, in steps of the range, made distinct. Rounding to steps keeps the
  * order, so the steps are sorted instead of the values. `steps` are those of the column's elements, and are moved. */
 static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentiles[4])
@@ -150,7 +165,7 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
         }
         chosen[0] = least;
         chosen[3] = greatest;
-        two_in_order(steps, rows, rows / 4, 3 * (rows / 4), chosen + 1);
+        (rows < ROWS_TO_COUNT ? two_of_few : two_in_order)(steps, rows, rows / 4, 3 * (rows / 4), chosen + 1);
     } else {
         for (int64_t r = 0; r < rows; r++) { /* those that there are, sorted by insertion */
             int64_t at = r;
@@ -222,4 +237,78 @@ EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int6
     free(block);
     free(steps);
     return 0;
+}
+
+/* The range of a matrix for the compression methods without a fixed one; returns 0 if it has none, because of a NaN or
+ * an infinity. */
+static int range_of(const float *values, int64_t count, float *minimum, float *span)
+{
+    float least = values[0], greatest = values[0];
+    int unordered = 0;
+    for (int64_t i = 0; i < count; i++) {
+        least = values[i] < least ? values[i] : least;
+        greatest = values[i] > greatest ? values[i] : greatest;
+        unordered |= values[i] != values[i];
+    }
+    if (unordered) return 0;
+    if (least == 0) { /* of zeros of both signs, Kaldi's minimum is the first */
+        int64_t i = 0;
+        while (values[i] != 0) i++;
+        least = values[i];
+    }
+    if (least == greatest) greatest = (float)((double)least + (1.0 + (least < 0 ? -(double)least : (double)least)));
+    *minimum = least;
+    *span = greatest - least;
+    return *span - *span == 0;
+}
+
+/* Compress matrices of a block and write them as entries of an archive.
+ *
+ * `keys` have a newline after each. `shapes` has two numbers for each of `count` matrices, and `values` all their numbers.
+ * `method` is Kaldi's number of the method, 1 to 7. Out: where in `bytes` each object starts, and where each entry ends.
+ * `bytes` has room for the keys, 24 bytes for each entry, 8 for each column and 2 for each number. Returns how many
+ * bytes; -1 if a matrix is empty, has a NaN or no finite range, or if there is no memory. */
+EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t *shapes, const float *values, int64_t count,
+                                              int method, uint8_t *bytes, int64_t *objects, int64_t *ends)
+{
+    uint8_t *to = bytes;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t rows = shapes[2 * i], columns = shapes[2 * i + 1], numbers = rows * columns;
+        const int of_entry = method > 1 ? method : rows > 8 ? 2 : 3;
+        const char *const name = of_entry == 2 ? "CM " : of_entry == 3 || of_entry == 4 ? "CM2 " : "CM3 ";
+        float range[2];
+        if (numbers == 0 || !range_of(values, numbers, range, range + 1)) return -1;
+        if (of_entry == 4) range[0] = -32768.0f, range[1] = 65535.0f;
+        if (of_entry == 6) range[0] = 0.0f, range[1] = 255.0f;
+        if (of_entry == 7) range[0] = 0.0f, range[1] = 1.0f;
+        while (*keys != '\n') *to++ = *keys++;
+        keys++;
+        *to++ = ' ';
+        objects[i] = to - bytes;
+        *to++ = 0;
+        *to++ = 'B';
+        memcpy(to, name, strlen(name));
+        to += strlen(name);
+        memcpy(to, range, sizeof range);
+        const int32_t shape[2] = {(int32_t)rows, (int32_t)columns};
+        memcpy(to + sizeof range, shape, sizeof shape);
+        to += sizeof range + sizeof shape;
+        if (of_entry == 2) {
+            if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, range[0], range[1], to, to + 8 * columns)) return -1;
+            to += 8 * columns + numbers;
+        } else if (of_entry <= 4) {
+            for (int64_t k = 0; k < numbers; k++) { /* words at any address */
+                const uint16_t code =
+                    (uint16_t)(int32_t)(part_of_range(values[k], range[0], range[1]) * 65535.0f + ROUNDING);
+                memcpy(to + 2 * k, &code, sizeof code);
+            }
+            to += 2 * numbers;
+        } else {
+            SIMD_NAME(ark_to_bytes)(values, numbers, range[0], range[1], to);
+            to += numbers;
+        }
+        values += numbers;
+        ends[i] = to - bytes;
+    }
+    return to - bytes;
 }

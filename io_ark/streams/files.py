@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from io_ark.errors import MissingFileError, OpenError
 from io_ark.streams.remote import RemoteFile, is_url, refuse_network
 from io_ark.streams.source import FileSource, MapSource, Source
+from io_ark.streams.system import OPEN_FLAGS
 
 __all__ = [
     "MAX_OPEN_FILES",
@@ -42,7 +43,7 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, OPEN_FLAGS))
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
             raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error

@@ -7,6 +7,7 @@ import signal
 
 from io_ark.errors import PipeError, PipesRefusedError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.system import can_run_commands
 
 __all__ = ["NO_PIPES_VARIABLE", "describe_status", "refuse_pipes", "spawn"]
 
@@ -26,6 +27,8 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
     Returns:
         The process id, and the descriptor of the other end.
     """
+    if not can_run_commands():
+        raise PipeError("cannot be started: commands need a POSIX system, such as Linux, macOS or WSL", file=name)
     try:
         ends = retry_when_out_of_descriptors(os.pipe)
     except OSError as error:

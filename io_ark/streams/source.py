@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
+from io_ark.streams.system import pread, preadv
 
 __all__ = ["BytesSource", "FileSource", "MapSource", "RawInput", "Source", "StreamSource"]
 
@@ -426,7 +427,7 @@ class FileSource(StreamSource):
 
     def _pread(self, size: int, offset: int) -> bytes:
         try:
-            return os.pread(self._descriptor, size, offset)
+            return pread(self._descriptor, size, offset)
         except OSError as error:
             raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error
 
@@ -495,6 +496,6 @@ class FileSource(StreamSource):
 
     def _preadv(self, targets: list[Any], offset: int) -> int:
         try:
-            return os.preadv(self._descriptor, targets, offset)
+            return preadv(self._descriptor, targets, offset)
         except OSError as error:
             raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ScannedBlock
+from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ListBlock, ScannedBlock
 from io_ark.errors import ArkError
+from io_ark.native.scan import Scanner
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
+from io_ark.streams.system import OPEN_FLAGS
 from io_ark.tables.entries import read_entry
 
 __all__ = ["BlockLoader", "as_block", "read_blocks"]
@@ -40,7 +42,7 @@ _FILES_BYTES = 2 * BLOCK_BYTES
 def as_block(key: str, value: Any) -> Block | None:
     """Return the block of one entry; None if its value is not an array of float32 or float64 with elements."""
     if type(value) is np.ndarray and value.dtype.kind == "f" and 0 < value.ndim <= 2 and value.size:
-        return ArrayBlock.of(key, value)
+        return ArrayBlock.of([key], [value])
     return None
 
 
@@ -50,8 +52,9 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
-    scanner = codec.block_scanner()
-    pause = longer_pause = 0
+    scanner = codec.block_scanner() or _ListScanner.of(codec)
+    # The first entry is read alone: if it is large, nothing is read ahead.
+    pause, longer_pause = 1, 0
     while True:
         if scanner is not None and pause == 0:
             window, begin, end = source.buffered(BLOCK_BYTES)
@@ -74,6 +77,35 @@ def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None
         pause = max(pause - 1, int(source.tell() - start > _LARGE))
 
 
+class _ListScanner:
+    """Reads blocks of objects that are not arrays."""
+
+    reads_files, reads_places = False, True
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+
+    @classmethod
+    def of(cls, codec: Codec[Any]) -> _ListScanner | None:
+        """Return a scanner; None if there is none for a kind of object."""
+        scanner = codec.scanner()
+        return None if scanner is None else cls(scanner)
+
+    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
+        found = self._scanner.entries(window, begin, end)
+        if found is None:
+            return None
+        size = found.ends[-1] - begin
+        data = np.frombuffer(window, np.uint8, size, begin).copy()
+        ends = [end - begin for end in found.ends]
+        return ScannedBlock(ListBlock(found.entries, len(ends), data, ends), size)
+
+    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
+        values = self._scanner.objects(window, begin, end, places)
+        names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
+        return ScannedBlock(ListBlock(zip(names, values, strict=True), len(names)), 0) if values else None
+
+
 class BlockLoader:
     """Loads the objects of lines of a script file together: objects close to each other in one file, or small files.
 
@@ -83,7 +115,7 @@ class BlockLoader:
     """
 
     def __init__(self, codec: Codec[Any], files: OpenFiles) -> None:
-        self._scanner: BlockScanner | None = codec.block_scanner()
+        self._scanner: BlockScanner | None = codec.block_scanner() or _ListScanner.of(codec)
         self._files = files
         self._source: FileSource | None = None
         self._path = b""
@@ -95,7 +127,7 @@ class BlockLoader:
 
         Errors are left to the usual way of reading.
         """
-        if self._scanner is None:
+        if self._scanner is None or not self._scanner.reads_places:
             return None
         if self._pause:
             self._pause -= 1
@@ -223,7 +255,7 @@ class _Files:
 
 def _read_file(path: bytes, target: npt.NDArray[np.uint8]) -> int:
     """Read the start of a file and return the number of bytes, fewer only if the file is shorter."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, OPEN_FLAGS)
     try:
         got = 0
         while got < len(target):

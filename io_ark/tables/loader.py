@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -34,6 +33,7 @@ from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
+from io_ark.streams.system import SIGPIPE
 
 if TYPE_CHECKING:
     from io_ark.codecs.compressed import CompressedMatrix
@@ -49,7 +49,7 @@ logger = logging.getLogger("io_ark")
 _LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 
 # Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
-_STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+_STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:

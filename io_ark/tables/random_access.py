@@ -6,6 +6,7 @@ Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from io_ark.codecs import Codec
@@ -54,6 +55,10 @@ class Lookup:
 
     def value(self, key: str) -> Any:
         raise NotImplementedError
+
+    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+        """Look up many keys. None if one is missing, or for tables whose keys can be looked up once only."""
+        return None
 
     def close(self) -> None:
         self.closed = True
@@ -214,6 +219,13 @@ class ArchiveLookup(_ArchiveScan):
             return self._values[key]
         self._given[key] = None
         return self._values.pop(key)
+
+    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+        self.check_open()
+        if self.table.once:
+            return None
+        values = self._values
+        return [values[key] for key in keys] if all(key in values or self.has(key) for key in keys) else None
 
     def _refuse_again(self, key: str) -> NoReturn:
         raise OrderError(

@@ -7,7 +7,7 @@ permissive reader. Where Kaldi stops in the middle of a table without an error, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
@@ -243,7 +243,6 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._in_blocks = blocks
         self._skip_counter = _SkipCounter()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
@@ -259,11 +258,6 @@ class SequentialReader(Generic[Value]):
             self._stop = ahead.close
             self._lazy = False
         self._first = next(self._entries, None)
-
-    @property
-    def in_blocks(self) -> bool:
-        """True if :meth:`blocks` gives blocks."""
-        return self._in_blocks
 
     @property
     def skipped(self) -> int:
@@ -650,6 +644,16 @@ class RandomAccessReader(Generic[Value]):
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
+
+    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        """Look up many keys at once, which is faster.
+
+        Returns:
+            The values; None if one is missing, or if the table cannot do that: then nothing has been looked up that
+            cannot be looked up again.
+        """
+        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
+        return None if names is None else self._lookup.values_of(names)
 
     def _mapped(self, key: str) -> str:
         if self._speakers is None:

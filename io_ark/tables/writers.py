@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import ArrayBlock, Block
+from io_ark.codecs.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
@@ -74,8 +74,13 @@ class ArchiveTarget:
         if self._table.flush:
             self.flush()
 
-    def write_block(self, block: ArrayBlock) -> bool:
+    def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block in binary and return True; return False without the C library."""
+        start = self._archive.tell()
+        if isinstance(block, PackedBlock):
+            self._archive.write(block.data.data)
+            self._finish_block(block.keys, block.objects + start)
+            return True
         functions = block_functions()
         if functions is None or not self._table.binary or _UNSAFE_IN_KEYS.search(block.keys):
             return False
@@ -83,7 +88,6 @@ class ArchiveTarget:
         packed, objects, ends = functions.pack_arrays(
             block.keys, block.shapes, block.dimensions, block.values, with_values=together
         )
-        start = self._archive.tell()
         if together:
             self._archive.write(packed.data)
         else:
@@ -91,12 +95,16 @@ class ArchiveTarget:
             before = np.cumsum(sizes) - sizes
             objects = objects + before
             self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
-        if self._script is not None:
+        self._finish_block(block.keys, objects + start)
+        return True
+
+    def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
+        functions = block_functions()
+        if self._script is not None and functions is not None:
             name = encode_key(self._table.archive)
-            self._script.write(functions.print_script(block.keys, objects + start, name).data)
+            self._script.write(functions.print_script(keys, offsets, name).data)
         if self._table.flush:
             self.flush()
-        return True
 
     def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
         """Write each array after its header without copying it."""
@@ -147,7 +155,7 @@ class ScriptTarget:
             for chunk in chunks:
                 output.write(chunk)
 
-    def write_block(self, block: ArrayBlock) -> bool:
+    def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Return False: each entry is a file."""
         return False
 
@@ -313,11 +321,16 @@ class Writer(Generic[Value]):
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
+    def takes_packed(self, keys: bytes) -> bool:
+        """Return True if :meth:`write_block` takes a PackedBlock with these keys, whose objects are of this kind."""
+        is_archive = isinstance(self._target, ArchiveTarget) and self._table.binary
+        return is_archive and not _UNSAFE_IN_KEYS.search(keys)
+
     def write_block(self, block: Block) -> None:
         """Add the entries of a block to the table, in one go where the kind and the table allow that."""
         self._check_process()
         with self._lock:
-            if isinstance(block, ArrayBlock) and self._encoder.writes_block(block):
+            if isinstance(block, PackedBlock) or (isinstance(block, ArrayBlock) and self._encoder.writes_block(block)):
                 if self._pending is not None:
                     self._pending.send()
                 if self._closed:

@@ -22,7 +22,7 @@ import io_ark
 from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import AudioBlock, Wave
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
@@ -35,7 +35,7 @@ from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
-from kaldi_compat.options.base import as_float32, option
+from kaldi_compat.options.base import as_float32, option, require
 from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ __all__ = [
     "TorchComputer",
     "VtlnOptions",
     "audio_block",
+    "check_lone_speakers",
     "compute_features",
     "computer_for",
     "feature_options",
@@ -125,6 +126,17 @@ def spectral_program(name: str) -> Program:
     return program(program_name(feature), text, program_options(feature))(main)
 
 
+def check_lone_speakers(feature: FeatureType, utt2spk: str) -> None:
+    """Refuse or ignore speakers without a table of VTLN factors, as each of Kaldi's programs does.
+
+    Raises:
+        OptionError: the program is compute-mfcc-feats. In Kaldi's other programs the condition is the wrong way round.
+    """
+    message = f"--utt2spk={utt2spk} has no effect without --vtln-map"
+    require(feature.name != "mfcc", message)
+    logger.warning("%s", message)
+
+
 def compute_features(
     feature: FeatureType,
     options: ApplicationOptions,
@@ -139,6 +151,8 @@ def compute_features(
         source: rspecifier of audio.
         target: wspecifier of features.
     """
+    if isinstance(options, VtlnOptions) and options.utt2spk and not options.vtln_map:
+        check_lone_speakers(feature, options.utt2spk)
     extractor = Extractor(feature, options)
     as_htk: Any = partial(
         HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
@@ -149,8 +163,6 @@ def compute_features(
         if isinstance(options, VtlnOptions) and options.vtln_map:
             reader_of_warps = LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
             warps = BlockTable(stack.enter_context(reader_of_warps))
-        elif isinstance(options, VtlnOptions) and options.utt2spk:
-            logger.warning("--utt2spk=%s has no effect without --vtln-map", options.utt2spk)
         reader = stack.enter_context(
             io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True)
         )
@@ -164,7 +176,7 @@ def compute_features(
         def finish(key: str) -> None:
             counts.done += 1
             if counts.total % LOG_EVERY == 0:
-                logger.info("Processed %d utterances", counts.total)
+                log_progress(counts.total)
             vlog(2, "Processed features for key %s", key)
 
         def compute_each(entries: Iterable[tuple[str, Wave]]) -> None:
@@ -197,12 +209,24 @@ def compute_features(
                 for key, each in features.entries():
                     warn_of_nan(key, each)
             write_block(writing, features)
-            for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
-                if durations is not None:
+            if durations is not None:
+                for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
                     durations[key] = duration_of(length, rate)
-                finish(key)
+            if logger.isEnabledFor(verbose_level(1)):
+                for key in names:
+                    finish(key)
+                continue
+            following = counts.total + LOG_EVERY - counts.total % LOG_EVERY
+            counts.done += len(names)
+            for total in range(following, counts.total + 1, LOG_EVERY):
+                log_progress(total)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
+
+
+def log_progress(total: int) -> None:
+    """Log how many utterances have been processed."""
+    logger.info("Processed %d utterances", total)
 
 
 def warn_of_nan(key: str, features: Matrix) -> None:

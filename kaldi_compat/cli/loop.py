@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 import io_ark
-from io_ark.codecs.blocks import Block
+from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock
 from io_ark.errors import ArkError, PipeError
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
@@ -27,6 +29,7 @@ __all__ = [
     "are_tables",
     "convert",
     "convert_table",
+    "copied",
     "items_of",
     "lookup",
     "map_lines",
@@ -37,6 +40,8 @@ __all__ = [
 In = TypeVar("In")
 Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")
+# Larger arrays are not collected.
+_MOST_BYTES = 1 << 15
 BlockFunction = Callable[[Any], Any]
 
 
@@ -115,38 +120,103 @@ def map_table(
         KaldiCompatError: the function's error, with the key before its message.
     """
     counts = Counts()
-    for item in items_of(entries):
+    for item in items_of(entries, only_blocks=block_function is not None):
         if not isinstance(item, tuple):
             if block_function is not None and (results := block_function(item)) is not None:
                 write_block(writer, results)
                 counts.done += len(results)
                 counts.failed += len(item) - len(results)
-                continue
-            single: Iterable[tuple[str, In]] = item.entries()
-        else:
-            single = (item,)
-        for key, value in single:
-            try:
-                result = function(key, value)
-            except Skip as reason:
-                counts.failed += 1
-                if str(reason):
-                    logger.warning("%s", reason)
-            except KaldiCompatError as error:
-                raise type(error)(f"{key}: {error}") from error
             else:
-                writer[key] = result
-                counts.done += 1
+                with Collector(writer) as collector:
+                    _map_each(item.entries(), collector, function, counts)
+        else:
+            _map_each((item,), writer, function, counts)
     return counts
 
 
-def items_of(entries: Iterable[tuple[str, In]]) -> Iterator[Block | tuple[str, In]]:
-    """Iterate over the blocks of a reader, and single entries; arrays that were read alone are blocks of one entry."""
+def _map_each(
+    entries: Iterable[tuple[str, In]], writer: Sink, function: Callable[[str, In], Any], counts: Counts
+) -> None:
+    for key, value in entries:
+        try:
+            result = function(key, value)
+        except Skip as reason:
+            counts.failed += 1
+            if str(reason):
+                logger.warning("%s", reason)
+        except KaldiCompatError as error:
+            raise type(error)(f"{key}: {error}") from error
+        else:
+            writer[key] = result
+            counts.done += 1
+
+
+class Collector:
+    """Collects the arrays that become of a block's entries and writes them together when the context ends.
+
+    Args:
+        writer: the table that they are written to.
+    """
+
+    def __init__(self, writer: Sink) -> None:
+        self._writer = writer
+        self._keys: list[str] = []
+        self._arrays: list[Any] = []
+        self._type: tuple[Any, int] | None = None
+
+    def __setitem__(self, key: str, value: Any, /) -> None:
+        if type(value) is not np.ndarray or not 0 < value.nbytes < _MOST_BYTES or value.dtype.kind != "f":
+            self.flush()
+            self._writer[key] = value
+            return
+        if self._type != (value.dtype, value.ndim):
+            self.flush()
+            self._type = value.dtype, value.ndim
+        self._keys.append(key)
+        self._arrays.append(value)
+
+    def flush(self) -> None:
+        """Write what has been collected."""
+        keys, arrays = self._keys, self._arrays
+        if keys:
+            self._keys, self._arrays = [], []
+            if 0 < arrays[0].ndim < 3:
+                write_block(self._writer, ArrayBlock.of(keys, arrays))
+            else:
+                for key, value in zip(keys, arrays, strict=True):
+                    self._writer[key] = value
+
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+
+def copied(block: Any, writer: io_ark.Writer[Any]) -> Any:
+    """Return a block in the form in which it was read, to copy it to a table of the same kind.
+
+    Returns:
+        None if the table takes another form.
+    """
+    if not isinstance(block, ListBlock):
+        return block
+    packed = block.packed()
+    return packed if packed is not None and writer.takes_packed(packed.keys) else None
+
+
+def items_of(entries: Iterable[tuple[str, In]], *, only_blocks: bool = True) -> Iterator[Block | tuple[str, In]]:
+    """Iterate over the blocks of a reader, and single entries.
+
+    Args:
+        entries: a reader, or single entries and blocks.
+        only_blocks: make arrays that were read alone blocks of one entry.
+    """
     if not isinstance(entries, io_ark.SequentialReader):
         yield from entries
         return
     for item in entries.blocks():
-        yield (as_block(*item) or item) if entries.in_blocks and isinstance(item, tuple) else item
+        yield (as_block(*item) or item) if only_blocks and isinstance(item, tuple) else item
 
 
 def write_block(writer: Sink, block: Block) -> None:
@@ -204,6 +274,12 @@ class BlockTable(Generic[Value]):
         Then the results wait for the program to look up one key after the other, and an error is raised at its key.
         """
         table = self._table
+        if isinstance(table, io_ark.RandomAccessReader):
+            with suppress(ArkError):  # which is raised, or logged, when its key is looked up alone
+                values = table.values_of(keys)
+                if values is not None:
+                    self._asked, self._found, self._failed = set(keys), dict(zip(keys, values, strict=True)), None
+                    return values
         found: dict[str, Value] = {}
         self._asked, self._found, self._failed = set(keys), found, None
         for key in keys:
@@ -326,7 +402,6 @@ def convert_table(
     """
     with ExitStack() as stack:
         opened: Any = stack.enter_context(io_ark.Writer[Any](kind_out or kind, target)) if output_first else None
-        in_blocks = block_function is not None
-        reader = stack.enter_context(io_ark.SequentialReader[Any](kind, source, blocks=in_blocks))
+        reader = stack.enter_context(io_ark.SequentialReader[Any](kind, source, blocks=True))
         writer = opened or stack.enter_context(io_ark.Writer[Any](kind_out or kind, target))
         return map_table(reader, writer, function, block_function)

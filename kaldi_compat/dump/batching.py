@@ -1,56 +1,34 @@
-"""Batching: group utterances, read one after the other, by similar lengths, and put the results back into order."""
+"""Batching: group utterances that follow each other, and put results back into order."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from kaldi_compat.dump.read import Utterance
+from kaldi_compat.dump.read import Failure, Utterance
 
-__all__ = ["BATCHES_IN_WINDOW", "InOrder", "batches", "seconds_of", "windows"]
-
-T = TypeVar("T")
-# Batches per window, so that lengths within a batch are similar.
-BATCHES_IN_WINDOW = 4
+__all__ = ["InOrder", "batches", "seconds_of"]
 
 
-def seconds_of(utterance: Utterance) -> float:
+def seconds_of(entry: Utterance | Failure) -> float:
     """Return the duration of an utterance's audio in seconds."""
-    return utterance.wave.duration
+    return entry.wave.duration if isinstance(entry, Utterance) else 0.0
 
 
-def windows(entries: Iterable[T], most: int, seconds: float, weigh: Callable[[T], float]) -> Iterator[list[T]]:
-    """Split entries into runs of at most ``most`` entries, each ended by the entry that brings it to ``seconds``.
+def batches(entries: Iterable[Utterance | Failure], most: int, seconds: float) -> Iterator[list[Utterance | Failure]]:
+    """Group entries that follow each other: at most ``most``, with at most ``seconds`` of audio, or one that is longer.
 
-    >>> list(windows([3, 1, 5, 2], most=2, seconds=4, weigh=float))
-    [[3, 1], [5], [2]]
+    Nothing is padded, so that lengths need not be similar, and results leave in the order of the list.
     """
-    window: list[T] = []
+    batch: list[Utterance | Failure] = []
     total = 0.0
     for entry in entries:
-        window.append(entry)
-        total += weigh(entry)
-        if len(window) == most or total >= seconds:
-            yield window
-            window, total = [], 0.0
-    if window:
-        yield window
-
-
-def batches(window: Iterable[Utterance], seconds: float) -> Iterator[list[Utterance]]:
-    """Group a window's utterances by similar lengths, at most ``seconds`` in a batch (or one longer utterance alone).
-
-    The order depends only on the utterances, so that a repeated run makes the same batches.
-    """
-    batch: list[Utterance] = []
-    total = 0.0
-    for utterance in sorted(window, key=lambda each: (seconds_of(each), each.index)):
-        length = seconds_of(utterance)
-        if batch and total + length > seconds:
+        length = seconds_of(entry)
+        if batch and (len(batch) == most or total + length > seconds):
             yield batch
             batch, total = [], 0.0
-        batch.append(utterance)
+        batch.append(entry)
         total += length
     if batch:
         yield batch

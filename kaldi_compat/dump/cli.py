@@ -22,7 +22,7 @@ from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
-from kaldi_compat.dump.lock import lock_alone, lock_with_others, share
+from kaldi_compat.dump.lock import check_system, lock_alone, lock_with_others, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
     Plan,
@@ -56,7 +56,7 @@ __all__ = [
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 # Time after a signal in which the job ends in order, before it ends at once.
 SECONDS_TO_END = 1.5
 REASONS_SHOWN = 5
@@ -171,6 +171,7 @@ def dump(job: Job) -> int:
     Raises:
         DumpError: it cannot be started or cannot continue; complete archives stay.
     """
+    check_system()
     # Anything invalid is refused before any file is touched.
     check_inputs(job)
     configured_options(job, conf_texts(job))
@@ -302,6 +303,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
+    if on_cpu := int(outcome.work.get("computed_on_cpu", 0)):
+        lines.append(f"{counted(on_cpu)} did not fit into a GPU's memory when it was their turn, and ran on the CPU")
+    if plain := int(outcome.work.get("without_kernels", 0)):
+        lines.append(f"{counted(plain)} ran on GPUs without the fused kernels: the .log files say why")
     if uncompressed := int(outcome.work.get("uncompressed", 0)):
         verb = "is" if uncompressed == 1 else "are"
         lines.append(f"{counted(uncompressed)} with NaN or infinite features {verb} not compressed: see the .log files")

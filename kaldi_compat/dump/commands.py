@@ -24,6 +24,7 @@ from io_ark.errors import ArkError, PipeError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes
 from io_ark.streams.source import StreamSource
+from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.failures import shortened
 
 __all__ = ["COMMANDS", "CommandGroup", "read_from_command"]
@@ -35,7 +36,7 @@ _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
 # Ends of a command that we stopped reading from: by SIGPIPE, or a shell that reports it of what it ran.
-_STOPPED_READING = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+_STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class CommandGroup:

@@ -7,7 +7,7 @@ import re
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import CPU
 
-__all__ = ["devices_of", "prepare_device"]
+__all__ = ["devices_of", "prepare_device", "why_unavailable"]
 
 # Number of cuFFT plans that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16
@@ -54,3 +54,16 @@ def prepare_device(device: str, max_memory: float) -> None:
     if max_memory:
         total = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, max_memory * GIB / total), device)
+
+
+def why_unavailable(error: BaseException, device: str) -> str | None:
+    """Return what to do about a GPU that a process cannot open now; None if the error means something else."""
+    text = str(error)
+    if "busy or unavailable" in text or "exclusive-thread device" in text:
+        return (
+            f"{device} is in use by another process, and may admit only one (nvidia-smi -c DEFAULT, or MPS, admits "
+            "several): free it, or use as many processes as GPUs (--nj)"
+        )
+    if "CUDA" in text and "out of memory" in text:
+        return f"{device} has no memory left for another process: use fewer (--nj), or free it"
+    return None

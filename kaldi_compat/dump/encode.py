@@ -59,8 +59,8 @@ class Encoder:
         except ArkError as error:
             return failed(computed.index, computed.key, error)
         frames = computed.features.shape[0]
-        stats = None
-        if self.with_stats and frames:
+        stats = computed.stats
+        if self.with_stats and frames and stats is None:
             # Later steps of a recipe read the features back from the archive, so these are the ones to count.
             stats = cmvn_stats(np.asarray(self.matrix.read(BytesSource(data))))
         return Encoded(computed.key, data, frames, computed.duration, stats, left_uncompressed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
@@ -14,6 +15,12 @@ def main() -> int:
     """Run this process's command line and return the exit status; the process may end here."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
+    if sys.argv[1:2] == ["frontend"]:
+        from kaldi_compat.cli.program import end_of_process, open_closed_streams
+        from kaldi_compat.frontends import cli
+
+        open_closed_streams()
+        return end_of_process(cli.main())
     from kaldi_compat.dump.cli import main
 
     return main()

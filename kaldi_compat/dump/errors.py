@@ -13,6 +13,7 @@ __all__ = [
     "OutputError",
     "PlanError",
     "TooManyFailuresError",
+    "UnavailableError",
     "WorkerError",
     "as_user_error",
     "one_line",
@@ -43,6 +44,10 @@ class OutputError(DumpError):
 
 class TooManyFailuresError(DumpError):
     """More utterances failed than ``max_failures`` allows."""
+
+
+class UnavailableError(DumpError):
+    """A GPU cannot be opened now."""
 
 
 class WorkerError(DumpError):

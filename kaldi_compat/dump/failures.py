@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from io_ark.text import printable
 
-__all__ = ["LONGEST_REASON", "Reason", "by_reason", "reason_for", "shortened"]
+__all__ = ["LONGEST_REASON", "Reason", "by_reason", "reason_for", "shape_of_reason", "shortened"]
 
 LONGEST_REASON = 400  # characters; commands may have millions
 
@@ -38,10 +38,15 @@ def by_reason(failures: Iterable[tuple[str, str]]) -> list[Reason]:
     """
     found: dict[str, Reason] = {}
     for key, reason in failures:
-        text = _PARTICULARS.sub("…", reason)
+        text = shape_of_reason(reason)
         count, _, first = found.get(text, Reason(0, text, key))
         found[text] = Reason(count + 1, text, first)
     return sorted(found.values(), key=lambda reason: -reason.utterances)
+
+
+def shape_of_reason(reason: str) -> str:
+    """Return a reason with an ellipsis for files, offsets and times: what utterances of a group have in common."""
+    return _PARTICULARS.sub("…", reason)
 
 
 def reason_for(key: str, message: str) -> str:

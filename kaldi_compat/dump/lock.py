@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import time
@@ -10,13 +9,28 @@ from pathlib import Path
 
 from kaldi_compat.dump.errors import DumpError
 
-__all__ = ["lock_alone", "lock_with_others", "share"]
+try:
+    import fcntl
+except ModuleNotFoundError:  # on Windows
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
+__all__ = ["check_system", "lock_alone", "lock_with_others", "share"]
 
 logger = logging.getLogger(__name__)
 
 # Time that a part waits for another one to make the plan, which takes seconds even for ten million utterances.
 SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
+
+
+def check_system() -> None:
+    """Raise :class:`DumpError` if this system lacks what a dump needs: locks of files, and processes that fork."""
+    if not HAS_LOCKS:
+        raise DumpError(
+            "kaldi-compat dump needs a POSIX system, such as Linux, macOS or WSL (Windows lacks file locks)"
+        )
 
 
 def lock_alone(path: Path) -> int:

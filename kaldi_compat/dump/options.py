@@ -63,7 +63,7 @@ class DumpOptions(BaseOptions):
     readers: int = option(2, "threads of each worker that read and decode audio", ge=1)
     batch_seconds: float = option(0.0, "audio in a batch; 0 is 600 on a GPU and 60 on a CPU", unit="seconds", ge=0)
     window_utterances: int = option(
-        512, "read at most this many utterances ahead, to make batches of similar lengths", ge=1
+        512, "read at most this many utterances ahead, and put at most so many into a batch", ge=1
     )
     max_device_memory: float = option(0.0, "GPU memory that a worker may use; 0 is no limit", unit="GiB", ge=0)
     seed: int = option(0, "seed of the dithering noise; an utterance's noise depends only on it and on the key")
@@ -118,7 +118,7 @@ class DumpOptions(BaseOptions):
         """
         if not self.on_gpu:
             return "each utterance alone"
-        return f"{self.seconds_in_batch:g} s at once of {self.window_utterances} utterances"
+        return f"{self.seconds_in_batch:g} s at once, at most {self.window_utterances} utterances"
 
     @property
     def cmvn_levels(self) -> tuple[str, ...]:

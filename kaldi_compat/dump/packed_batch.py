@@ -6,6 +6,7 @@ Frames across a border between utterances are computed too and dropped: about tw
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,9 +19,9 @@ from kaldi_compat.dump.noise import frame_seeds, utterance_state
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
-__all__ = ["FRAMES_AT_ONCE", "Row", "RowNoise", "Samples", "pack", "padded"]
+__all__ = ["FRAMES_AT_ONCE", "Row", "RowNoise", "Samples", "pack"]
 
-Samples = npt.NDArray[np.int16]
+Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
 # Rows are rounded up to a multiple of this many frames, since cuFFT makes a plan for each number of frames.
 FRAMES_AT_ONCE = 1024
@@ -31,7 +32,7 @@ class Row:
     """Utterances on one grid of frames.
 
     Attributes:
-        samples: all audio, int16; in pinned memory if it will be copied to a GPU.
+        samples: all audio, int16, or float32 if it was resampled; in pinned memory if it will be copied to a GPU.
         first_frames: index on the grid of each utterance's first frame.
         counts: number of frames of each utterance.
         frames: number of frames of the grid.
@@ -59,7 +60,8 @@ def pack(utterances: Sequence[Samples], options: FrameOptions, *, pinned: bool =
         span = len(each) if options.snip_edges else (count - 1) * shift + size if count else 0
         at += -(-span // shift)
     frames = -(-max(at, 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
-    samples = torch.zeros((frames - 1) * shift + size, dtype=torch.int16, pin_memory=pinned)
+    dtype = torch.float32 if utterances and utterances[0].dtype == np.float32 else torch.int16
+    samples = torch.zeros((frames - 1) * shift + size, dtype=dtype, pin_memory=pinned)
     place = samples.numpy()
     for each, first, count in zip(utterances, first_frames, counts, strict=True):
         audio = each if options.snip_edges else _with_reflections(each, count, options)
@@ -90,11 +92,8 @@ class RowNoise:
         """Return states for the noise of all frames of the row."""
         return self._seeds[:count]
 
-
-def padded(features: Tensor, first_frames: Tensor, longest: int) -> Tensor:
-    """Return a row's features as a padded batch (B, longest, dim) of the utterances that start at these frames.
-
-    Values past an utterance's own frames are undefined.
-    """
-    index = first_frames.unsqueeze(1) + torch.arange(longest, device=features.device)
-    return features[index.clamp(max=len(features) - 1)]
+    def part(self, first: int) -> RowNoise:
+        """Return the noise of the frames from ``first`` on."""
+        rest = copy.copy(self)
+        rest._seeds = self._seeds[first:]
+        return rest

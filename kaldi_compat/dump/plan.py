@@ -20,6 +20,7 @@ from io_ark.tables.script import Script
 from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.configuration import changed_values, conf_texts
+from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shortened
 from kaldi_compat.dump.files import read_sealed, write_sealed
@@ -120,13 +121,18 @@ def make_plan(job: Job) -> Plan:
         raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
     size = job.options.shard_utterances
     # An array of batch jobs divides what nj does elsewhere.
-    wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1])
+    wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1], _gpus(job))
     number = min(wanted, count)
     bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
     shards = tuple(
         Shard(i + 1, offsets[first], offsets[last], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
     return Plan(listing, settings_of(job), shards)
+
+
+def _gpus(job: Job) -> int:
+    """Return the number of GPUs that are to have an archive each."""
+    return len(devices_of(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
 
 
 def listing_of(job: Job) -> str:

@@ -16,6 +16,8 @@ __all__ = ["HOUR", "Monitor"]
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
+SECONDS_BEFORE_ESTIMATE = 5.0
+SHARE_BEFORE_ESTIMATE = 0.01
 HOUR = 3600.0
 # Only those of tqdm's own figures that :meth:`Monitor.text`, which follows, does not show better.
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} utt [{elapsed}{postfix}]"
@@ -44,6 +46,7 @@ class Monitor:
         self.start = time.monotonic()
         self._counts = dict(done or {})
         self._before = self.seconds
+        self._utterances_before = self.utterances
         self._shown = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
         self._bar = _bar(self.total, self.utterances, self.stream)
@@ -93,6 +96,14 @@ class Monitor:
         """Record that an archive is complete."""
         self.progress(manifest.shard, *manifest.counts)
 
+    def say(self, message: str) -> None:
+        """Show a message between the lines of progress."""
+        with contextlib.suppress(OSError):  # nobody reads it
+            if self._bar is None:
+                print(message, file=self.stream, flush=True)
+            else:
+                self._bar.write(message, file=self.stream)
+
     def lost(self, shard: int) -> None:
         """Record that the work on an archive is lost."""
         self._counts.pop(shard, None)
@@ -109,8 +120,12 @@ class Monitor:
     def text(self) -> str:
         """Describe hours done, speed, time left and failures."""
         left = self.total - self.utterances
-        rate = self.utterances / max(self.elapsed, 1e-9)
-        remaining = f", {_clock(left / rate)} left" if left and rate > 0 else ""
+        done = self.utterances - self._utterances_before
+        # The first batches come late, from all workers at once: an estimate from them would be far off.
+        is_known = (
+            left and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE and done >= SHARE_BEFORE_ESTIMATE * self.total
+        )
+        remaining = f", {_clock(left * self.elapsed / done)} left" if is_known else ""
         return f"{self.seconds / HOUR:.2f} h, {self.speed:.0f}x real time{remaining}, {self.failures} failed"
 
     def _show(self) -> None:

@@ -1,12 +1,9 @@
-"""Report about a dump (``--report``): one self-contained HTML file."""
+"""Report about a dump (``--report``): one self-contained HTML file, for light and dark screens of any width."""
 
 from __future__ import annotations
 
-import base64
 import html
-import struct
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +13,53 @@ import numpy.typing as npt
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.text import printable
-from kaldi_compat.dump.failures import by_reason
+from kaldi_compat.dump.failures import by_reason, shape_of_reason
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finalize import Outcome, summed
+from kaldi_compat.dump.finalize import Outcome, frame_shift, summed
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
+from kaldi_compat.dump.report_audio import inspect_audio
+from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
 from kaldi_compat.dump.write import read_manifest, read_stats
 from kaldi_compat.functional.cmvn import mean_and_variance
 
-__all__ = ["bars", "curve", "histogram", "image", "pictures", "png", "sections", "table", "total_stats", "write_report"]
+__all__ = ["failure_groups", "pictures", "sections", "table", "total_stats", "write_report"]
 
-Floats = npt.NDArray[Any]
-
-WIDTH, HEIGHT, MARGIN = 640, 220, 48
 PICTURES = 4
 BINS = 30
 MAX_FAILURES = 1000
+MAX_ODD = 50
 MAX_FRAMES = 1200
 
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title}</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }}
-h1 {{ font-size: 1.5em; }} h2 {{ font-size: 1.15em; margin-top: 2em; }}
-table {{ border-collapse: collapse; }} td, th {{ padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }}
-pre {{ background: #f4f4f4; padding: .8em; overflow-x: auto; }}
-svg text {{ font-size: 11px; fill: #555; }} figure {{ margin: 1em 0; }} figcaption {{ color: #555; }}
-img {{ width: 100%; height: 160px; image-rendering: pixelated; }}
+:root {{ --ink: #1c1e21; --paper: #fff; --soft: #5b6168; --line: #d5d9de; --mark: #1a5fa8; --well: #f3f4f6; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --ink: #e4e6e9; --paper: #15181b; --soft: #a4abb3; --line: #3a4047; --mark: #79b4f2; --well: #20252a; }}
+}}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 1.5rem auto; padding: 0 1rem;
+  color: var(--ink); background: var(--paper); overflow-wrap: anywhere; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2.2rem; }}
+table {{ border-collapse: collapse; width: 100%; }}
+td, th {{ padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line); }}
+td.number {{ text-align: right; white-space: nowrap; }} td.wide {{ width: 60%; vertical-align: middle; }}
+div.bar {{ height: .8rem; min-width: 1px; background: var(--mark); }}
+pre {{ background: var(--well); padding: .8rem; overflow-x: auto; }}
+svg {{ width: 100%; height: auto; display: block; }}
+svg text {{ font-size: 12px; fill: var(--soft); }} svg text.name {{ font-size: 13px; fill: var(--ink); }}
+svg .grid {{ stroke: var(--line); stroke-width: 1; }} svg .axis {{ fill: none; stroke: var(--soft); }}
+svg .line {{ fill: none; stroke: var(--mark); stroke-width: 2; }} svg rect.bar {{ fill: var(--mark); }}
+.legend span {{ display: inline-block; margin-right: 1.5rem; color: var(--soft); }}
+svg.key {{ width: 30px; height: 8px; display: inline-block; vertical-align: middle; }}
+figure {{ margin: 1rem 0; }} figcaption, .note {{ color: var(--soft); }} details {{ margin: .4rem 0; }}
+summary {{ cursor: pointer; }}
+@media (max-width: 40rem) {{
+  svg text {{ font-size: 19px; }} svg text.name {{ font-size: 20px; }} td.wide {{ width: 35%; }}
+}}
 </style></head><body>
 <h1>{title}</h1>
 {body}
@@ -72,46 +88,82 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
                 ("archives", str(len(plan.shards))),
                 ("this run", f"{monitor.elapsed:.1f} s, {monitor.speed:.0f} times real time"),
                 ("bound by", outcome.bound),
+                *(("warning", warning) for warning in outcome.warnings),
             ]
         ),
     )
+    yield "Failures by reason", failure_groups(outcome.failures)
+    yield from _audio_sections(job)
     yield (
-        "Busy seconds of each stage, over all archives",
-        bars([(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write", "wall")]),
+        "Busy time of each stage, summed over all archives",
+        bars([(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write", "wall")], "s"),
     )
     if len(monitor.samples) > 2:
         times, seconds = np.array(monitor.samples).T
         speeds = np.diff(seconds) / np.maximum(np.diff(times), 1e-9)
-        yield "Throughput: times real time, over the seconds of this run", curve(times[1:], [speeds])
-    durations = np.array([seconds for _, seconds in _frames_and_seconds(job, plan)])
-    if len(durations):
-        counts, edges = np.histogram(durations, BINS)
-        yield "Durations in seconds", histogram(counts, edges)
+        yield "Throughput", curve(times[1:], [("", speeds)], ("seconds of this run", "times real time"))
+    utterances = list(_utterances(job, plan))
+    if utterances:
+        counts, edges = np.histogram([seconds for _, seconds in utterances], BINS)
+        yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
+        yield "Longest and shortest utterances", _extremes(utterances)
     if (stats := total_stats(job, plan)) is not None and np.isfinite(stats).all():
         mean, variance = mean_and_variance(stats)
-        dims = np.arange(len(mean))
+        deviation = np.sqrt(variance)
+        lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
         yield (
-            "Mean of each dimension, and one standard deviation on either side",
-            curve(dims, [mean, mean - np.sqrt(variance), mean + np.sqrt(variance)]),
+            "Mean and standard deviation of each dimension",
+            curve(np.arange(len(mean)), lines, ("dimension", "value of the feature")),
         )
-    yield "Some utterances: time to the right, dimensions upwards", "\n".join(pictures(job))
-    shown = outcome.failures[:MAX_FAILURES]
-    more = f"<p>and {len(outcome.failures) - len(shown)} more</p>" if len(shown) < len(outcome.failures) else ""
-    yield (
-        "Failures by reason",
-        table((str(count), f"{text} (first: {key})") for count, text, key in by_reason(outcome.failures)),
-    )
-    yield "Failures", table(shown) + more if shown else ""
+    yield "Some utterances", "\n".join(pictures(job, plan))
     yield "Options", table([(name, str(value)) for name, value in vars(job.options).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
 
 
-def _frames_and_seconds(job: Job, plan: Plan) -> Iterable[tuple[int, float]]:
+def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
+    """List failures by reason; each group opens to its utterances."""
+    listed = list(failures)
+    members: dict[str, list[tuple[str, str]]] = {}
+    for key, text in listed:
+        members.setdefault(shape_of_reason(text), []).append((key, text))
+    groups = []
+    left = MAX_FAILURES
+    for reason in by_reason(listed):
+        shown = members[reason.text][: max(left, 1)]
+        left -= len(shown)
+        rest = reason.utterances - len(shown)
+        more = f'<p class="note">and {rest} more</p>' if rest else ""
+        count = f"{reason.utterances} utterance{'s' * (reason.utterances != 1)}"
+        groups.append(
+            f"<details><summary><b>{count}</b>: {_escaped(reason.text)} (first: {_escaped(reason.first)})</summary>"
+            f"{table(shown)}{more}</details>"
+        )
+    return "\n".join(groups)
+
+
+def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
+    sample = inspect_audio(job)
+    if not sample.count:
+        return
+    note = f'<p class="note">Among {sample.count} utterances, evenly spread over the list.</p>'
+    odd = table((each.key or "all", each.text) for each in sample.odd[:MAX_ODD])
+    more = f'<p class="note">and {len(sample.odd) - MAX_ODD} more</p>' if len(sample.odd) > MAX_ODD else ""
+    yield "Odd audio: silence, clipping, offset, rates", note + (odd + more if odd else "<p>None was found.</p>")
+    yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
+
+
+def _extremes(utterances: list[tuple[str, float]]) -> str:
+    ordered = sorted(utterances, key=lambda each: each[1])
+    few = min(3, len(ordered))
+    return table((key, f"{seconds:.2f} s") for key, seconds in [*reversed(ordered[-few:]), *reversed(ordered[:few])])
+
+
+def _utterances(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
         manifest = read_manifest(job.layout, shard.number)
-        for _, frames, seconds in manifest.utterances if manifest else ():
-            yield frames, seconds
+        for key, _, seconds in manifest.utterances if manifest else ():
+            yield key, seconds
 
 
 def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
@@ -119,17 +171,28 @@ def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
     return summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
 
 
-def pictures(job: Job) -> Iterable[str]:
+def pictures(job: Job, plan: Plan) -> Iterable[str]:
     """Draw the features of some utterances, evenly spread over the list."""
+    shift = _seconds_of_shift(job, plan)
     try:
-        features = io_ark.load_scp(str(job.layout.in_data("feats.scp")))
+        features: Any = io_ark.load_scp(str(job.layout.in_data("feats.scp")))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(PICTURES, len(keys))).astype(int)]:
-            matrix = np.asarray(features[key])[:MAX_FRAMES]
-            if matrix.size:
-                yield f"<figure>{image(matrix.T[::-1])}<figcaption>{_escaped(key)}</figcaption></figure>"
+            whole = np.asarray(features[key])
+            if whole.size:
+                drawn = feature_image(whole[:MAX_FRAMES], shift, "dimension", f"features of {printable(key)}")
+                cut = f", the first {MAX_FRAMES} frames" if len(whole) > MAX_FRAMES else ""
+                caption = f"{_escaped(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"
+                yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"
+
+
+def _seconds_of_shift(job: Job, plan: Plan) -> float:
+    try:
+        return float(job.layout.in_data("frame_shift").read_text())
+    except (OSError, ValueError):
+        return float(frame_shift("\n".join(plan.settings["confs"].values())))
 
 
 def table(rows: Iterable[tuple[str, str]]) -> str:
@@ -140,85 +203,3 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(printable(text))
-
-
-def image(values: Floats) -> str:
-    """Draw a matrix as a picture, from dark for its least finite value to light for its greatest."""
-    finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    least, greatest = float(finite.min()), float(finite.max())
-    levels = ((finite - least) / ((greatest - least) or 1.0) * 255).astype(np.uint8)
-    data = base64.b64encode(png(levels)).decode()
-    return f'<img alt="features" src="data:image/png;base64,{data}">'
-
-
-def png(levels: npt.NDArray[np.uint8]) -> bytes:
-    """Encode 8-bit grey levels (rows, columns) as a PNG file."""
-    rows, columns = levels.shape
-    scanlines = np.zeros((rows, columns + 1), np.uint8)  # each begins with the number of its filter: 0, none
-    scanlines[:, 1:] = levels
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(scanlines.tobytes()))
-        + chunk(b"IEND", b"")
-    )
-
-
-def _svg(content: str, low: float, high: float, left: str, right: str) -> str:
-    """Draw a chart with its axes and the ends of their scales."""
-    bottom = HEIGHT - MARGIN / 2
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">'
-        f'<path d="M{MARGIN} 8V{bottom}H{WIDTH - 8}" fill="none" stroke="#999"/>{content}'
-        f'<text x="{MARGIN - 4}" y="16" text-anchor="end">{high:.4g}</text>'
-        f'<text x="{MARGIN - 4}" y="{bottom}" text-anchor="end">{low:.4g}</text>'
-        f'<text x="{MARGIN}" y="{HEIGHT - 8}">{left}</text>'
-        f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{right}</text></svg>'
-    )
-
-
-def _scaled(values: Floats, low: float, high: float, start: float, stop: float) -> Floats:
-    scaled: Floats = start + (values - low) / ((high - low) or 1.0) * (stop - start)
-    return scaled
-
-
-def curve(x: Floats, lines: Sequence[Floats]) -> str:
-    """Draw lines over a common axis; those after the first are pale."""
-    low = min(0.0, *(float(line.min()) for line in lines))
-    high = max(float(line.max()) for line in lines)
-    across = _scaled(x, float(x[0]), float(x[-1]), MARGIN, WIDTH - 8)
-    drawn = []
-    for number, line in enumerate(lines):
-        up = _scaled(line, low, high, HEIGHT - MARGIN / 2, 8)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
-        colour = "#1f6fb2" if number == 0 else "#b9d4ea"
-        drawn.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-    return _svg("".join(reversed(drawn)), low, high, f"{x[0]:.4g}", f"{x[-1]:.4g}")
-
-
-def histogram(counts: Floats, edges: Floats) -> str:
-    """Draw bars side by side."""
-    across = _scaled(edges, float(edges[0]), float(edges[-1]), MARGIN, WIDTH - 8)
-    bottom = HEIGHT - MARGIN / 2
-    tops = _scaled(counts, 0.0, float(counts.max()), bottom, 8)
-    rectangles = "".join(
-        f'<rect x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" height="{bottom - top:.1f}" fill="#1f6fb2"/>'
-        for a, b, top in zip(across, across[1:], tops, strict=False)
-    )
-    return _svg(rectangles, 0.0, float(counts.max()), f"{edges[0]:.4g}", f"{edges[-1]:.4g}")
-
-
-def bars(rows: Sequence[tuple[str, float]]) -> str:
-    """Draw a bar for each named value."""
-    most = max((value for _, value in rows), default=0.0) or 1.0
-    cells = "".join(
-        f'<tr><td>{html.escape(name)}</td><td><svg width="400" height="12"><rect width="{400 * value / most:.0f}" '
-        f'height="12" fill="#1f6fb2"/></svg></td><td>{value:.1f}</td></tr>'
-        for name, value in rows
-    )
-    return f"<table>{cells}</table>"

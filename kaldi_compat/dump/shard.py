@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from io_ark.tables.script import Script
 from io_ark.text import printable
-from kaldi_compat.cli.pipeline import WriteBehind
-from kaldi_compat.dump.batching import BATCHES_IN_WINDOW, InOrder, batches, seconds_of, windows
+from kaldi_compat.dump.batching import InOrder, batches
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED
 from kaldi_compat.dump.features import Computer
@@ -23,6 +24,7 @@ from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
 from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
 from kaldi_compat.dump.spectral import Computed, Pending, Result
 from kaldi_compat.dump.write import ArchiveWriter, Manifest
+from kaldi_compat.dump.write_behind import WorkBehind
 
 __all__ = ["ShardRunner", "log_file", "opened", "stderr_to"]
 
@@ -76,8 +78,9 @@ class ShardRunner:
         start = time.perf_counter()
         order = InOrder()
         count, seconds, failures = 0, 0.0, 0
-        with WriteBehind(_Encoding(self.encode, writer, writing)) as out:
+        with WorkBehind(_Encoding(self.encode, writer, writing)) as out:
             for results in self._results(shard, reading, computing):
+                ready: list[Result] = []
                 for result in results:
                     count += 1
                     if isinstance(result, Failure):
@@ -85,8 +88,8 @@ class ShardRunner:
                         logger.warning("%s: %s", result.key, result.reason)
                     else:
                         seconds += result.duration
-                    for entry in order.add(result.index, result):
-                        out[entry.key] = entry
+                    ready += order.add(result.index, result)
+                out.put(ready, sum(_size(result) for result in ready))
                 report(count, seconds, failures)
         wall = time.perf_counter() - start
         work = {
@@ -101,19 +104,19 @@ class ShardRunner:
         """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
         started: deque[Pending] = deque()
         for batch in self._batches(shard, reading):
-            if isinstance(batch, Failure):
-                yield [batch]
-                continue
+            failures = [entry for entry in batch if isinstance(entry, Failure)]
+            utterances = [entry for entry in batch if isinstance(entry, Utterance)]
             with computing:
-                started.append(self.compute.submit(batch))
+                if utterances:
+                    started.append(self.compute.submit(utterances))
                 results = started.popleft()() if len(started) > 1 else []
-            yield results
+            yield [*failures, *results]
         for pending in started:
             with computing:
                 results = pending()
             yield results
 
-    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance] | Failure]:
+    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance | Failure]]:
         options = self.job.options
         entries = read_ahead(
             tasks_of(self.job, self.plan, shard, self.recordings),
@@ -123,14 +126,15 @@ class ShardRunner:
             reading,
         )
         with contextlib.closing(entries):
-            seconds = BATCHES_IN_WINDOW * options.seconds_in_batch
-            for window in windows(entries, options.window_utterances, seconds, _weight):
-                yield from (entry for entry in window if isinstance(entry, Failure))
-                yield from batches((e for e in window if isinstance(e, Utterance)), options.seconds_in_batch)
+            yield from batches(entries, options.window_utterances, options.seconds_in_batch)
 
 
-def _weight(entry: Utterance | Failure) -> float:
-    return seconds_of(entry) if isinstance(entry, Utterance) else 0.0
+def _size(result: Result) -> int:
+    """Return about how many bytes a result takes in memory."""
+    if isinstance(result, Failure):
+        return 0
+    features = result.features
+    return features.nbytes if isinstance(features, np.ndarray) else features.codes.nbytes
 
 
 class _Encoding:
@@ -141,9 +145,10 @@ class _Encoding:
         self.writer = writer
         self.clock = clock
 
-    def __setitem__(self, key: str, entry: Computed | Failure) -> None:
+    def __call__(self, entries: Sequence[Result]) -> None:
         with self.clock:
-            self.writer.add(self.encode(entry) if isinstance(entry, Computed) else entry)
+            for entry in entries:
+                self.writer.add(self.encode(entry) if isinstance(entry, Computed) else entry)
 
 
 def opened(job: Job, name: str) -> Script | None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
@@ -47,12 +50,14 @@ class Computed:
         key: its name.
         features: shape (frames, dim), compressed if the device did that.
         duration: of the audio, in seconds.
+        stats: CMVN statistics of what the features read back as, if the device counted them.
     """
 
     index: int
     key: str
     features: Matrix | CompressedMatrix
     duration: float
+    stats: npt.NDArray[np.float64] | None = None
 
 
 Result = Computed | Failure

@@ -5,37 +5,46 @@ Nothing here requires a GPU: on a CPU the same code runs with transfers that do 
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod
 from io_ark.errors import ArkError
+from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.cli.loop import Skip
-from kaldi_compat.dump.compress_gpu import FEWEST_ROWS, compress_speech, matrices
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.packed_batch import Row, RowNoise, Samples, pack, padded
+from kaldi_compat.dump.packed_batch import Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Utterance
-from kaldi_compat.dump.spectral import Pending, Result, SpectralComputer, computed, failure, ready
+from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, computed, failure, ready
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.features.engines import engine_for
 
 __all__ = ["Member", "PackedComputer", "halving", "together"]
 
-SPEECH_METHODS = (1, 2)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Member:
-    """An utterance of a packed batch."""
+    """An utterance of a packed batch, at the sampling rate of the feature."""
 
     utterance: Utterance
     samples: Samples
+    warp: float
 
 
 class PackedComputer(SpectralComputer):
@@ -49,90 +58,184 @@ class PackedComputer(SpectralComputer):
         self.transfers = Transfers(torch.device(device))
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
         # Packing takes care of the edges of an utterance.
-        self.module = self.feature.module()(replace(self.frame_options, snip_edges=True)).to(device)
-        wanted = job.options.compress and job.options.compression_method in SPEECH_METHODS
-        self.compresses = wanted and not job.with_pitch
+        module = self.feature.module()(
+            replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
+        )
+        self.module = module.to(device)
+        self.method = None
+        if job.options.compress and not job.with_pitch:
+            self.method = CompressionMethod.of(job.options.compression_method)
+        self.wants_sums = job.options.wants_stats and not job.with_pitch
+        self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
+        self._count_on_cpu = self._count_without_kernels = 0
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
         """Start computing a batch."""
-        return together(halving(self._start, batch))
+        return together(halving(self._start, batch, self._compute_on_cpu))
 
     def figures(self) -> dict[str, float]:
-        """Return the peak of the device memory in use."""
-        if self.transfers.device.type != "cuda":
-            return {}
-        return {"peak_device_memory": float(torch.cuda.max_memory_allocated(self.transfers.device))}
+        """Return the peak of the device memory in use, and how many utterances were computed otherwise since last."""
+        found: dict[str, float] = {
+            "computed_on_cpu": float(self._count_on_cpu),
+            "without_kernels": float(self._count_without_kernels),
+        }
+        self._count_on_cpu = self._count_without_kernels = 0
+        if self.transfers.device.type == "cuda":
+            found["peak_device_memory"] = float(torch.cuda.max_memory_allocated(self.transfers.device))
+        return found
+
+    def _compute_on_cpu(self, utterance: Utterance) -> Result:
+        """Compute an utterance for which the device has no room: whether it has depends on the work beside it."""
+        self._count_on_cpu += 1
+        logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", utterance.key)
+        return self._on_cpu().one(utterance)
 
     def _start(self, batch: Sequence[Utterance]) -> Pending:
         started: list[Pending] = []
-        rows: dict[float, list[Member]] = {}
-        alone = self.extractor.options.subtract_mean
+        rows: dict[str, list[Member]] = {}
         for utterance in batch:
             try:
-                samples, warp = self.extractor.audio(utterance.key, utterance.wave, self.warps)
+                member = self._member(utterance)
             except (Skip, KaldiCompatError, ArkError) as reason:
                 started.append(ready([failure(utterance, reason)]))
                 continue
-            if alone or utterance.wave.sample_frequency != self.frame_options.sample_frequency:
-                started.append(ready([self.one(utterance)]))
-            else:
-                rows.setdefault(warp, []).append(Member(utterance, samples))
-        started += [self._start_row(members, warp) for warp, members in rows.items()]
+            rows.setdefault(member.samples.dtype.name, []).append(member)
+        started += [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
         return together(started)
 
-    def _start_row(self, members: Sequence[Member], warp: float) -> Pending:
+    def _member(self, utterance: Utterance) -> Member:
+        extractor, wave, options = self.extractor, utterance.wave, self.frame_options
+        samples, warp = extractor.audio(utterance.key, wave, self.warps)
+        try:
+            extractor.check_rate(wave.sample_frequency)
+            audio: npt.NDArray[Any] = samples
+            if wave.sample_frequency != options.sample_frequency:
+                rates = int(wave.sample_frequency), int(options.sample_frequency)
+                audio = resample_waveform(samples.astype(np.float32), *rates)
+            self.module.filter_bank(warp)  # refuses factors that move bands out of their range
+        except KaldiCompatError as error:
+            raise Skip(f"Failed to compute features for utterance {utterance.key}: {error}") from error
+        return Member(utterance, audio, warp)
+
+    def _start_row(self, members: Sequence[Member]) -> Pending:
         transfers = self.transfers
         with transfers.named("pack"):
             row = pack([member.samples for member in members], self.frame_options, pinned=transfers.pinned)
-            noise = RowNoise(row, [member.utterance.key for member in members], self.seed)
         with torch.inference_mode(), transfers.named("compute"):
-            try:
-                features = self.module(transfers.send(row.samples), vtln_warp=warp, generator=noise)
-            except KaldiCompatError as reason:
-                return ready([failure(member.utterance, reason) for member in members])
+            features = self._features(row, members)
         with torch.inference_mode(), transfers.named("compress"):
-            if self.compresses:
-                return self._fetch_compressed(features, row, members)
             return self._fetch(features, row, members)
 
+    def _features(self, row: Row, members: Sequence[Member]) -> Tensor:
+        """Start computing the features of all frames of a row, (frames, dim)."""
+        samples = self.transfers.send(row.samples)
+        noise = RowNoise(row, [member.utterance.key for member in members], self.seed)
+        spans = _spans(row, members)
+        if engine_for(self.module, samples, None) == "triton":
+            from kaldi_compat.kernels.launch import Span, row_features
+
+            features = row_features(self.module, samples, [Span(*span) for span in spans], noise)
+        else:
+            self._count_without_kernels += len(members) if self.transfers.device.type == "cuda" else 0
+            features = self._by_torch(samples, spans, noise)
+        if self.extractor.options.subtract_mean:
+            for first, count in zip(row.first_frames, row.counts, strict=True):
+                if count:
+                    features[first : first + count] -= features[first : first + count].mean(0)
+        return features
+
+    def _by_torch(self, samples: Tensor, spans: Sequence[tuple[int, int, float]], noise: RowNoise) -> Tensor:
+        size, shift = self.frame_options.window_size, self.frame_options.window_shift
+        if len(spans) == 1:
+            return self.module(samples, vtln_warp=spans[0][2], generator=noise)
+        parts = [
+            self.module(samples[first * shift : (end - 1) * shift + size], vtln_warp=warp, generator=noise.part(first))
+            for first, end, warp in spans
+        ]
+        return torch.cat(parts)
+
     def _fetch(self, features: Tensor, row: Row, members: Sequence[Member]) -> Pending:
-        arrival = self.transfers.fetch([features])
-
-        def collect() -> list[Result]:
-            (there,) = arrival.wait()
-            places = zip(members, row.first_frames, row.counts, strict=True)
-            return [computed(member.utterance, there[first : first + count]) for member, first, count in places]
-
-        return collect
-
-    def _fetch_compressed(self, features: Tensor, row: Row, members: Sequence[Member]) -> Pending:
-        long = [i for i, count in enumerate(row.counts) if count >= FEWEST_ROWS]
-        short = [i for i, count in enumerate(row.counts) if count < FEWEST_ROWS]
-        parts = []
-        if long:
-            places = [[row.first_frames[i] for i in long], [row.counts[i] for i in long]]
-            first, counts = self.transfers.send(torch.tensor(places))
-            parts = compress_speech(padded(features, first, max(row.counts)), counts)
-        parts += [features[row.first_frames[i] : row.first_frames[i] + row.counts[i]] for i in short]
-        arrival = self.transfers.fetch(parts)
+        places = list(zip(row.first_frames, row.counts, strict=True))
+        packed = self._packed(features, places)
+        done = {i for _, chosen, _ in packed for i in chosen} if self.method else set()
+        rest = [i for i in range(len(members)) if i not in done]
+        plain = []
+        if len(rest) == len(members):
+            plain = [features]
+        elif rest:
+            plain = [features[places[i][0] : sum(places[i])] for i in rest]
+        tensors = [tensor for parts, _, _ in packed for tensor in parts.tensors]
+        arrival = self.transfers.fetch([*tensors, *plain])
 
         def collect() -> list[Result]:
             arrays = arrival.wait()
-            plain = arrays[len(arrays) - len(short) :]
-            packed = matrices(arrays[: len(arrays) - len(short)]) if long else []
-            results: list[Result] = [computed(members[i].utterance, each) for i, each in zip(short, plain, strict=True)]
-            for i, each in zip(long, packed, strict=True):
-                if np.isfinite(each.range):
-                    results.append(computed(members[i].utterance, each))
-                else:  # the encoder decides what to do with values that cannot be compressed
-                    results.append(computed(members[i].utterance, self._uncompressed(features, row, i)))
+            stats: dict[int, npt.NDArray[np.float64]] = {}
+            results: list[Result] = []
+            for number, (parts, chosen, unpack) in enumerate(packed):
+                matrices, sums = unpack(parts, arrays[4 * number : 4 * number + 4])
+                stats |= dict(zip(chosen, sums, strict=False))
+                for i, matrix in zip(chosen, matrices, strict=False):
+                    if np.isfinite(matrix.range):
+                        results.append(_result(members[i], matrix, stats.get(i)))
+                    else:  # the encoder decides what to do with values that cannot be compressed
+                        results.append(self._uncompressed(features, places[i], members[i]))
+            values = arrays[len(tensors) :]
+            for number, i in enumerate(rest):
+                first, count = places[i]
+                own = values[0][first : first + count] if len(rest) == len(members) else values[number]
+                results.append(_result(members[i], own, stats.get(i) if self.method is None else None))
             return results
 
         return collect
 
-    def _uncompressed(self, features: Tensor, row: Row, member: int) -> npt.NDArray[np.float32]:
-        first, count = row.first_frames[member], row.counts[member]
-        return self.transfers.fetch([features[first : first + count]]).wait()[0]
+    def _packed(self, features: Tensor, places: Sequence[tuple[int, int]]) -> list[tuple[Any, list[int], Any]]:
+        """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
+        if (self.method is None and not self.wants_sums) or not _has_compression(features):
+            return []
+        from kaldi_compat.kernels.compression import MOST_ELEMENTS, compress_rows, unpacked
+
+        chosen = [i for i, (_, count) in enumerate(places) if 0 < count * features.shape[1] < MOST_ELEMENTS]
+        if not chosen:
+            return []
+        made = compress_rows(features, [places[i] for i in chosen], self.method, with_sums=self.wants_sums)
+        return [(parts, [chosen[i] for i in parts.members], unpacked) for parts in made]
+
+    def _uncompressed(self, features: Tensor, place: tuple[int, int], member: Member) -> Result:
+        first, count = place
+        try:
+            return _result(member, self.transfers.fetch([features[first : first + count]]).wait()[0], None)
+        except RuntimeError as error:
+            if not kernels.is_out_of_memory(error):
+                raise
+            return self._compute_on_cpu(member.utterance)
+
+
+def _result(
+    member: Member, features: CompressedMatrix | npt.NDArray[np.float32], stats: npt.NDArray[np.float64] | None
+) -> Computed:
+    return replace(computed(member.utterance, features), stats=stats)
+
+
+def _has_compression(features: Tensor) -> bool:
+    """Return True if the kernels that compress can be used for these features, after a test at the first use."""
+    if kernels.why_switched_off(features):
+        return False
+    from kaldi_compat.kernels.compression import fault_of_compression
+
+    fault = fault_of_compression(features.device)
+    return not fault
+
+
+def _spans(row: Row, members: Sequence[Member]) -> list[tuple[int, int, float]]:
+    """Return the frames of a row, first and end, with their VTLN factor: all frames, without gaps."""
+    firsts = [*row.first_frames, row.frames]
+    spans: list[tuple[int, int, float]] = []
+    for warp, group in groupby(range(len(members)), lambda i: members[i].warp):
+        numbers = list(group)
+        first, end = firsts[numbers[0]], firsts[numbers[-1] + 1]
+        if end > first:
+            spans.append((first, end, warp))
+    return spans or [(0, row.frames, 1.0)]
 
 
 def together(parts: Sequence[Pending]) -> Pending:
@@ -140,17 +243,26 @@ def together(parts: Sequence[Pending]) -> Pending:
     return lambda: [result for part in parts for result in part()]
 
 
-def halving(start: Callable[[Sequence[Utterance]], Pending], batch: Sequence[Utterance]) -> list[Pending]:
+def halving(
+    start: Callable[[Sequence[Utterance]], Pending],
+    batch: Sequence[Utterance],
+    alone: Callable[[Utterance], Result],
+) -> list[Pending]:
     """Start a batch, in halves of halves if it does not fit into the device's memory.
 
-    An utterance that does not fit alone is a failure.
+    Args:
+        start: starts a batch.
+        batch: the batch.
+        alone: computes an utterance that does not fit alone.
     """
     try:
         return [start(batch)]
-    except torch.OutOfMemoryError as error:
-        if len(batch) == 1:
-            return [ready([failure(batch[0], error)])]
+    except RuntimeError as error:
+        if not kernels.is_out_of_memory(error):
+            raise
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    if len(batch) == 1:
+        return [ready([alone(batch[0])])]
     middle = len(batch) // 2
-    return halving(start, batch[:middle]) + halving(start, batch[middle:])
+    return halving(start, batch[:middle], alone) + halving(start, batch[middle:], alone)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from kaldi_compat.dump.devices import devices_of, prepare_device
-from kaldi_compat.dump.errors import OutputError, WorkerError, as_user_error
+from kaldi_compat.dump.devices import devices_of, prepare_device, why_unavailable
+from kaldi_compat.dump.errors import DumpError, OutputError, UnavailableError, WorkerError, as_user_error
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -39,13 +39,29 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
     devices = devices_of(job.options.device)
     most = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
     count = min(most, len(shards))
+    if job.options.on_gpu and 0 < count < len(devices):
+        monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to make")
     if count > 1:
         _run_workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)])
     elif shards:
-        prepare_device(devices[0], job.options.max_device_memory)
-        runner = ShardRunner(job, plan, devices[0])
+        runner = _opened(job, plan, devices[0], owns_process=False)
         for shard in shards:
             monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
+
+
+def _opened(job: Job, plan: Plan, device: str, *, owns_process: bool) -> ShardRunner:
+    """Open a device, and return what makes archives on it.
+
+    Raises:
+        UnavailableError: it cannot be opened now.
+    """
+    try:
+        prepare_device(device, job.options.max_device_memory)
+        return ShardRunner(job, plan, device, owns_process=owns_process)
+    except RuntimeError as error:
+        if (reason := why_unavailable(error, device)) is None:
+            raise
+        raise UnavailableError(reason) from error
 
 
 @dataclass
@@ -71,18 +87,19 @@ def _run_workers(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor
             handles = {worker.tasks: worker for worker in workers} | {w.process.sentinel: w for w in workers}
             for worker in {id(handles[ready]): handles[ready] for ready in connection.wait(list(handles))}.values():
                 for message in _messages(worker):
-                    if message is not None:
+                    if message is not None and message[0] == "unavailable":
+                        workers.remove(worker)
+                        _release(worker, waiting, workers, monitor, message[1])
+                    elif message is not None:
                         _handle(worker, message, job, monitor)
-                    else:
+                    elif worker in workers:
                         workers[workers.index(worker)] = _start_worker(job, plan, worker.device)
                         _give_back(worker, waiting, tries, monitor)
     finally:
         for worker in workers:
             worker.process.kill()
         for worker in workers:
-            worker.process.join()
-            worker.tasks.close()
-            worker.lifeline.close()
+            _end(worker)
             if worker.shard:
                 clear_unfinished(job.layout, worker.shard.number)
 
@@ -140,15 +157,35 @@ def _handle(worker: _Worker, message: tuple[Any, ...], job: Job, monitor: Monito
         raise rest[0]
 
 
+def _release(
+    worker: _Worker, waiting: deque[Shard], workers: Sequence[_Worker], monitor: Monitor, error: DumpError
+) -> None:
+    """Go on without a worker that its GPU does not admit, if others compute on that GPU.
+
+    Raises:
+        DumpError: there is none.
+    """
+    _end(worker)
+    if all(other.device != worker.device for other in workers):
+        raise error
+    monitor.say(f"a worker less on {worker.device}: {error}")
+    if worker.shard:
+        waiting.appendleft(worker.shard)
+
+
+def _end(worker: _Worker) -> None:
+    worker.process.join()
+    worker.tasks.close()
+    worker.lifeline.close()
+
+
 def _give_back(worker: _Worker, waiting: deque[Shard], tries: Counter[int], monitor: Monitor) -> None:
     """Put the archive of a dead worker back into the queue.
 
     Raises:
         WorkerError: too many workers died.
     """
-    worker.process.join()
-    worker.tasks.close()
-    worker.lifeline.close()
+    _end(worker)
     shard = worker.shard
     if shard is None:
         tries[0] += 1
@@ -174,8 +211,11 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     _request_signal_at_death_of_parent()
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
-        prepare_device(device, job.options.max_device_memory)
-        runner = ShardRunner(job, plan, device, owns_process=True)
+        try:
+            runner = _opened(job, plan, device, owns_process=True)
+        except UnavailableError as error:
+            tasks.send(("unavailable", error))
+            return
         while True:
             shard = tasks.recv()
             runner(shard, _reporter(tasks, shard))

@@ -16,7 +16,7 @@ from kaldi_compat.exact.plan import Plan
 from kaldi_compat.native import library
 from kaldi_compat.native.structures import Structure
 
-__all__ = ["compute"]
+__all__ = ["ChunkCall", "compute"]
 
 KINDS = ("spectrogram", "fbank", "mfcc", "plp")
 
@@ -117,3 +117,51 @@ def compute(
     tables_for_c = _plan_structure(plan, batch.warp_factors)
     if _function(level)(ctypes.byref(tables_for_c.structure), ctypes.byref(c), begin, end, out.ctypes.data):
         raise MemoryError("no memory for a block of frames")
+
+
+class ChunkCall:
+    """Computes frames of a buffer, again and again: the structures for C are made once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._numbers = np.zeros(5, np.int64)  # start and length of the buffer, its first frame, and the rows
+        self._warp_index = np.zeros(1, np.int32)
+        self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
+        self._batch = c = _Batch()
+        address = self._numbers.ctypes.data
+        c.count, c.start, c.length, c.first, c.rows = 1, address, address + 8, address + 16, address + 24
+        c.warp = self._warp_index.ctypes.data
+
+    def __reduce__(self) -> Any:
+        return ChunkCall, (self._plan,)
+
+    def __call__(
+        self,
+        samples: npt.NDArray[Any],
+        first: int,
+        count: int,
+        vtln_warp: float,
+        seeds: npt.NDArray[np.int32] | None,
+    ) -> npt.NDArray[np.float32]:
+        """Compute frames: arguments as for :func:`~kaldi_compat.exact.batch.chunk_batch`, which are not checked.
+
+        Returns:
+            (count, dim).
+
+        Raises:
+            MemoryError: there is no memory for a block of frames.
+        """
+        out = np.empty((count, self._plan.dim), np.float32)
+        if count == 0:
+            return out
+        factor = float(np.float32(vtln_warp))
+        if factor != self._warp:
+            self._warp, self._tables = factor, _plan_structure(self._plan, (factor,))
+        self._numbers[1], self._numbers[2], self._numbers[4] = len(samples), first, count
+        c = self._batch
+        c.samples, c.type = samples.ctypes.data, samples.dtype == np.float32
+        c.seeds = None if seeds is None else seeds.ctypes.data
+        tables_for_c = self._tables.structure
+        if _function(None)(ctypes.byref(tables_for_c), ctypes.byref(c), 0, count, out.ctypes.data):
+            raise MemoryError("no memory for a block of frames")
+        return out

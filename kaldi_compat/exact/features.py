@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames
+from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import Plan
 
@@ -43,6 +43,8 @@ def features_of_rows(
         Features (..., frames, dim), zero past a row's own frames; and the rows' numbers of frames (...), or None.
     """
     leading, width = rows.shape[:-1], rows.shape[-1]
+    if not leading and lengths is None and isinstance(warps, float):
+        return _compute(plan, whole_batch(plan, rows, warps), seeds, threads), None
     count = int(np.prod(leading))
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
     batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.libm import cosf, logf
 
-__all__ = ["RAND_MAX", "KaldiRandom", "NoiseSource", "rand_r_jumps"]
+__all__ = ["RAND_MAX", "KaldiRandom", "NoiseSource", "rand_r_jumps", "rand_r_starts"]
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
@@ -123,12 +123,29 @@ def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
     Returns:
         Two of (6, pairs).
     """
-    count = _STEPS * pairs
-    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
-    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    powers, sums = _congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
     multipliers, increments = (
         np.ascontiguousarray((table.reshape(pairs, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
         for table in (powers, sums)
     )
     return multipliers, increments
+
+
+@functools.lru_cache(maxsize=8)
+def rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
+    """Multipliers and increments that lead from a seed of ``rand_r()`` to the state before each pair of draws.
+
+    >>> rand_r_starts(2)[:, 0]
+    array([1, 0], dtype=int32)
+    """
+    powers, sums = _congruence(_STEPS * pairs)
+    starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
+    return starts.view(np.int32)
+
+
+def _congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Multipliers and increments that lead from a state to the next ``count``: two of shape (count,)."""
+    powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
+    sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
+    return powers, sums

@@ -14,10 +14,9 @@ from torch import Tensor
 from kaldi_compat import kernels, native
 from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.checks import Warps
 from kaldi_compat.options.spectral import Dft, Engine
 
-__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for"]
+__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for", "is_exact"]
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
@@ -47,7 +46,12 @@ def checked_dft(dft: Dft) -> Dft:
     return dft
 
 
-def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> Engine:
+def is_exact(module: Any) -> bool:
+    """Return True if the C library computes what this module computes on a CPU, without gradients."""
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and bool(native.library())
+
+
+def engine_for(module: Any, samples: Tensor, lengths: Tensor | None) -> Engine:
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Raises:
@@ -60,10 +64,10 @@ def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warp
         _require(not (reason := _why_not_exact(module, samples)), wanted, reason)
         return wanted
     if wanted == "triton":
-        _require(not (reason := _why_not_triton(module, samples, lengths, warps)), wanted, reason)
+        _require(not (reason := _why_not_triton(module, samples, lengths)), wanted, reason)
         return wanted
     if samples.device.type == kernels.DEVICE_TYPE:
-        return "torch" if _why_not_triton(module, samples, lengths, warps) else "triton"
+        return "torch" if _why_not_triton(module, samples, lengths) else "triton"
     return "torch" if _why_not_exact(module, samples) or not native.library() else "exact"
 
 
@@ -90,5 +94,5 @@ def _why_not_exact(module: Any, samples: Tensor) -> str:
     return _why_not(module, samples)
 
 
-def _why_not_triton(module: Any, samples: Tensor, lengths: Tensor | None, warps: Warps) -> str:
-    return _why_not(module, samples) or kernels.why_unsupported(module, samples, lengths, warps)
+def _why_not_triton(module: Any, samples: Tensor, lengths: Tensor | None) -> str:
+    return _why_not(module, samples) or kernels.why_unsupported(module, samples, lengths)

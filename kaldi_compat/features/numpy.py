@@ -21,11 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.batch import chunk_batch
-from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
+from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.features.checks import check_shape, normalized_warps, warn_of_scale
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
@@ -203,18 +202,14 @@ class ArrayStream:
 
     def __init__(self, feature: ArrayFeature) -> None:
         self.feature = feature
-        plan, snip_edges = feature.plan, feature.options.snip_edges
-        self._first = 0 if snip_edges else plan.shift // 2 - plan.size // 2  # first sample of the first frame
-        self.reset()
+        self._chunks = ChunkStream(feature.plan)
 
     def __repr__(self) -> str:
-        return f"<ArrayStream of {self.feature!r}, {self._done} frames so far>"
+        return f"<ArrayStream of {self.feature!r}, {self._chunks.done} frames so far>"
 
     def reset(self) -> None:
         """Discard everything received so far, for the next utterance."""
-        self._buffer: npt.NDArray[Any] = np.empty(0, np.int16)
-        self._start = 0  # number of the buffer's first sample
-        self._done = 0
+        self._chunks.reset()
 
     def flush(self) -> Floats:
         """Return the frames that the end of the audio decides, and reset."""
@@ -238,35 +233,9 @@ class ArrayStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
-        chunk = self.feature._checked(samples)
-        self._buffer = np.concatenate((self._buffer, chunk)) if len(self._buffer) else chunk
-        plan, end = self.feature.plan, self._start + len(self._buffer)
-        count = self._frames_known(end, final) - self._done
-        first = self._first + self._done * plan.shift
-        seeds = self.feature._seeds(generator)(count) if plan.options.dither != 0 else None
-        batch = chunk_batch(plan, self._buffer, first - self._start, count, vtln_warp=vtln_warp, seeds=seeds)
-        features = compute(plan, batch)
-        if final:
-            self.reset()
-        else:
-            self._done += count
-            self._discard_before(first + count * plan.shift, end)
-        return features
-
-    def _frames_known(self, end: int, final: bool) -> int:
-        plan, snip_edges = self.feature.plan, self.feature.options.snip_edges
-        inside = max(0, (end - self._first - plan.size) // plan.shift + 1)
-        if snip_edges:
-            return inside
-        of_whole = (end + plan.shift // 2) // plan.shift
-        return of_whole if final else min(inside, of_whole)
-
-    def _discard_before(self, first: int, end: int) -> None:
-        if not self.feature.options.snip_edges:
-            first = min(first, end - self.feature.plan.size)  # the reflection at the end looks back by up to a frame
-        keep = min(max(first - self._start, 0), len(self._buffer))
-        # A copy, so that the caller's chunk is not kept and may be overwritten.
-        self._buffer, self._start = self._buffer[keep:].copy(), self._start + keep
+        feature = self.feature
+        seeds = feature._seeds(generator) if feature.options.dither != 0 else None
+        return self._chunks.advance(feature._checked(samples), final, vtln_warp, seeds)
 
 
 class Fbank(FbankConstructor, ArrayFeature):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from collections.abc import Sequence
@@ -21,17 +22,20 @@ from kaldi_compat.features.engines import checked_dft, checked_engine, engine_fo
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.constants import Constants
 from kaldi_compat.functional.dft import dft_matrix, spectrum, spectrum_by_matmul
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 
-__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp"]
+__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp", "frame_seeds"]
 
 Warp = float | Sequence[float] | Tensor
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 1024
+# Frames computed at once on another device: what is computed from 512 points each takes about a GiB, or two with noise.
+DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
 
@@ -175,9 +179,9 @@ class SpectralFeature(ConfiguredModule):
         lengths = checked_lengths(lengths, samples, -1, AudioError)
         lengths = None if lengths is None else lengths.to(samples.device)
         warps = normalized_warps(vtln_warp, samples.shape[:-1])
-        engine = engine_for(self, samples, lengths, warps)
+        engine = engine_for(self, samples, lengths)
         if engine == "triton":
-            return kernels.features(self, samples, lengths, warps)
+            return kernels.features(self, samples, lengths, warps, generator)
         if engine == "exact":
             return self._exact(samples, lengths, warps, generator)
         samples = samples if samples.dtype == torch.float64 else samples.float()
@@ -257,18 +261,23 @@ class SpectralFeature(ConfiguredModule):
         if self.options.dither != 0:
             exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
             noise = noise_of_frames(frames, exist, generator)
-        if frames.device.type != "cpu" or is_traced_or_differentiated(frames) or frames.numel() == 0:
+        if is_traced_or_differentiated(frames) or frames.numel() == 0:
             features = self.features_of_frames(frames, noise and noise(ALL), banks)
         else:
             features = self._in_blocks(frames, noise, banks)
         return features.reshape(*leading, *features.shape[1:])
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None) -> Tensor:
-        """:meth:`features_of_frames` of (rows, frames, size), a block at a time that fits the cache."""
-        _keep_freed_memory()
+        """:meth:`features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
         rows, count, _ = frames.shape
-        # noise needs as much memory as everything else
-        block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+        if frames.device.type == "cpu":
+            _keep_freed_memory()
+            # noise needs as much memory as everything else
+            block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+        else:
+            block = max(1, DEVICE_BLOCK // rows)
+        if block >= count:
+            return self.features_of_frames(frames, noise and noise(ALL), banks)
         parts = [slice(start, start + block) for start in range(0, count, block)]
         return torch.cat([self.features_of_frames(frames[:, p], noise and noise(p), banks) for p in parts], 1)
 
@@ -283,18 +292,18 @@ class SpectralFeature(ConfiguredModule):
     def _exact(self, samples: Tensor, lengths: Tensor | None, warps: Warps, generator: Generator) -> Any:
         ends = None if lengths is None else lengths.numpy()
         features, counts = features_of_rows(
-            plan_of(self.options), _as_array(samples), ends, warps, _seeds(generator), torch.get_num_threads()
+            plan_of(self.options), _as_array(samples), ends, warps, frame_seeds(generator), torch.get_num_threads()
         )
         return torch.from_numpy(features) if counts is None else (torch.from_numpy(features), torch.from_numpy(counts))
 
     def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
         warps = normalized_warps(vtln_warp, (len(utterances),))
-        if utterances and {engine_for(self, each, None, warps) for each in utterances} == {"exact"}:
+        if utterances and {engine_for(self, each, None) for each in utterances} == {"exact"}:
             for each in utterances:
                 self._check(each)
             arrays = [_as_array(each) for each in utterances]
             features = features_of_list(
-                plan_of(self.options), arrays, warps, _seeds(generator), torch.get_num_threads()
+                plan_of(self.options), arrays, warps, frame_seeds(generator), torch.get_num_threads()
             )
             return [torch.from_numpy(each) for each in features]
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
@@ -328,7 +337,7 @@ def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
 
 
-def _seeds(generator: Generator) -> Seeds:
+def frame_seeds(generator: Generator) -> Seeds:
     """Return the source of the noise states of frames for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return generator.frame_seeds
@@ -351,6 +360,9 @@ def _keep_freed_memory() -> None:
     torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
 
 
+_warped_banks = Constants(256)
+
+
 class MelFeature(SpectralFeature):
     """Base class of the spectral features on a mel filter bank."""
 
@@ -360,8 +372,18 @@ class MelFeature(SpectralFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        filled, self._groups = in_groups(self.mel_weights(1.0).numpy())
-        self.constant("filled_mel", torch.from_numpy(filled))
+        self._set_mel(1.0)
+
+    def _set_mel(self, vtln_warp: float) -> None:
+        filled, self._groups = in_groups(self.mel_weights(vtln_warp).numpy())
+        self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
+
+    def warped(self, vtln_warp: float) -> MelFeature:
+        """Return a copy for one VTLN factor, which the torch engine computes without being told the factor."""
+        copied = copy.deepcopy(self)
+        copied.engine = "torch"
+        copied._set_mel(vtln_warp)
+        return copied
 
     @property
     def mel(self) -> Tensor:
@@ -374,7 +396,10 @@ class MelFeature(SpectralFeature):
 
     def filter_bank(self, vtln_warp: float) -> Tensor:
         """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
-        return self.mel if vtln_warp == 1 else self.mel_weights(vtln_warp).to(self.window.device)
+        if vtln_warp == 1:
+            return self.mel
+        device = self.window.device
+        return _warped_banks.get((self.options, vtln_warp, device), lambda: self.mel_weights(vtln_warp).to(device))
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""

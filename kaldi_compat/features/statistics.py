@@ -5,6 +5,7 @@ Does not import torch.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -79,8 +80,8 @@ class Statistics:
         """Read a file of statistics. The format is detected.
 
         Args:
-            path: Kaldi statistics (a matrix (2, dim + 1), binary or text), FunASR's ``am.mvn``, WeNet's json
-                (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with ``mean`` and ``std``.
+            path: Kaldi statistics (a matrix (2, dim + 1), binary or text, or an archive with one), FunASR's ``am.mvn``,
+                WeNet's json (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with ``mean`` and ``std``.
 
         Raises:
             FeatureError: the file cannot be read or is none of these.
@@ -96,13 +97,25 @@ class Statistics:
                 return _of_funasr(text, name)
             if text.lstrip().startswith("{"):
                 return _of_json(text, name)
-        try:
-            found = io_ark.load(name, pipes=False)
-        except ArkError as error:
-            raise FeatureError(f"{name} holds no statistics of Kaldi, FunASR or WeNet: {error}") from None
-        if not isinstance(found, np.ndarray):
-            raise FeatureError(f"{name} holds no statistics of Kaldi, FunASR or WeNet")
-        return _of_kaldi(found, name)
+        return _of_kaldi(_matrix(name), name)
+
+
+def _matrix(name: str) -> npt.NDArray[Any]:
+    """Load a matrix, or the only one of an archive."""
+    try:
+        found = io_ark.load(name, pipes=False)
+        if isinstance(found, np.ndarray):
+            return found
+    except ArkError:
+        pass
+    try:
+        matrices = [matrix for _, matrix in itertools.islice(io_ark.read(f"ark:{name}", pipes=False), 2)]
+    except ArkError:
+        matrices = []
+    if len(matrices) == 1 and isinstance(matrices[0], np.ndarray):
+        return matrices[0]
+    what = "an archive of several entries" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
+    raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a json file")
 
 
 def _of_funasr(text: str, name: str) -> Statistics:

@@ -27,9 +27,11 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
+        from io_ark.extras import missing
+
         raise ModuleNotFoundError(
-            f"kaldi_compat.frontends.{name} needs PyTorch, which is not installed: pip install torch, or use "
-            "kaldi_compat.frontends.numpy.Frontend, which takes NumPy arrays",
+            f"{missing('torch', f'kaldi_compat.frontends.{name}')}, or use kaldi_compat.frontends.numpy.Frontend, "
+            "which takes NumPy arrays",
             name="torch",
         ) from None
     return getattr(module, name)

@@ -87,8 +87,8 @@ def export_frontend(
         FeatureError: a package is not installed, or the file cannot be written.
 
     >>> from kaldi_compat.frontends.export import export_frontend
-    >>> exported = export_frontend("campplus", "/tmp/campplus.onnx")
-    >>> sorted(exported.nodes)[:4], "DFT" in exported.nodes
+    >>> exported = export_frontend("campplus", "campplus.onnx")  # doctest: +SKIP
+    >>> sorted(exported.nodes)[:4], "DFT" in exported.nodes  # doctest: +SKIP
     (['Add', 'Clip', 'Concat', 'Div'], False)
     """
     given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)

@@ -82,14 +82,10 @@ class Step:
     statistics: str = ""
 
     def __str__(self) -> str:
-        changed = [
-            f"{field.name}={getattr(self.options, field.name)!r}"
-            for field in dataclasses.fields(self.options)
-            if getattr(self.options, field.name) != field.default
-        ]
         if self.statistics:
-            changed.append(f"statistics from {self.statistics}")
-        return f"{self.kind}({', '.join(changed)})"
+            return f"{self.kind}(statistics from {self.statistics})"
+        values = dataclasses.asdict(self.options)
+        return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
 def step_of(description: Any) -> Step:

@@ -7,15 +7,16 @@ Dither; src/base/kaldi-math.h, RandGauss). Each draw is computed directly from t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
+from kaldi_compat.functional.constants import Constants
 
-__all__ = ["FrameNoise", "Generator", "kaldi_noise", "noise_of_frames"]
-
+__all__ = ["FrameNoise", "Generator", "frame_states", "kaldi_noise", "noise_of_frames"]
 
 Generator = torch.Generator | NoiseSource | None
 # From a slice of the frames to their noise.
@@ -36,19 +37,41 @@ def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) 
         return lambda part: torch.randn(
             frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
-    seeds = torch.zeros(frames.shape[:-1], dtype=torch.int32, device="cpu")
-    if valid is None:
-        seeds.copy_(torch.from_numpy(generator.frame_seeds(seeds.numel())).view(seeds.shape))
-    else:
-        valid = valid.reshape(seeds.shape).cpu()
-        seeds[valid] = torch.from_numpy(generator.frame_seeds(int(valid.sum())))
-    seeds = _to_device(seeds, frames.device)
+    seeds = _to_device(frame_states(frames.shape[:-1], valid, generator), frames.device)
     return lambda part: kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
+
+
+def frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource) -> Tensor:
+    """Return the ``rand_r()`` states of frames.
+
+    Args:
+        shape: of the frames.
+        valid: mask of the frames that exist, which take the states, in order; None if all do. One on a GPU is waited
+            for, since the number of states that the source gives depends on it.
+        source: of the states.
+
+    Returns:
+        int32 of that shape, on the CPU; 0 for frames that do not exist.
+    """
+    seeds = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
+    if valid is None:
+        return seeds.copy_(torch.from_numpy(source.frame_seeds(seeds.numel())).view(seeds.shape))
+    valid = valid.reshape(seeds.shape).cpu()
+    seeds[valid] = torch.from_numpy(source.frame_seeds(int(valid.sum())))
+    return seeds
 
 
 def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
     # A copy from memory that is not pinned would wait for all work queued on the device.
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+_constants = Constants(8)
+
+
+def _jumps(pairs: int, device: torch.device) -> Tensor:
+    """Return the tables of :func:`rand_r_jumps` on a device: multipliers and increments, int32 (2, 6, pairs)."""
+    return _constants.get((pairs, device), lambda: torch.from_numpy(np.stack(rand_r_jumps(pairs))).to(device))
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
@@ -78,7 +101,7 @@ def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
     >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])
     """
-    multipliers, increments = (torch.from_numpy(table).to(seeds.device) for table in rand_r_jumps(num_samples))
+    multipliers, increments = _jumps(num_samples, seeds.device)
     seeds = seeds.unsqueeze(-1)
     first = _draw(seeds, multipliers[:3], increments[:3])
     second = _draw(seeds, multipliers[3:], increments[3:])

@@ -122,9 +122,9 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)
-    size = np.ndim(shift) and shift.shape[-1]
-    if size and size != features.shape[-1]:
-        raise FeatureError(f"statistics of dimension {size} do not fit features of {features.shape[-1]}")
+    shape: Any = getattr(shift, "shape", ())
+    if len(shape) and shape[-1] != features.shape[-1]:
+        raise FeatureError(f"statistics of dimension {shape[-1]} do not fit features of {features.shape[-1]}")
     shifted: Array = features + astype(as_like(shift, features), features.dtype)
     return zero_past(shifted * astype(as_like(scale, features), features.dtype), lengths)
 

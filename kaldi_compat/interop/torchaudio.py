@@ -33,7 +33,7 @@ from kaldi_compat.exact import engine, mel
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
-from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.interop.torchaudio_internals import *  # noqa: F403  private names that public code imports
 from kaldi_compat.interop.torchaudio_internals import MILLISECONDS_TO_SECONDS, POVEY
@@ -95,6 +95,37 @@ def _with_sizes(options: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+class _Compiled:
+    """Holder of the modules of compiled code, as attributes."""
+
+
+_compiled = _Compiled()
+_names: dict[Any, str] = {}
+
+
+def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
+    """Return the attribute of ``_compiled`` that is the feature for these options; create it if it is new."""
+    key = feature, tuple(options.items()), device
+    if (key, vtln_warp) not in _names:
+        module = _module(*key)
+        if vtln_warp != 1 and isinstance(module, MelFeature):
+            module = module.warped(vtln_warp)
+        name = f"{feature}{len(_names)}"
+        setattr(_compiled, name, module)
+        _names[key, vtln_warp] = name
+    return _names[key, vtln_warp]
+
+
+# torch.compile runs this function while it compiles, instead of tracing it. A compiler's constant cannot be a module,
+# so it is a name. (torch.compiler.assume_constant_result sets this mark, too, but imports the compiler, a second.)
+_name_in_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _constant(value: Any) -> Any:
+    """Return a number that is a constant in compiled code, where torch.compile(dynamic=True) makes floats variables."""
+    return float.fromhex(value.hex()) if isinstance(value, float) else value
+
+
 def _plain(name: str, value: Any) -> Any:
     """Return an argument as Python's own type: torchaudio accepts tensors of one element, and floats for integers."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
@@ -129,6 +160,9 @@ def _compute(
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
         )
+    is_compiled = torch.compiler.is_dynamo_compiling()
+    if is_compiled:
+        options = {name: _constant(value) for name, value in options.items()}
     options = _with_sizes(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}
@@ -138,9 +172,13 @@ def _compute(
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
-    module = _module(feature, tuple(options.items()), samples.device)
     # The utterances of a batch have the same length: no padding enters the mean.
-    features: Tensor = module(samples, vtln_warp=vtln_warp)
+    features: Tensor
+    if is_compiled:
+        name = _name_in_compiled(feature, samples.device, _constant(vtln_warp), **options)
+        features = getattr(_compiled, name)(samples)
+    else:
+        features = _module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)
     return _without_mean(features) if subtract_mean else features
 
 

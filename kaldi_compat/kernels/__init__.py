@@ -9,18 +9,36 @@ operations of torch compute that instead, with equal numbers up to rounding.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import logging
 import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.functional.dither import Generator, noise_of_frames
 from kaldi_compat.functional.frames import frames_of, num_frames
 
-__all__ = ["DEVICE_TYPE", "MAX_ERROR", "MEAN_ERROR", "SHAPES", "SWITCH", "Feature", "features", "why_unsupported"]
+__all__ = [
+    "DEVICE_TYPE",
+    "MAX_ERROR",
+    "MEAN_ERROR",
+    "SHAPES",
+    "SWITCH",
+    "Feature",
+    "compiling_alone",
+    "faults",
+    "features",
+    "is_out_of_memory",
+    "why_switched_off",
+    "why_unsupported",
+]
 
 logger = logging.getLogger("kaldi_compat")
 
@@ -28,6 +46,18 @@ SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
 # FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
+# Places of samples are 32-bit integers; a frame may begin before the first sample and end after the last one.
+MOST_SAMPLES = 2**31 - 2**20
+# Parts of the messages of errors that mean what torch.cuda.OutOfMemoryError means.
+SIGNS_OF_FULL_MEMORY = (
+    "CUDA out of memory",
+    "CUDA error: out of memory",  # pinned memory, and the context itself
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUFFT_ALLOC_FAILED",
+    "CUSOLVER_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "[CUDA]: out of memory",  # Triton's
+)
 # Allowed difference between features by the kernels and by torch's operations, relative to 1 + |feature|.
 MAX_ERROR, MEAN_ERROR = 0.05, 1e-4
 
@@ -53,31 +83,35 @@ class Feature(Protocol):
     def needs_energy(self, raw: bool) -> bool: ...
     def filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
-    def features_of_frames(self, frames: Tensor) -> Tensor: ...
+    def features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
-def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any) -> str:
+def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) -> str:
     """Return why :func:`features` cannot compute this in the module's place; an empty string if it can.
 
     The caller has checked that neither autograd nor a compiler follows the operations.
     """
-    options: Any = module.options
     checks = (
-        (samples.device.type == DEVICE_TYPE, f"the samples are on {samples.device}, not on CUDA"),
-        (os.environ.get(SWITCH, "1") != "0", f"the environment has {SWITCH}=0"),
-        (_has_triton(), "Triton is not installed"),
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
-        (0 < samples.numel() < 2**31, f"there are {samples.numel()} samples, not 1 to 2**31 - 1"),
+        (0 < samples.numel() < MOST_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MOST_SAMPLES - 1}"),
         (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
         (lengths is None or _fits(lengths, samples), "the lengths are not integers (B,) on the samples' device"),
-        (isinstance(vtln_warp, (int, float)), "each utterance has a VTLN factor of its own"),
-        (options.dither == 0, f"dither={options.dither:g} is not 0"),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
         (module.window.device == samples.device, f"the module is on {module.window.device}"),
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
         (not module.is_raw_fft, "return_raw_fft=True asks for the FFT itself"),
     )
-    return next((reason for holds, reason in checks if not holds), "") or _fault_of(module, samples)
+    why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
+    return why or _fault_of(module, samples)
+
+
+def why_switched_off(values: Tensor) -> str:
+    """Return why no kernel can be used where these values are; an empty string if they can."""
+    if values.device.type != DEVICE_TYPE:
+        return f"the samples are on {values.device}, not on CUDA"
+    if os.environ.get(SWITCH, "1") == "0":
+        return f"the environment has {SWITCH}=0"
+    return "" if _has_triton() else "Triton is not installed"
 
 
 def _frames_in(module: Feature, samples: Tensor) -> int:
@@ -85,22 +119,29 @@ def _frames_in(module: Feature, samples: Tensor) -> int:
 
 
 def features(
-    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: Any
+    module: Feature,
+    samples: Tensor,
+    lengths: Tensor | None,
+    vtln_warp: float | Sequence[float],
+    generator: Generator = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute features with the kernels.
 
     Args:
         module: the feature.
         samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: number of samples in each row (B,), or None.
-        vtln_warp: one VTLN factor.
+        lengths: number of samples in each row (B,), or None; larger numbers than T count as T.
+        vtln_warp: one VTLN factor, or one for each row.
+        generator: source of the noise of dithering. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's, and
+            is waited for if there are ``lengths``; a ``torch.Generator``, or None for torch's global one, gives the
+            seed of a counter-based generator.
 
     Returns:
         (frames, dim) or (B, frames, dim), float32; with ``lengths``, that and the number of frames of each row, (B,).
     """
     from kaldi_compat.kernels.launch import features_of
 
-    return features_of(module, samples, lengths, vtln_warp)
+    return features_of(module, samples, lengths, vtln_warp, generator)
 
 
 def _fits(lengths: Tensor, samples: Tensor) -> bool:
@@ -120,6 +161,11 @@ def _has_triton() -> bool:
 _faults: dict[object, str] = {}
 
 
+def faults() -> list[str]:
+    """Return the faults for which kernels were given up so far in this process."""
+    return sorted({fault for fault in _faults.values() if fault})
+
+
 def _fault_of(module: Feature, samples: Tensor) -> str:
     """Return the fault of the kernels for these options, or an empty string. Tested on first use.
 
@@ -130,7 +176,9 @@ def _fault_of(module: Feature, samples: Tensor) -> str:
         # The test cannot run while a CUDA graph is captured.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return "a CUDA graph is captured before the first call: call the module once before"
-        _faults[kind] = fault = _fault(module, samples.device, samples.dtype)
+        with compiling_alone():
+            fault = _fault(module, samples.device, samples.dtype)
+        _faults[kind] = fault
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[kind]
@@ -138,22 +186,67 @@ def _fault_of(module: Feature, samples: Tensor) -> str:
 
 @torch.no_grad()
 def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
-    """Compare the kernels with torch's operations; return their fault, or an empty string."""
+    """Compare the kernels with torch's operations; return their fault, or an empty string.
+
+    Raises:
+        torch.cuda.OutOfMemoryError: there is no memory for it now, which is no fault.
+    """
     options, count = module.options, module.size + 8 * module.shift
-    noise = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")
-    samples = noise.to(dtype).to(device)
-    frames = frames_of(samples.float() * options.waveform_scale, module.size, module.shift, options.snip_edges)
-    expected = module.features_of_frames(frames)
+    audio = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")
+    samples = audio.to(dtype).to(device)
     try:
         from kaldi_compat.kernels.launch import features_of
 
-        found = features_of(module, samples, None, 1.0)
-    except torch.OutOfMemoryError:
+        frames = frames_of(samples.float() * options.waveform_scale, module.size, module.shift, options.snip_edges)
+        noise = None
+        if options.dither != 0:
+            noise = noise_of_frames(frames.unsqueeze(0), None, KaldiRandom())(slice(None))[0]
+        expected = module.features_of_frames(frames, noise)
+        found = features_of(module, samples, None, 1.0, KaldiRandom())
+    except torch.cuda.OutOfMemoryError:
         raise
     except Exception as error:  # Triton's and its compilers' errors have no common base
+        if is_out_of_memory(error):
+            raise torch.cuda.OutOfMemoryError(str(error)) from error
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     assert isinstance(found, Tensor)
     difference = (found - expected).abs() / (1 + expected.abs())
     largest = float(difference.max())
     agrees = largest < MAX_ERROR and float(difference.mean()) < MEAN_ERROR
     return "" if agrees else f"their features are off by {largest:g}: please report it"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if an error says that a device, or pinned memory, is full: CUDA, its libraries and Triton differ."""
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
+
+
+@contextlib.contextmanager
+def compiling_alone() -> Iterator[None]:
+    """Hold a lock of this user's during the block: processes that start together compile a kernel once, not each.
+
+    Without a place for the lock, there is none.
+    """
+    home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
+    try:
+        Path(home).mkdir(parents=True, exist_ok=True)
+        lock = os.open(Path(home) / "kaldi_compat.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            _lock(lock)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)

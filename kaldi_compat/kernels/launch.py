@@ -3,55 +3,132 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.rand import rand_r_starts
+from kaldi_compat.functional.dither import Generator, frame_states
 from kaldi_compat.functional.frames import EPSILON, num_frames
 from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
+from kaldi_compat.kernels.noise import KALDI, PHILOX
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 
-__all__ = ["bands_options", "features_of", "power_options"]
+__all__ = ["Noise", "Span", "bands_options", "features_of", "power_options", "row_features", "to_device"]
 
 # Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
 LANES_IN_WARP = 32
+TILE = 64  # frames of a program of the second kernel
+# Rows with more samples than this, reflected at their ends, need indices of 64 bits.
+WIDE = 1 << 29
+
+
+class Noise(NamedTuple):
+    """Noise for dithering.
+
+    Attributes:
+        kind: KALDI, PHILOX, or 0 for none.
+        seeds: ``rand_r()`` states of all frames, int32, or the generator's seed, int64 (1,); None for none.
+    """
+
+    kind: int = 0
+    seeds: Tensor | None = None
+
+
+class Span(NamedTuple):
+    """Frames, counted over all rows, that have the same VTLN factor."""
+
+    first: int
+    end: int
+    warp: float
 
 
 def features_of(
-    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float
+    module: Feature,
+    samples: Tensor,
+    lengths: Tensor | None,
+    vtln_warp: float | Sequence[float],
+    generator: Generator = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`."""
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
     count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
-    mel = module.filter_bank(vtln_warp)
-    width = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = samples.new_empty((len(rows) * count, width), dtype=torch.float32)
+    counts = None
+    if lengths is not None:
+        within = lengths.clamp(0, rows.shape[-1])
+        counts = num_frames(within, module.size, module.shift, options.snip_edges)
+    if isinstance(vtln_warp, float):
+        spans = [Span(0, len(rows) * count, vtln_warp)]
+    else:
+        spans = [Span(row * count, (row + 1) * count, warp) for row, warp in enumerate(vtln_warp)]
+    noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
+    features = _features(module, rows, lengths, count, spans, noise)
+    features = features.reshape(*samples.shape[:-1], count, module.dim)
+    if counts is None:
+        return features
+    valid = torch.arange(count, device=samples.device) < counts.unsqueeze(-1)
+    return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+
+
+def row_features(module: Feature, row: Tensor, spans: Sequence[Span], generator: Generator) -> Tensor:
+    """Compute the features of the frames of one row of samples, of which parts have VTLN factors of their own.
+
+    Args:
+        module: the feature, with ``snip_edges``.
+        row: (T,), int16 or float32 on a GPU.
+        spans: the parts, in order; the features of frames outside of all parts are undefined.
+        generator: source of the noise of dithering.
+
+    Returns:
+        (frames, dim).
+    """
+    count = num_frames(len(row), module.size, module.shift)
+    noise = _noise(module.options.dither, 1, count, None, generator, row.device)
+    return _features(module, row.unsqueeze(0), None, count, spans, noise)
+
+
+def _noise(
+    dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
+) -> Noise:
+    if dither == 0:
+        return Noise()
+    if generator is None or isinstance(generator, torch.Generator):
+        place = device if generator is None else generator.device
+        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=place)
+        return Noise(PHILOX, to_device(seed, device))
+    valid = None if counts is None else torch.arange(count, device=device) < counts.unsqueeze(-1)
+    return Noise(KALDI, to_device(frame_states((rows, count), valid, generator), device).reshape(-1))
+
+
+def _features(
+    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Sequence[Span], noise: Noise
+) -> Tensor:
+    """Return features (rows * count, dim)."""
+    options: Any = module.options
+    banks = _banks(module, options, tuple(dict.fromkeys(span.warp for span in spans)), rows.device)
+    width = module.points // 2 + 1 if banks is None else banks.weights.shape[2]
+    energies = rows.new_empty((len(rows) * count, width), dtype=torch.float32)
     with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
     log_energy = energies.new_empty(len(energies)) if with_energy else None
     logs = module.are_log_energies
-    with torch.cuda.device_of(samples):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         for first in range(0, len(energies), FRAMES_AT_ONCE):
             end = min(first + FRAMES_AT_ONCE, len(energies))
-            power = _power(module, rows, lengths, count, first, end, log_energy)
-            if mel is None:
+            power = _power(module, rows, lengths, count, first, end, log_energy, noise)
+            if banks is None:
                 energies[first:end] = power[:, :width]
             else:
-                _bands(power, mel, _ranges(options, vtln_warp, samples.device), energies, first, end, logs)
-    features = energies if logs else module.features_of_energies(energies, log_energy)
-    features = features.reshape(*samples.shape[:-1], count, module.dim)
-    if lengths is None:
-        return features
-    counts = num_frames(lengths, module.size, module.shift, options.snip_edges)
-    valid = torch.arange(count, device=samples.device) < counts.unsqueeze(-1)
-    return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+                _bands(power, banks, spans, energies, first, end, logs)
+    return energies if logs else module.features_of_energies(energies, log_energy)
 
 
 def _power(
@@ -62,10 +139,12 @@ def _power(
     first: int,
     end: int,
     log_energy: Tensor | None,
+    noise: Noise,
 ) -> Tensor:
     """Compute power (or magnitude) spectra of frames ``first`` to ``end - 1``, in padded rows; set the log energies."""
     raw = module.needs_energy(raw=True)
-    constants = power_options(module, lengths is not None, 0 if log_energy is None else 1 if raw else 2)
+    energy = 0 if log_energy is None else 1 if raw else 2
+    constants = power_options(module, lengths is not None, energy, noise.kind, wide=rows.shape[1] > WIDE)
     power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
     factors, bins = _tables(module.points, rows.device)
     power_kernel[(-(-len(power) // constants["FRAMES"]),)](
@@ -76,6 +155,8 @@ def _power(
         bins,
         power,
         power if log_energy is None else log_energy[first:],
+        bins if noise.seeds is None else noise.seeds,
+        _jumps(module.size, rows.device) if noise.kind == KALDI else bins,
         rows.stride(0),
         rows.shape[1],
         count,
@@ -83,13 +164,14 @@ def _power(
         end,
         module.options.preemphasis_coefficient,
         module.options.waveform_scale,
+        module.options.dither,
         EPSILON if raw else module.windowed_energy_floor,
         **constants,
     )
     return power
 
 
-def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
+def power_options(module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False) -> dict[str, Any]:
     """Return the compile-time constants of the first kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -105,7 +187,9 @@ def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
         "ROW": _row(module.points),
         "REFLECTED": not options.snip_edges,
         "RAGGED": ragged and not options.snip_edges,
+        "WIDE": wide,
         "SCALED": options.waveform_scale != 1,
+        "NOISE": noise,
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
@@ -114,34 +198,90 @@ def power_options(module: Feature, ragged: bool, energy: int) -> dict[str, Any]:
     }
 
 
-def _bands(power: Tensor, mel: Tensor, ranges: Tensor, energies: Tensor, first: int, end: int, logs: bool) -> None:
+class Banks(NamedTuple):
+    """Filter banks of VTLN factors.
+
+    Attributes:
+        number: of each factor's bank.
+        weights: (banks, fft_bins, bands).
+        ranges: the range of FFT bins, start and end, of the filters of each group of bands: int32 (banks, groups, 2).
+    """
+
+    number: dict[float, int]
+    weights: Tensor
+    ranges: Tensor
+
+
+def _banks(module: Feature, options: Any, warps: tuple[float, ...], device: torch.device) -> Banks | None:
+    mel = module.filter_bank(warps[0] if len(warps) == 1 else 1.0)
+    if mel is None:
+        return None
+    if len(warps) == 1:
+        return Banks({warps[0]: 0}, mel.unsqueeze(0), _ranges(options, warps[0], device).unsqueeze(0))
+    return _stacked_banks(options, tuple(sorted(warps)), device)
+
+
+@functools.lru_cache(maxsize=8)
+def _stacked_banks(options: Any, warps: tuple[float, ...], device: torch.device) -> Banks:
+    weights = np.stack([mel_banks(options, warp).weights for warp in warps])
+    ranges = torch.stack([_ranges(options, warp, torch.device("cpu")) for warp in warps])
+    numbers = {warp: number for number, warp in enumerate(warps)}
+    return Banks(numbers, to_device(torch.from_numpy(weights), device), to_device(ranges, device))
+
+
+def _bands(
+    power: Tensor, banks: Banks, spans: Sequence[Span], energies: Tensor, first: int, end: int, logs: bool
+) -> None:
     """Set the mel energies, or their logs, of frames ``first`` to ``end - 1``."""
-    constants = bands_options(2 * (power.shape[1] - PADDING), logs)
-    bands_kernel[(-(-len(power) // constants["FRAMES"]), len(ranges))](
+    several = len(banks.number) > 1
+    constants = bands_options(2 * (power.shape[1] - PADDING), logs, several)
+    tiles = banks.ranges
+    programs = -(-len(power) // TILE)
+    if several:
+        placed = [
+            (start, min(start + TILE, span.end, end), banks.number[span.warp])
+            for span in spans
+            for start in range(max(span.first, first), min(span.end, end), TILE)
+        ]
+        if not placed:
+            return
+        programs = len(placed)
+        tiles = to_device(torch.tensor(placed, dtype=torch.int32), power.device)
+    _, _, bands = banks.weights.shape
+    bands_kernel[(programs, banks.ranges.shape[1])](
         power,
-        mel,
-        ranges,
+        banks.weights,
+        banks.ranges,
+        tiles,
         energies,
         first,
         end,
-        mel.shape[1],
-        mel.stride(0),
-        mel.stride(1),
+        bands,
+        banks.weights.stride(0),
+        banks.weights.stride(1),
+        banks.weights.stride(2),
         energies.stride(0),
         EPSILON,
         **constants,
     )
 
 
-def bands_options(points: int, logs: bool) -> dict[str, Any]:
-    """Return the compile-time constants of the second kernel."""
-    tile = {"FRAMES": 64, "BANDS": BANDS, "BINS": 16}
-    return {"ROW": _row(points), **tile, "LOG": logs, "num_warps": 4, "num_stages": 1}
+def bands_options(points: int, logs: bool, banks: bool = False) -> dict[str, Any]:
+    """Return the compile-time constants of the second kernel; ``banks``: there are several filter banks."""
+    tile = {"FRAMES": TILE, "BANDS": BANDS, "BINS": 16}
+    return {"ROW": _row(points), **tile, "LOG": logs, "BANKS": banks, "num_warps": 4, "num_stages": 1}
 
 
 def _row(points: int) -> int:
     """Return the row length of power spectra in floats: rows are aligned with memory transactions."""
     return points // 2 + PADDING
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the host to a device without waiting for the work that is queued there."""
+    if tensor.device == device or device.type == "cpu":
+        return tensor.to(device)
+    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
 
 
 @functools.lru_cache(maxsize=32)
@@ -152,7 +292,13 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
     factors = np.stack((np.cos(angle), np.sin(angle)), 1).astype(np.float32)
     first = np.pad(bins, (0, a - len(bins))).astype(np.int32)
-    return torch.from_numpy(factors).to(device), torch.from_numpy(first).to(device)
+    return to_device(torch.from_numpy(factors), device), to_device(torch.from_numpy(first), device)
+
+
+@functools.lru_cache(maxsize=32)
+def _jumps(size: int, device: torch.device) -> Tensor:
+    """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
+    return to_device(torch.from_numpy(rand_r_starts(size)), device)
 
 
 @functools.lru_cache(maxsize=256)
@@ -161,4 +307,4 @@ def _ranges(options: Any, vtln_warp: float, device: torch.device) -> Tensor:
     weights = mel_banks(options, vtln_warp).weights
     used = [np.flatnonzero(weights[:, at : at + BANDS].any(1)) for at in range(0, weights.shape[1], BANDS)]
     ranges = [(each[0], each[-1] + 1) if len(each) else (0, 0) for each in used]
-    return torch.tensor(ranges, dtype=torch.int32).to(device)
+    return to_device(torch.tensor(ranges, dtype=torch.int32), device)

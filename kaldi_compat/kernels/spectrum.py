@@ -15,6 +15,8 @@ import math
 import triton
 import triton.language as tl
 
+from kaldi_compat.kernels.noise import kaldi_normal, philox_normals
+
 __all__ = [
     "bit_reversed",
     "even_part",
@@ -166,7 +168,7 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """Reflect indices, as :func:`kaldi_compat.functional.frames.reflected`."""
+    """Reflect indices, as :func:`kaldi_compat.functional.frames.reflected`; twice the length fits into their type."""
     index = index % (2 * length)  # has the sign of the index
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
@@ -207,7 +209,7 @@ def frames_part(
 # Arguments that differ from call to call must not cause recompilation.
 @triton.jit(
     do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
-    do_not_specialize_on_alignment=["samples", "lengths", "log_energy"],
+    do_not_specialize_on_alignment=["samples", "lengths", "log_energy", "seeds"],
 )
 def power_kernel(
     samples,
@@ -217,6 +219,8 @@ def power_kernel(
     bins,
     power,
     log_energy,
+    seeds,
+    jumps,
     row_stride,
     samples_in_row,
     frames_in_row,
@@ -224,6 +228,7 @@ def power_kernel(
     end_frame,
     coefficient,
     scale,
+    dither,
     energy_floor,
     SIZE: tl.constexpr,
     SHIFT: tl.constexpr,
@@ -236,7 +241,9 @@ def power_kernel(
     ROW: tl.constexpr,
     REFLECTED: tl.constexpr,
     RAGGED: tl.constexpr,
+    WIDE: tl.constexpr,
     SCALED: tl.constexpr,
+    NOISE: tl.constexpr,
     REMOVE_DC: tl.constexpr,
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
@@ -249,16 +256,34 @@ def power_kernel(
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
-        length = tl.maximum(tl.load(lengths + row), 1).to(tl.int32)[:, None]
+        # A length beyond the row must not lead to samples behind it.
+        length = tl.minimum(tl.maximum(tl.load(lengths + row), 1), samples_in_row).to(tl.int32)[:, None]
     audio = samples + (row.to(tl.int64) * row_stride)[:, None]
-    at = ((frame - row * frames_in_row) * SHIFT + FIRST)[:, None]
+    first_sample = (frame - row * frames_in_row)[:, None]
+    if WIDE:
+        first_sample = first_sample.to(tl.int64)
+        length = samples_in_row.to(tl.int64) if not RAGGED else length.to(tl.int64)
+    at = first_sample * SHIFT + FIRST
     lane = tl.arange(0, LANES)[None, :]
 
     zero = tl.zeros((FRAMES, LANES), tl.float32)
+    if NOISE == 1:
+        seed = tl.load(seeds + frame)[:, None]
+    if NOISE == 2:
+        seed = tl.load(seeds)
     x = ()
     total = zero
     for j in tl.static_range(-(-SIZE // LANES)):
         each = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
+        if NOISE == 1:
+            n = tl.minimum(j * LANES + lane, SIZE - 1)
+            each += dither * kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
+        if NOISE == 2:
+            if j % 4 == 0:
+                noise = philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
+            each += dither * noise[j % 4]
+        if NOISE > 0 and (j + 1) * LANES > SIZE:
+            each = tl.where(j * LANES + lane < SIZE, each, 0.0)
         total += each
         x += (each,)
     mean = zero
@@ -266,6 +291,8 @@ def power_kernel(
         # rounded like torch's quotient, so that a constant signal vanishes
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
+    before = tl.broadcast_to((lane + LANES - 1) % LANES, (FRAMES, LANES))
+    turned_around = x[0]  # the first sample is its own predecessor
     y = ()
     for j in tl.static_range(-(-SIZE // LANES)):
         n = j * LANES + lane
@@ -273,7 +300,13 @@ def power_kernel(
         if ENERGY == 1:
             energy += tl.where(n < SIZE, each * each, 0.0)
         if PREEMPHASIZED:
-            last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
+            if NOISE > 0:
+                # Samples in registers are passed on by the lanes: to make their noise again would take longer.
+                neighbour = tl.gather(x[j], before, 1)
+                last = tl.where(lane == 0, turned_around, neighbour)
+                turned_around = neighbour
+            else:
+                last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
             each -= coefficient * (last - mean)
         if (j + 1) * LANES > SIZE:
             each *= tl.load(window + n, mask=n < SIZE, other=0.0)
@@ -285,7 +318,7 @@ def power_kernel(
     for _ in tl.static_range(A - -(-SIZE // LANES)):
         y += (zero,)
     if ENERGY > 0:
-        floored = tl.maximum(tl.sum(energy, 1), energy_floor)
+        floored = tl.maximum(tl.sum(energy, 1), energy_floor, propagate_nan=tl.PropagateNan.ALL)
         tl.store(log_energy + place, tl.log(floored), mask=inside)
 
     xs, ys = real_transformed(y, A, LOG_A)

@@ -28,6 +28,9 @@ FUNCTIONS = (
 """Functions of the library that this package calls. A library without one of them was built from other sources."""
 
 
+_DIRECTORY = str(Path(__file__).parent)
+
+
 def library() -> Library:
     """Return the library of this package; false if it was not built or is switched off."""
-    return load(str(Path(__file__).parent), *FUNCTIONS)
+    return load(_DIRECTORY, *FUNCTIONS)

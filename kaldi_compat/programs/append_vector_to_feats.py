@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, Table, convert, convert_table, lookup
+from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
 from kaldi_compat.options.base import BaseOptions, option
@@ -38,7 +39,22 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
         logger.info("Wrote appended features to %s", target)
         return 0
     with LookupReader[Vector]("vector", vectors) as reader:
-        counts = convert_table("matrix", source, target, lambda key, feats: appended(key, feats, find(key, reader)))
+        table = BlockTable(reader)
+
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            feats, found = block.matrix(), table.values(block.names())
+            if feats is None or found is None or len({len(each) for each in found}) > 1:
+                return None
+            columns = np.repeat(np.stack(found), block.shapes[:, 0], axis=0)
+            return block.with_rows(np.concatenate((feats, columns), axis=1))
+
+        counts = convert_table(
+            "matrix",
+            source,
+            target,
+            lambda key, feats: appended(key, feats, find(key, table)),
+            block_function=of_block,
+        )
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, LookupReader, Table
+from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Table, items_of
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
@@ -35,10 +37,10 @@ class Options(BaseOptions):
 def main(options: Options, first: str, second: str) -> int:
     """Compare utterances of two tables."""
     with (
-        io_ark.SequentialReader[Matrix]("matrix", first) as reader,
+        io_ark.SequentialReader[Matrix]("matrix", first, blocks=True) as reader,
         LookupReader[Matrix]("matrix", second) as other,
     ):
-        products, counts = summed_products(reader, other)
+        products, counts = summed_products(reader, BlockTable(other))
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(products[0]))
     logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(products[1]))
     logger.info("cross-product for each column dimension: %s", in_brackets(products[2]))
@@ -58,7 +60,7 @@ def main(options: Options, first: str, second: str) -> int:
     return 0 if similar else 1
 
 
-def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix]) -> tuple[DoubleMatrix, Counts]:
+def summed_products(entries: Iterable[tuple[str, Matrix]], other: BlockTable[Matrix]) -> tuple[DoubleMatrix, Counts]:
     """Sum the products of each column with itself, for both tables, and of one table with the other: ``(3, dim)``.
 
     Raises:
@@ -66,6 +68,35 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix])
     """
     counts = Counts()
     total = np.zeros((3, 0))
+    for item in items_of(entries):
+        sums = None if isinstance(item, tuple) else products_of_block(cast(ArrayBlock, item), other)
+        if sums is not None and (not counts.done or sums.shape[2] == total.shape[1]):
+            before = [total[None]] if counts.done else []
+            total = np.add.reduce(np.concatenate([*before, sums]), axis=0)
+            counts.done += len(sums)
+        else:
+            total = add_products([item] if isinstance(item, tuple) else item.entries(), other, total, counts)
+    return total, counts
+
+
+def products_of_block(block: ArrayBlock, other: BlockTable[Matrix]) -> DoubleMatrix | None:
+    """Return the sums of each utterance ``(utterances, 3, dim)``; None if anything is unusual."""
+    feats, found = block.matrix(), other.values(block.names())
+    if feats is None or found is None or not np.array_equal([each.shape for each in found], block.shapes):
+        return None
+    others, first = np.concatenate(found), block.rows()[:-1]
+    terms = (feats * feats, others * others, feats * others)
+    return np.stack([np.add.reduceat(each, first, axis=0, dtype=np.float64) for each in terms], axis=1)
+
+
+def add_products(
+    entries: Iterable[tuple[str, Matrix]], other: Table[Matrix], total: DoubleMatrix, counts: Counts
+) -> DoubleMatrix:
+    """Add the sums of some utterances to those before them, and count the utterances.
+
+    Raises:
+        FeatureError: the dimension differs between utterances.
+    """
     for key, feats in entries:
         if key not in other:
             logger.warning("Second table has no feature for utterance %s", key)
@@ -88,7 +119,7 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: Table[Matrix])
         for row, terms in zip(total, (feats * feats, others * others, feats * others), strict=True):
             row += terms.sum(axis=0, dtype=np.float64)
         counts.done += 1
-    return total, counts
+    return total
 
 
 def _shape(matrix: Matrix) -> str:

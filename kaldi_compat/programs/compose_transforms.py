@@ -49,7 +49,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         return compose_files(options, a, b, target)
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", a if a_is_table else b))
+        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", a if a_is_table else b, blocks=True))
         if a_is_table:
             find_b = finder(b, options.utt2spk, stack)
             map_table(reader, writer, lambda key, matrix: composed(matrix, find_b(key), options))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.codecs.blocks import ArrayBlock, Block, compressed_block
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.codecs.general import GeneralMatrix
 from io_ark.codecs.htk import HtkFeatures
@@ -67,8 +67,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
             num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
         writer = stack.enter_context(io_ark.Writer[GeneralMatrix]("general-matrix", target))
         method = CompressionMethod.of(options.compression_method) if options.compress else None
-        in_blocks = options.kind_in == "matrix" and not options.compress
-        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=in_blocks))
+        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=True))
 
         def copy(key: str, value: Any) -> GeneralMatrix:
             matrix = matrix_of(value)
@@ -76,10 +75,13 @@ def copy_table(options: Options, source: str, target: str) -> int:
                 num_frames[key] = len(matrix)
             return matrix if method is None else compressed(key, matrix, method)
 
-        def copy_block(block: ArrayBlock) -> ArrayBlock:
-            if num_frames is not None:
+        def copy_block(block: ArrayBlock) -> Block | None:
+            copied: Block | None = block
+            if method is not None:
+                copied = compressed_block(block, method) if writer.takes_packed(block.keys) else None
+            if copied is not None and num_frames is not None:
                 num_frames.write_block(block.with_numbers(block.shapes[:, 0]))
-            return block
+            return copied
 
         counts = map_table(reader, writer, copy, copy_block)
     logger.info("Copied %d feature matrices.", counts.done)

@@ -36,7 +36,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str) -> int:
     """Write the files."""
     sink = FileSink("htk", options.output_dir, options.output_ext)
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
+    with io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader:
         counts = map_table(
             reader, sink, lambda _, feats: HtkFeatures(feats, options.sample_period, options.sample_kind)
         )

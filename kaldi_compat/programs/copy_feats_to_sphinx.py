@@ -31,7 +31,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str) -> int:
     """Write the files."""
     sink = FileSink("sphinx", options.output_dir, options.output_ext, big_endian=False)
-    with io_ark.SequentialReader[Matrix]("matrix", source) as reader:
+    with io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader:
         counts = map_table(reader, sink, lambda _, feats: feats)
     # The misspelt word is Kaldi's.
     logger.info("%d Sphinx feature files generated in the direcory: %s", counts.done, options.output_dir)

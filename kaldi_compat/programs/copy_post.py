@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import io_ark
 from io_ark.codecs.posterior import Posterior
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -30,7 +31,16 @@ class Options(BaseOptions):
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
-    counts = convert_table("posterior", source, target, lambda _, posterior: scaled(posterior, options.scale))
+    with (
+        io_ark.SequentialReader[Posterior]("posterior", source, blocks=True) as reader,
+        io_ark.Writer[Posterior]("posterior", target) as writer,
+    ):
+        counts = map_table(
+            reader,
+            writer,
+            lambda _, posterior: scaled(posterior, options.scale),
+            lambda block: copied(block, writer) if options.scale == 1.0 else None,
+        )
     logger.info("Done copying %d posteriors.", counts.done)
     return counts.status
 

@@ -28,7 +28,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
     frames = InterpolationCounts()
     counts = Counts()
     with (
-        io_ark.SequentialReader[Matrix]("matrix", source) as reader,
+        io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader,
         io_ark.Writer[Matrix]("matrix", target) as writer,
     ):
         tracks = _tracks(reader, counts)

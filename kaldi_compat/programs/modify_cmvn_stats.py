@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Skip, convert_table
@@ -48,6 +49,12 @@ def main(options: Options, first: str, second: str, third: str | None = None) ->
             raise Skip(f"Zero or negative count for speaker {key}, not outputting mean and variance stats.")
         return mean_and_variance(stats)
 
-    counts = convert_table("double-matrix", source, target, modify)
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        stats = block.stacked()
+        if stats is None or stats.shape[1] != 2 or options.convert_to_mean_and_var:
+            return None
+        return block.with_matrices(fake_stats(stats, fake_dims))
+
+    counts = convert_table("double-matrix", source, target, modify, block_function=of_block)
     logger.info("Modified %d sets of stats.", counts.done)
     return counts.status

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
+from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import common_length, missing
 from kaldi_compat.cli.program import ERROR_STATUS, program
@@ -42,14 +43,23 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
         return multiply_files(options, [source, *others], target)
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source))
-        readers = [(name, stack.enter_context(LookupReader[Vector]("vector", name))) for name in others]
+        reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source, blocks=True))
+        tables = [(name, BlockTable(stack.enter_context(LookupReader[Vector]("vector", name)))) for name in others]
 
         def multiply(key: str, vector: Vector) -> Vector:
-            factors = [vector, *(lookup(key, other, missing(key, name)) for name, other in readers)]
+            factors = [vector, *(lookup(key, other, missing(key, name)) for name, other in tables)]
             return product(factors, options.length_tolerance, key)
 
-        counts = map_table(reader, writer, multiply)
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            names, values = block.names(), block.values
+            found = [table.values(names) for _, table in tables]
+            for vectors in found:
+                if vectors is None or not np.array_equal([len(each) for each in vectors], block.shapes[:, 0]):
+                    return None
+                values = values * np.concatenate(vectors)
+            return block.with_vectors(values) if block.shapes[:, 0].all() else None
+
+        counts = map_table(reader, writer, multiply, of_block)
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
+
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
+from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import missing, pasted
 from kaldi_compat.cli.program import ERROR_STATUS, program
@@ -42,14 +45,25 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
         return paste_files(options, [source, *others], target)
     with ExitStack() as stack:
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
-        readers = [(name, stack.enter_context(LookupReader[Matrix]("matrix", name))) for name in others]
+        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
+        tables = [(name, BlockTable(stack.enter_context(LookupReader[Matrix]("matrix", name)))) for name in others]
 
         def paste(key: str, feats: Matrix) -> Matrix:
-            parts = [feats, *(lookup(key, other, missing(key, name)) for name, other in readers)]
+            parts = [feats, *(lookup(key, other, missing(key, name)) for name, other in tables)]
             return pasted(parts, options.length_tolerance, key)
 
-        counts = map_table(reader, writer, paste)
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            feats, names, parts = block.matrix(), block.names(), []
+            found = [table.values(names) for _, table in tables]
+            for matrices in found:
+                if feats is None or matrices is None or len({each.shape[1] for each in matrices}) > 1:
+                    return None
+                if not np.array_equal([len(each) for each in matrices], block.shapes[:, 0]):
+                    return None
+                parts.append(np.concatenate(matrices))
+            return None if feats is None else block.with_rows(np.concatenate([feats, *parts], axis=1))
+
+        counts = map_table(reader, writer, paste, of_block)
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, convert_table
+from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, convert_table
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.vad import select_voiced
@@ -19,7 +22,8 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     """Select frames of each utterance of a table."""
-    with LookupReader[Vector]("vector", decisions) as vad:
+    with LookupReader[Vector]("vector", decisions) as reader:
+        vad = BlockTable(reader)
 
         def select(key: str, feats: Matrix) -> Matrix:
             if len(feats) == 0:
@@ -36,6 +40,19 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             return select_voiced(feats, voiced)
 
-        counts = convert_table("matrix", source, target, select)
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            feats, found = block.matrix(), vad.values(block.names())
+            if feats is None or found is None:
+                return None
+            if not np.array_equal([len(each) for each in found], block.shapes[:, 0]):
+                return None
+            voiced = np.concatenate(found)
+            chosen = voiced == 1
+            numbers = np.add.reduceat(chosen, block.rows()[:-1], dtype=np.int64)
+            if not numbers.all() or not (chosen | (voiced == 0)).all():
+                return None
+            return block.with_rows(feats[chosen], numbers)
+
+        counts = convert_table("matrix", source, target, select, block_function=of_block)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
     return counts.status

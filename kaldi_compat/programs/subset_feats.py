@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from io_ark.codecs.blocks import ArrayBlock
 from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, map_table
+from kaldi_compat.cli.loop import Skip, items_of, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option, require
@@ -52,10 +51,10 @@ def main(options: Options, source: str, target: str) -> int:
     """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Matrix]("matrix", source, blocks=bool(options.include or options.exclude)) as reader,
+        io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader,
     ):
         if not options.include and not options.exclude:
-            map_table(islice(reader, options.n), writer, lambda _, feats: feats)
+            map_table(first_items(items_of(reader), options.n), writer, lambda _, feats: feats, lambda block: block)
             return 0
         listed = first_fields(text_lines(options.include or options.exclude))
 
@@ -70,6 +69,19 @@ def main(options: Options, source: str, target: str) -> int:
         counts = map_table(reader, writer, copy, of_block)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
+
+
+def first_items(items: Iterable[Any], count: int) -> Iterator[Any]:
+    """Yield the first ``count`` entries of blocks and single entries."""
+    for item in items:
+        size = 1 if isinstance(item, tuple) else len(item)
+        if isinstance(item, ArrayBlock) and size > count:
+            yield item.chosen(np.arange(size) < count)
+        else:
+            yield item
+        count -= size
+        if count <= 0:
+            return
 
 
 def first_fields(lines: Iterable[str]) -> frozenset[str]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import LookupReader, Skip, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.products import product_with_transpose
 from kaldi_compat.functional.transform import apply_transform, log_determinant
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -78,7 +80,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     """Transform a table."""
     logdets = LogDeterminants()
     with ExitStack() as stack:
-        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source))
+        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         reader: LookupReader[Matrix] | None = None
         if io_ark.is_table_rspecifier(transform_source):
@@ -100,7 +102,19 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             logdets.add(matrix, feats.shape[1], len(feats))
             return transformed
 
-        counts = map_table(feats_reader, writer, transform)
+        def of_block(block: ArrayBlock) -> ArrayBlock | None:
+            feats = block.matrix()
+            if reader is not None or feats is None or of_all.shape[1] - feats.shape[1] not in (0, 1):
+                return None
+            dim = feats.shape[1]
+            transformed = product_with_transpose(feats, of_all[:, :dim], block.rows())
+            if of_all.shape[1] > dim:
+                transformed = transformed + of_all[:, dim]
+            for frames in block.shapes[:, 0].tolist():
+                logdets.add(of_all, dim, frames)
+            return block.with_rows(transformed)
+
+        counts = map_table(feats_reader, writer, transform, of_block)
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
+from io_ark.codecs.wave import AudioBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import duration_of
@@ -40,9 +44,17 @@ def main(options: Options, source: str, target: str) -> int:
         durations.append(duration_of(num_samples, wave.sample_frequency))
         return durations[-1]
 
+    def of_block(block: AudioBlock) -> ArrayBlock:
+        each = block.lengths.astype(np.float32) / block.rates.astype(np.float32)
+        durations.extend(each.tolist())
+        return ArrayBlock(block.keys, each, np.zeros((len(block), 2), np.int64), dimensions=0)
+
     kind: io_ark.Kind = "wave" if options.read_entire_file else "wave-info"
-    with io_ark.Writer[float]("float", target) as writer, io_ark.SequentialReader[Any](kind, source) as reader:
-        counts = map_table(reader, writer, duration)
+    with (
+        io_ark.Writer[float]("float", target) as writer,
+        io_ark.SequentialReader[Any](kind, source, blocks=True) as reader,
+    ):
+        counts = map_table(reader, writer, duration, of_block)
     logger.info("Printed duration for %d audio files.", counts.done)
     if durations:
         logger.info(

@@ -19,8 +19,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError
-from kaldi_compat.features.spectral import Generator, SpectralFeature, Warp
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.stream import ChunkStream
+from kaldi_compat.features.engines import is_exact
+from kaldi_compat.features.spectral import Generator, SpectralFeature, Warp, frame_seeds
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_mean_and_variance
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
@@ -277,7 +281,12 @@ class FeatureStream(WindowStream):
     (torch.Size([2, 23]), torch.Size([2, 23]), torch.Size([1, 23]))
     """
 
+    _has_history = False  # whether the utterance under way is in the history
+
     def __init__(self, feature: SpectralFeature, slots: int = 1) -> None:
+        # A single stream of plain audio on a CPU takes a short cut through the exact engine. Anything else during an
+        # utterance makes it go on with the history.
+        self._chunks = ChunkStream(plan_of(feature.options)) if slots == 1 and is_exact(feature) else None
         super().__init__(slots)
         self.options = feature.options
         self._parameters: dict[str, Any] = {}  # of the call under way
@@ -301,8 +310,61 @@ class FeatureStream(WindowStream):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> Any:
+        if (
+            self._chunks is not None
+            and not self._has_history
+            and lengths is None
+            and isinstance(final, bool)
+            and isinstance(vtln_warp, float)
+            and self._is_plain(chunk)
+        ):
+            return self._exact_frames(self._chunks, chunk, final, vtln_warp, generator)
+        self._continue_with_history()
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
-        return super().__call__(chunk, lengths, final=final)
+        frames = super().__call__(chunk, lengths, final=final)
+        self._has_history = bool(self._history.end.any() or self._done.any())
+        return frames
+
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
+        super().reset()
+        self._has_history = False
+        if self._chunks is not None:
+            self._chunks.reset()
+
+    def _is_plain(self, chunk: Tensor) -> bool:
+        """Return True if the exact engine can compute a chunk (T,) or (1, T)."""
+        return (
+            type(chunk) is Tensor
+            and chunk.dtype in (torch.int16, torch.float32)
+            and (chunk.ndim == 1 or (chunk.ndim == 2 and len(chunk) == 1))
+            and chunk.device.type == "cpu"
+            and self._feature.window.device.type == "cpu"
+            and not is_traced_or_differentiated(chunk)
+        )
+
+    def _exact_frames(
+        self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
+    ) -> Any:
+        self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
+        if not self._feature._scale_is_known:
+            self._feature._check(chunk, has_lengths=True)
+        samples = chunk.detach().numpy()
+        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
+        frames = torch.from_numpy(features)
+        return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
+
+    def _continue_with_history(self) -> None:
+        """Move what the exact engine has kept to the history."""
+        chunks = self._chunks
+        if chunks is None or not (chunks.start or len(chunks.buffer)):
+            return
+        start = np.array([chunks.start])
+        self._history.start, self._history.end = start, start
+        self._history.append(torch.from_numpy(chunks.buffer)[None], np.array([len(chunks.buffer)]))
+        self._done = np.array([chunks.done])
+        chunks.reset()
 
     def _description(self) -> str:
         return f" of {self._name}"

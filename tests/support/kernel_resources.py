@@ -1,9 +1,11 @@
-"""Compile the fused kernels for a GPU, which need not exist, and print their registers, memory and spills.
+"""Compile the kernels for a GPU, which need not exist, and print their registers, memory and spills.
 
-    python tests/support/kernel_resources.py [compute capability, such as 90]
+    python tests/support/kernel_resources.py [compute capability, such as 90 [uses...]]
 
-It compiles the kernels of a typical filter bank (16 kHz, 80 bins) for audio of several lengths, and prints a line for
-each kernel, with its registers, and bytes of stack, local and shared memory. TRITON_INTERPRET must not be set.
+It compiles the kernels of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
+Kaldi's noise, with noise for training, and with VTLN; and those that compress it. It prints a line for each that
+differs: its registers, bytes of stack, local and shared memory, instructions of the machine, maxima that drop NaN, and
+fused multiply-adds. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,9 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from kaldi_compat import Fbank
-from kaldi_compat.kernels import launch
+from io_ark.codecs.compressed import CompressionMethod
+from kaldi_compat import Fbank, KaldiRandom
+from kaldi_compat.kernels import compression, launch
 
 
 class Driver:
@@ -54,29 +58,80 @@ class Compiled:
         return compile_only
 
 
-def resources(made: Any) -> dict[str, int]:
-    """Registers and bytes that cuobjdump tells of compiled code."""
+def told(option: str, made: Any) -> str:
+    """Return what cuobjdump tells of compiled code."""
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "cubin"
         binary.write_bytes(made.asm["cubin"])
-        command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", str(binary)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True)
-    found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", told.stdout + told.stderr)
-    return {name: int(value) for name, value in found} | {"SHARED": made.metadata.shared}
+        command = [triton.knobs.nvidia.cuobjdump.path, option, str(binary)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def resources(made: Any) -> dict[str, int]:
+    """Return registers and bytes, instructions, and those that decide about NaN and rounding."""
+    found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", told("-res-usage", made))
+    ptx = made.asm["ptx"]
+    return {name: int(value) for name, value in found} | {
+        "SHARED": made.metadata.shared,
+        "INSTRUCTIONS": len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?!NOP)[@A-Z]", told("-sass", made))),
+        "DROPS_NAN": len(re.findall(r"\bmax(?:\.ftz)?\.f32", ptx)),
+        "FUSED": ptx.count("fma.rn.f32"),
+    }
+
+
+KERNELS = (
+    (launch, "power_kernel"),
+    (launch, "bands_kernel"),
+    (compression, "ranges_kernel"),
+    (compression, "speech_kernel"),
+    (compression, "integers_kernel"),
+)
+
+
+def fbank(shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any) -> Callable[[], object]:
+    """Return the launch of a filter bank for audio of several shapes."""
+    module = Fbank(num_mel_bins=80, dither=dither)
+
+    def run() -> None:
+        for shape in shapes:
+            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator)
+
+    return run
+
+
+def compressed(method: int, with_sums: bool) -> Callable[[], object]:
+    """Return the launch of a compression."""
+    chosen = CompressionMethod(method)
+    return lambda: compression.compress_rows(torch.zeros((1200, 80)), [(0, 1200)], chosen, with_sums=with_sums)
+
+
+USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
+    "plain": (fbank(((1, 16000), (1, 16001), (3, 9999), (16, 480000)), 0.0, 1.0, None), ("power", "bands")),
+    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom()), ("power",)),
+    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None), ("power",)),
+    "vtln": (fbank(((3, 9999),), 0.0, [0.9, 1.0, 1.1], None), ("bands",)),
+    "method-2": (compressed(2, False), ("ranges", "speech")),
+    "method-2,sums": (compressed(2, True), ("speech",)),
+    "method-3": (compressed(3, False), ("integers",)),
+}
 
 
 def main() -> None:
     """Compile and print."""
     triton.runtime.driver.set_active(Driver(int(sys.argv[1]) if len(sys.argv) > 1 else 90))
-    kernels = [Compiled(launch.power_kernel), Compiled(launch.bands_kernel)]
-    launch.power_kernel, launch.bands_kernel = kernels
-    module = Fbank(dither=0.0, num_mel_bins=80)
-    for shape in ((1, 16000), (1, 16001), (3, 9999), (16, 480000)):
-        launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, 1.0)
-    for kernel in kernels:
-        for made in kernel.made.values():
-            assert "mma" not in made.asm["ptx"], "a product in TF32"
-            print(kernel.kernel.__name__, *(f"{name}:{value}" for name, value in resources(made).items()))
+    kernels = {name: Compiled(getattr(module, name)) for module, name in KERNELS}
+    for module, name in KERNELS:
+        setattr(module, name, kernels[name])
+    for use in sys.argv[2:] or USES:
+        run, names = USES[use]
+        for kernel in kernels.values():
+            kernel.made.clear()
+        run()
+        for name in names:
+            for made in kernels[f"{name}_kernel"].made.values():
+                assert "mma" not in made.asm["ptx"], "a product in TF32"
+                print(use, f"{name}_kernel", *(f"{key}:{value}" for key, value in resources(made).items()))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from io_ark.codecs.base import Sink, raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
 from io_ark.errors import ArkError, FormatError
+from io_ark.extras import missing
 from io_ark.interop.file_objects import FileOrName, open_sink, open_source
 from io_ark.streams.source import BytesSource, Source
 
@@ -138,10 +139,7 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source) -> Audio:
     try:
         import soundfile
     except ImportError:
-        source.fail(
-            "this audio format needs soundfile: pip install kaldi-compat[audio], or use a pipe such as "
-            "'flac -c -d -s FILE |'"
-        )
+        source.fail(f"{missing('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'")
     try:
         samples, rate = soundfile.read(io.BytesIO(data))
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "blocks.c"
 #include "compressed_simd.c"
 #include "numbers.c"
 #include "pack.c"
@@ -187,6 +188,52 @@ static void test_compressed(int rounds)
     }
 }
 
+/* Entries of audio and of matrices: whole ones are found, damaged ones do no harm, and what is packed is found again. */
+static void test_blocks(int rounds)
+{
+    static const uint8_t wave[] = "k RIFF\x32\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0LIST\2\0\0\0abdata\4\0\0\0\1\0\2\0";
+    enum { WAVE = sizeof wave - 1, MOST = 8 };
+    for (int i = 0; i < rounds; i++) {
+        const int64_t count = 1 + draw(4);
+        int64_t shapes[2 * MOST], numbers = 0, columns = 0;
+        for (int64_t k = 0; k < count; k++) {
+            shapes[2 * k] = 1 + draw(12);
+            shapes[2 * k + 1] = 1 + draw(5);
+            numbers += shapes[2 * k] * shapes[2 * k + 1];
+            columns += shapes[2 * k + 1];
+        }
+        uint8_t *const keys = copy_of((const uint8_t *)"a\nb\nc\nd\n", (size_t)(2 * count));
+        float *const values = exactly((size_t)numbers * 4);
+        for (int64_t k = 0; k < numbers; k++) values[k] = (float)draw(1000) / 8 - 50;
+        uint8_t *const room = exactly((size_t)(2 * count + 24 * count + 8 * columns + 4 * numbers));
+        int64_t objects[MOST], ends[MOST], used, starts[MOST], lengths[MOST];
+        uint32_t rates[MOST];
+        int64_t size = draw(2) ? ark_pack_arrays(keys, shapes, 2, 'F', 4, (uint8_t *)values, count, room, objects, ends)
+                               : SIMD_NAME(ark_compress_arrays)(keys, shapes, values, count, 1 + (int)draw(7), room, objects, ends);
+        uint8_t *const text = exactly((size_t)(2 * count + (4 + 22) * count));
+        ark_print_script(keys, objects, count, (const uint8_t *)"name", 4, text);
+        uint8_t *const whole = copy_of(room, (size_t)size), *const names = exactly((size_t)size);
+        if (ark_scan_shapes(whole, size, MOST, names, &used, ends, shapes) != count || used != 2 * count) abort();
+        if (ark_find_objects(whole, ends, count, names, &used, objects) != count) abort();
+        int64_t length = size;
+        uint8_t *const bad = damaged(whole, &length);
+        ark_scan_shapes(bad, length, MOST, names, &used, ends, shapes);
+        uint8_t *const audio = exactly(2 * WAVE);
+        memcpy(audio, wave, WAVE);
+        memcpy(audio + WAVE, wave, WAVE);
+        uint8_t *const audio_keys = exactly(2 * WAVE);
+        if (ark_scan_waves(audio, 2 * WAVE, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates) != 2) abort();
+        if (lengths[1] != 2 || audio[starts[1]] != 1 || rates[0] != 16000) abort();
+        length = 2 * WAVE;
+        uint8_t *const bad_audio = damaged(audio, &length);
+        int64_t places[3] = {2, WAVE + 2, length};
+        ark_scan_waves(bad_audio, length, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates);
+        ark_scan_waves(bad_audio, length, places, 2, audio_keys, &used, ends, starts, lengths, rates);
+        uint8_t *const all[] = {keys, (uint8_t *)values, room, text, whole, names, bad, audio, audio_keys, bad_audio};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
+    }
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2) return 2;
@@ -200,5 +247,6 @@ int main(int count, char **arguments)
     test_text(copies * 10);
     test_print(copies * 10);
     test_compressed(copies);
+    test_blocks(copies * 10);
     return 0;
 }

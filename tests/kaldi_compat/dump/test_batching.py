@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,19 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.codecs import codec
-from io_ark.codecs.compressed import compress
-from kaldi_compat.dump.batching import InOrder, batches, windows
-from kaldi_compat.dump.compress_gpu import FEWEST_ROWS, compress_speech
-from kaldi_compat.dump.compress_gpu import matrices as compressed_matrices
+from io_ark.codecs.compressed import CompressedMatrix
+from kaldi_compat import kernels
+from kaldi_compat.dump.batching import InOrder, batches
 from kaldi_compat.dump.encode import Encoded, Encoder
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, pack
+from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Row, pack
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.dump.spectral import Computed, Pending, SpectralComputer, computed, ready
-from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
+from kaldi_compat.dump.spectral_gpu import Member, PackedComputer, halving
+from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional.frames import frames_of
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.dump_data import audio, dump, make_data, matrices
@@ -37,22 +35,17 @@ def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0
     return Utterance(index, f"utt{index}", io_ark.Wave(rate, audio(samples, index, channels)))
 
 
-@given(lengths=st.lists(st.integers(0, 4000), max_size=40), seconds=st.floats(0.05, 1.0))
-def test_batches_hold_each_utterance_once_and_are_bounded(lengths: list[int], seconds: float) -> None:
-    window = [Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, n), np.int16))) for i, n in enumerate(lengths)]
-    made = list(batches(window, seconds))
-    assert sorted(each.index for batch in made for each in batch) == list(range(len(lengths)))
+@given(lengths=st.lists(st.integers(0, 4000), max_size=40), most=st.integers(1, 7), seconds=st.floats(0.05, 1.0))
+def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, seconds: float) -> None:
+    entries: list[Utterance | Failure] = [
+        Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, n), np.int16))) if n % 5 else Failure(i, str(i), "gone")
+        for i, n in enumerate(lengths)
+    ]
+    made = list(batches(entries, most, seconds))
+    assert [each.index for batch in made for each in batch] == list(range(len(lengths)))
     for batch in made:
-        assert len(batch) == 1 or sum(each.wave.duration for each in batch) <= seconds + 1e-9
-    order = [each.wave.duration for batch in made for each in batch]
-    assert order == sorted(order)
-
-
-@given(values=st.lists(st.integers(0, 9), max_size=50), most=st.integers(1, 7), limit=st.integers(1, 20))
-def test_windows_are_runs_of_bounded_size(values: list[int], most: int, limit: int) -> None:
-    made = list(windows(values, most, limit, float))
-    assert [value for window in made for value in window] == values
-    assert all(1 <= len(window) <= most and sum(window[:-1]) < limit for window in made)
+        length = sum(each.wave.duration for each in batch if isinstance(each, Utterance))
+        assert 1 <= len(batch) <= most and (len(batch) == 1 or length <= seconds + 1e-9)
 
 
 @given(st.permutations(range(20)))
@@ -127,44 +120,6 @@ def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
             np.testing.assert_allclose(np.asarray(each.features), np.asarray(expected.features), atol=2e-3)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=80, deadline=None)
-@given(
-    lengths=st.lists(st.integers(FEWEST_ROWS, 60), min_size=1, max_size=4),
-    dim=st.integers(1, 6),
-    scale=st.floats(-3, 5),
-    kind=st.sampled_from(["normal", "rounded", "constant", "constant column", "tiny", "narrow"]),
-    seed=st.integers(0, 2**31),
-)
-def test_compression_on_the_device_gives_the_bytes_of_the_codec(
-    device: str, lengths: list[int], dim: int, scale: float, kind: str, seed: int
-) -> None:
-    values = np.random.default_rng(seed).normal(0, 10**scale, (len(lengths), max(lengths), dim))
-    if kind == "rounded":
-        values = np.round(values)
-    elif kind == "constant":
-        values[:] = 3.5
-    elif kind == "constant column":
-        values[..., 0] = 1.0
-    elif kind == "tiny":
-        values *= 1e-38
-    elif kind == "narrow":
-        values = 1e6 + np.round(values / 10**scale, 2)
-    # A zero's sign is that of whichever zero comes first to the eye of the minimum.
-    values = values.astype(np.float32) + np.float32(0)
-    parts = compress_speech(torch.from_numpy(values).to(device), torch.tensor(lengths).to(device))
-    for packed, each, length in zip(
-        compressed_matrices([part.cpu().numpy() for part in parts]), values, lengths, strict=True
-    ):
-        assert stored(packed) == stored(compress(each[:length], "speech"))
-
-
-def stored(matrix: object) -> bytes:
-    sink = io.BytesIO()
-    codec("compressed-matrix").write(sink, matrix)
-    return sink.getvalue()
-
-
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), with_stats=False)
     features = np.full((20, 3), np.nan, np.float32)
@@ -183,7 +138,7 @@ class Memory:
     def start(self, batch: Sequence[Utterance]) -> Pending:
         self.tried.append(len(batch))
         if len(batch) > self.capacity:
-            raise torch.OutOfMemoryError("no capacity")
+            raise torch.cuda.OutOfMemoryError("no capacity")
         return ready([computed(each, np.zeros((1, 1), np.float32)) for each in batch])
 
 
@@ -191,27 +146,108 @@ class Memory:
 def test_a_batch_that_does_not_fit_is_halved(count: int, capacity: int) -> None:
     memory = Memory(capacity)
     batch = [Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, 1), np.int16))) for i in range(count)]
-    parts = halving(memory.start, batch)
+    parts = halving(memory.start, batch, lambda each: computed(each, np.zeros((1, 1), np.float32)))
     assert [each.index for part in parts for each in part()] == list(range(count))
     assert all(tried > capacity for tried in memory.tried if tried not in map(len, (part() for part in parts)))
 
 
-def test_an_utterance_that_does_not_fit_alone_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, error: Exception) -> None:
+    """Let rows of more than 6 s fail with an error."""
+    features = computer._features
+
+    def hungry(row: Row, members: Sequence[Member]) -> torch.Tensor:
+        if len(row.samples) > 1024 * 160 + 240:
+            raise error
+        return features(row, members)
+
+    monkeypatch.setattr(computer, "_features", hungry)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 36.00 GiB"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuFFT error: CUFFT_ALLOC_FAILED"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+    ],
+    ids=["allocator", "pinned", "cublas", "cufft", "triton"],
+)
+def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    plan = make_plan(job)
+    computer = PackedComputer(job, plan, "cpu")
+    without_room_for(monkeypatch, computer, error)
+    batch = [utterance(i, n) for i, n in enumerate((9000, 9000, 200000))]
+    results = {each.index: each for each in computer.submit(batch)()}
+    for expected in SpectralComputer(job, plan, "cpu").submit(batch)():
+        found = results[expected.index]
+        assert isinstance(found, Computed) and isinstance(expected, Computed)
+        np.testing.assert_allclose(np.asarray(found.features), np.asarray(expected.features), atol=2e-3)
+    assert computer.figures()["computed_on_cpu"] == 1 and computer.figures()["computed_on_cpu"] == 0
+
+
+def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = job_of(tmp_path, "--dither=0\n", compress=False)
     computer = PackedComputer(job, make_plan(job), "cpu")
-    module = computer.module
+    without_room_for(monkeypatch, computer, RuntimeError("CUDA error: an illegal memory access was encountered"))
+    with pytest.raises(RuntimeError, match="illegal"):
+        computer.submit([utterance(0, 200000)])
 
-    def hungry(samples: torch.Tensor, **rest: object) -> torch.Tensor:
-        if len(samples) > 1024 * 160 + 240:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return module(samples, **rest)
 
-    monkeypatch.setattr(computer, "module", hungry)
-    results = {
-        each.index: each for each in computer.submit([utterance(i, n) for i, n in enumerate((9000, 9000, 200000))])()
-    }
-    assert isinstance(results[2], Failure) and "out of memory" in results[2].reason
-    assert isinstance(results[0], Computed) and isinstance(results[1], Computed)
+@pytest.mark.parametrize("method", range(1, 8))
+def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: int
+) -> None:
+    job = job_of(tmp_path, "--dither=0\n", compression_method=method, cmvn="global")
+    computer = PackedComputer(job, make_plan(job), "cpu")
+    batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
+    monkeypatch.setattr(computer, "module", by_torch(computer.module))
+    plain = {each.index: each for each in computer.submit(batch)()}
+    monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
+    encode = Encoder(job.options, with_stats=True)
+    for each in computer.submit(batch)():
+        expected = plain[each.index]
+        assert isinstance(each, Computed) and isinstance(expected, Computed)
+        assert isinstance(each.features, CompressedMatrix) == (len(expected.features) > 0)
+        found, wanted = encode(each), encode(expected)
+        assert isinstance(found, Encoded) and isinstance(wanted, Encoded) and found.data == wanted.data
+        if wanted.stats is None:
+            assert found.stats is None
+        else:
+            np.testing.assert_allclose(found.stats, wanted.stats, rtol=1e-12)
+
+
+def by_torch(module: SpectralFeature) -> SpectralFeature:
+    """The same feature, computed by torch, since the interpreter is slow."""
+    return type(module)(module.options, engine="torch")
+
+
+def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(tmp_path, "--dither=0\n")
+    computer = PackedComputer(job, make_plan(job), "cpu")
+    monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
+    features = torch.randn(1024, 23)
+    features[3, 5], features[40, 2] = float("nan"), float("inf")
+    monkeypatch.setattr(computer, "_features", lambda row, members: features)
+    results = computer.submit([utterance(i, 3000) for i in range(3)])()
+    assert [type(each.features).__name__ for each in results if isinstance(each, Computed)] == [
+        "ndarray",
+        "CompressedMatrix",
+        "ndarray",
+    ]
+    for each in results:
+        assert isinstance(each, Computed)
+        first = 19 * each.index
+        if isinstance(each.features, np.ndarray):
+            np.testing.assert_array_equal(each.features, features[first : first + 17])
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:

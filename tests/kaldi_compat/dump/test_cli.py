@@ -168,7 +168,7 @@ def test_failures_are_counted_by_reason(data: Path, tmp_path: Path, capsys: pyte
     said = capsys.readouterr().err
     assert re.search(rf"3 utterances: .*No such file or directory .*{keys[0]}", said)
     assert re.search(rf"1 utterance: .*exit status 3.*{keys[3]}", said)
-    assert "<td>3</td>" in report.read_text() and "No such file" in report.read_text()
+    assert "<b>3 utterances</b>" in report.read_text() and "No such file" in report.read_text()
 
 
 def test_long_command_is_not_echoed_whole(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

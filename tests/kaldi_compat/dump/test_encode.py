@@ -7,17 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import io_ark
-from io_ark.codecs.compressed import CompressedMatrix
 from kaldi_compat.cli.compute import Extractor
-from kaldi_compat.dump.compress_gpu import compress_speech, matrices
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Utterance
-from kaldi_compat.dump.spectral import Computed
-from kaldi_compat.dump.spectral_gpu import PackedComputer
 from tests.support.dump_data import audio, dump, make_data, write_wav
 from tests.support.dump_data import matrices as features_of
 
@@ -59,15 +51,6 @@ def test_statistics_leave_out_nothing_silently(tmp_path: Path, capsys: pytest.Ca
     assert "cmvn" in capsys.readouterr().err.lower()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_device_compression_marks_what_it_cannot_compress(value: float) -> None:
-    features = np.random.default_rng(3).normal(size=(2, 20, 3)).astype(np.float32)
-    features[1, 5, 1] = value
-    parts = compress_speech(torch.from_numpy(features), torch.tensor([20, 20]))
-    packed = matrices([part.numpy() for part in parts])
-    assert np.isfinite(packed[0].range) and not np.isfinite(packed[1].range)
-
-
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate")])
 def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -84,14 +67,3 @@ def test_utterance_without_enough_memory_fails_alone(
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
-
-
-def test_packed_batch_leaves_what_cannot_be_compressed(tmp_path: Path) -> None:
-    data = plp_data(tmp_path)
-    job = Job(Layout.of(data, "plp"), DumpOptions(conf=str(tmp_path / "conf" / "plp.conf")))
-    waves = [io_ark.read_object("wave", line.split()[1]) for line in (data / "wav.scp").read_text().splitlines()]
-    batch = [Utterance(i, f"utt{i}", wave) for i, wave in enumerate(waves)]
-    results = {each.index: each for each in PackedComputer(job, make_plan(job), "cpu").submit(batch)()}
-    features = [results[i].features for i in range(3) if isinstance(results[i], Computed)]
-    assert [isinstance(each, CompressedMatrix) for each in features] == [True, False, True]
-    assert features[1].shape == features[0].shape and np.isnan(features[1]).any()

@@ -9,7 +9,7 @@ import pytest
 
 from kaldi_compat.dump.errors import TooManyFailuresError
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.report import png
+from kaldi_compat.dump.report_charts import png
 from kaldi_compat.dump.write import Manifest
 
 
@@ -80,3 +80,25 @@ def test_pictures_are_png_files() -> None:
     levels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
     read = matplotlib.imread(io.BytesIO(png(levels)), format="png")
     np.testing.assert_array_equal(np.round(read * 255).astype(np.uint8), levels)
+
+
+def at(monitor: Monitor, seconds: float, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(Monitor, "elapsed", seconds)
+    return monitor.text()
+
+
+def test_time_left_waits_until_it_means_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = Monitor(1000, stream=io.StringIO())
+    monitor.progress(1, 100, 1.0, 0)
+    assert "left" not in at(monitor, 1.0, monkeypatch)
+    assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)
+    few = Monitor(1000, stream=io.StringIO())
+    few.progress(1, 5, 1.0, 0)
+    assert "left" not in at(few, 10.0, monkeypatch)
+
+
+def test_time_left_of_a_resumed_dump_counts_this_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Manifest(1, utterances=[("a", 10, 1.0)] * 900)
+    monitor = Monitor(1000, done={1: before.counts}, stream=io.StringIO())
+    monitor.progress(2, 10, 1.0, 0)
+    assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)  # ten in ten seconds, 90 to go

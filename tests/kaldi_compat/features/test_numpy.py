@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -87,7 +89,36 @@ def test_stream_keeps_no_more_audio_than_frames_need() -> None:
     chunk = np.ones(1600, np.int16)
     for _ in range(100):
         stream(chunk)
-    assert len(stream._buffer) < 1600
+    assert len(stream._chunks.buffer) < 1600
+
+
+def test_chunks_may_be_strided_reused_and_streams_copied() -> None:
+    feature = Fbank(dither=0.0, snip_edges=False)
+    whole = (np.random.default_rng(2).standard_normal(4000) * 1000).astype(np.float32)
+    stream, parts = feature.stream(), []
+    for at in range(0, 4000, 500):
+        step = 1 + at // 500 % 2
+        reused = np.empty(500 * step, np.float32)
+        reused[::step] = whole[at : at + 500]
+        parts.append(stream(reused[::step]))
+        reused[:] = np.nan
+        stream = pickle.loads(pickle.dumps(copy.deepcopy(stream)))
+    parts.append(stream.flush())
+    np.testing.assert_array_equal(np.concatenate(parts), feature(whole))
+
+
+@pytest.mark.parametrize("native", ["1", "0"], ids=["C", "NumPy"])
+def test_warp_factors_of_a_stream_may_change(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KALDI_COMPAT_NATIVE", native)
+    feature = Fbank(dither=0.0)
+    whole = (np.random.default_rng(3).standard_normal(1200) * 1000).astype(np.float32)
+    stream = feature.stream()
+    done = 0
+    for at, warp in ((0, 1.1), (400, 0.9), (800, 1.0)):
+        frames = stream(whole[at : at + 400], vtln_warp=warp)
+        np.testing.assert_array_equal(frames, feature(whole, vtln_warp=warp)[done : done + len(frames)])
+        done += len(frames)
+    assert done == 6
 
 
 def test_does_not_import_torch() -> None:

@@ -28,7 +28,9 @@ def as_kaldi(path: Path, text: bool) -> None:
     path.write_bytes(content[2:])  # without the key
 
 
-@pytest.mark.parametrize("kind", ["am.mvn", "json", "numbers", "kaldi", "kaldi text", "array", "tensor", "pair"])
+@pytest.mark.parametrize(
+    "kind", ["am.mvn", "json", "numbers", "kaldi", "kaldi text", "archive", "array", "tensor", "pair"]
+)
 def test_every_format_gives_the_same_statistics(kind: str, tmp_path: Path) -> None:
     mean, std = mean_and_deviation(DIM)
     file = tmp_path / "stats"
@@ -41,6 +43,9 @@ def test_every_format_gives_the_same_statistics(kind: str, tmp_path: Path) -> No
         file.write_text(f'{{"mean": {mean.tolist()}, "std": {std.tolist()}}}')
     elif kind.startswith("kaldi"):
         as_kaldi(file, text=kind == "kaldi text")
+    elif kind == "archive":
+        with io_ark.writer(f"ark:{file}") as table:
+            table["global"] = kaldi_stats(DIM)
     elif kind == "pair":
         source = (mean, std.tolist())
     else:

@@ -327,3 +327,30 @@ def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> 
     else:
         model = torch.export.export(Forty(), (waveform,)).module()
     torch.testing.assert_close(model(waveform), Forty()(waveform), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -> None:
+    torch._dynamo.reset()
+    compliance._module.cache_clear()
+    compliance._names.clear()
+    graphs = 0
+
+    def count(graph: torch.fx.GraphModule, _: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph
+
+    def model(waveform: torch.Tensor) -> torch.Tensor:
+        warped = compliance.fbank(waveform, num_mel_bins=13, low_freq=63.0, vtln_warp=1.1)
+        return torch.cat((warped, compliance.mfcc(waveform, subtract_mean=True)), -1)
+
+    compiled = torch.compile(model, fullgraph=True, dynamic=dynamic, backend=count)
+    for length in (4000, 8000, 5000):
+        waveform = torch.randn(1, length, generator=torch.Generator().manual_seed(length)) * 1000
+        torch.testing.assert_close(compiled(waveform), model(waveform), rtol=0, atol=1e-3)
+    assert graphs == (1 if dynamic else 2)  # one that fits all lengths after the first
+    waveform.requires_grad_()
+    [gradient] = torch.autograd.grad(compiled(waveform).square().sum(), waveform)
+    [expected] = torch.autograd.grad(model(waveform).square().sum(), waveform)
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)

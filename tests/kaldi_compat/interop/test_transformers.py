@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kaldi_compat import Fbank, OptionError
+from kaldi_compat.frontends import Preset
 from kaldi_compat.options.extractors import EXTRACTORS, fbank_settings
 from tests.support.reference import ROOT
 
@@ -32,7 +33,7 @@ CASES = [(name, settings) for name in NAMES for settings in SETTINGS[name]]
 def speech() -> list[np.ndarray[Any, Any]]:
     """Return speech in -1 to 1, of three lengths."""
     whole = kaldiio.load_mat(str(ROOT / "inputs" / "wav" / "speech16k.wav"))[1].astype(np.float32) / 32768
-    return [whole, whole[: len(whole) // 2], whole[1000:5001]]
+    return [whole[4000:20000], whole[:8123], whole[1000:5001]]
 
 
 def numbers() -> list[np.ndarray[Any, Any]]:
@@ -145,3 +146,17 @@ def test_settings_of_configurations() -> None:
         Fbank.from_feature_extractor({"sampling_rate": 16000})
     with pytest.raises(OptionError, match="WhisperFeatureExtractor is not one"):
         Fbank.from_feature_extractor(transformers.WhisperFeatureExtractor())
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [
+        ("ASTFeatureExtractor", "ast"),
+        ("LasrFeatureExtractor", "medasr"),
+        ("Phi4MultimodalFeatureExtractor", "phi4-multimodal"),
+        ("SeamlessM4TFeatureExtractor", "wav2vec2-bert"),
+        ("Speech2TextFeatureExtractor", "speech2text"),
+    ],
+)
+def test_default_settings_differ_from_the_preset(name: str, preset: str) -> None:
+    assert fbank_settings({"feature_extractor_type": name}).options == Preset.of(preset).feature_options

@@ -22,7 +22,7 @@ from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact import resample
 from kaldi_compat.exact import compiled as spectral
-from kaldi_compat.native import audio, pitch
+from kaldi_compat.native import audio, pitch, ragged
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
@@ -62,6 +62,20 @@ for level in library.levels:
             pitch.search(table, searched, np.ones(frames, np.float32), groups, costs, found, best, level)
             pitch.search(table, 0 * searched, np.ones(frames, np.float32), groups, costs, found, best, level)
             pitch.interpolate(table, correlation, groups, best, level)
+ragged.library = lambda: library
+for level in library.levels:
+    for dim in (1, 13, 70):
+        bounds = np.array([0, 1, 1, 9, 400])
+        x = (rng.standard_normal((400, dim)) * 9).astype(np.float32)
+        for firsts in ([0, -2], [-40, 30]):
+            ragged.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts, level)
+        ragged.spliced(x, bounds, 3, 20, level)
+        ragged.columns(x, [dim - 1, 0, 0], level)
+        ragged.affine(x, bounds, x[:4], x[4:8], level)
+        ragged.stats(x, bounds, np.zeros((4, 2, dim + 1)), level)
+        for center, norm_vars in ((True, False), (False, True)):
+            ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
+        ragged.vad(x, bounds, 3.0, 0.5, 2, 0.6, level)
 print("done")
 """
 

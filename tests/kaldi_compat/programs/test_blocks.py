@@ -17,26 +17,42 @@ import io_ark
 from io_ark.codecs import Codec
 from io_ark.codecs.general import GeneralMatrixCodec
 from io_ark.codecs.info import InfoCodec
-from io_ark.codecs.wave import Wave, WaveCodec
+from io_ark.codecs.wave import Wave, WaveCodec, WaveInfoCodec
 from kaldi_compat.cli import compute, loop
 from kaldi_compat.programs import (
     add_deltas,
     add_deltas_sdc,
+    append_vector_to_feats,
     apply_cmvn,
     apply_cmvn_sliding,
+    compare_feats,
+    compose_transforms,
     compute_cmvn_stats,
     compute_fbank_feats,
     compute_mfcc_feats,
     compute_plp_feats,
     compute_vad,
     copy_feats,
+    copy_int_vector,
+    copy_matrix,
+    copy_post,
+    copy_vector,
+    extend_transform_dim,
     feat_to_dim,
     feat_to_len,
+    modify_cmvn_stats,
+    multiply_vectors,
+    paste_feats,
+    paste_vectors,
+    post_to_feats,
     select_feats,
+    select_voiced_frames,
     shift_feats,
     splice_feats,
     subsample_feats,
     subset_feats,
+    transform_feats,
+    wav_to_duration,
 )
 
 Stderr = pytest.CaptureFixture[str]
@@ -48,9 +64,11 @@ def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """Limit the blocks to some entries; 0 switches them off."""
     for name in ("io_ark.codecs.blocks", "io_ark.codecs.wave", "io_ark.tables.blocks"):
         monkeypatch.setattr(f"{name}.MAX_ENTRIES", max(entries, 1))
+    monkeypatch.setattr("io_ark.native.scan._MOST_ENTRIES", max(entries, 1))
     if entries == 0:
         monkeypatch.setattr(Codec, "block_scanner", lambda self: None)
-        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec):
+        monkeypatch.setattr("io_ark.tables.blocks._ListScanner.of", lambda codec: None)
+        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec, WaveInfoCodec):
             monkeypatch.setattr(kind, "block_scanner", lambda self: None)
         monkeypatch.setattr(loop, "as_block", lambda key, value: None)
         monkeypatch.setattr(compute, "audio_block", lambda item: None)
@@ -158,7 +176,15 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "copy-feats from doubles": (copy_feats, ["ark:doubles.ark", OUT]),
     "copy-feats from a pipe": (copy_feats, ["ark:cat in.ark |", "ark,f:out.ark"]),
     "copy-feats to files": (copy_feats, ["scp:in.scp", "scp:targets.scp"]),
-    "copy-feats --compress": (copy_feats, ["--compress", IN, OUT]),
+    "copy-feats --compress": (copy_feats, ["--compress", "--write-num-frames=ark:out_frames", IN, OUT]),
+    **{
+        f"copy-feats --compression-method={method}": (
+            copy_feats,
+            ["--compress", f"--compression-method={method}", "ark:hard.ark", OUT],
+        )
+        for method in range(2, 8)
+    },
+    "copy-feats --compress to text": (copy_feats, ["--compress", IN, "ark,t:out.ark"]),
     "add-deltas": (add_deltas, [IN, OUT]),
     "add-deltas --truncate": (add_deltas, ["--truncate=2", "--delta-order=3", IN, OUT]),
     "add-deltas too many": (add_deltas, ["--truncate=4", IN, OUT]),
@@ -186,10 +212,49 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "subsample-feats repeated": (subsample_feats, ["--n=-2", IN, OUT]),
     "subset-feats": (subset_feats, ["--include=some", IN, OUT]),
     "subset-feats --exclude": (subset_feats, ["--exclude=some", "scp:in.scp", OUT]),
+    "append-vector-to-feats": (append_vector_to_feats, [IN, "ark:vectors.ark", OUT]),
+    "append-vector-to-feats sorted": (append_vector_to_feats, ["ark:full.ark", "ark,s,cs:vectors.ark", OUT]),
+    "append-vector-to-feats once": (append_vector_to_feats, ["ark:full.ark", "ark,o:vectors.ark", OUT]),
+    "append-vector-to-feats lacking one": (append_vector_to_feats, ["ark:full.ark", "ark:some_vectors.ark", OUT]),
+    "append-vector-to-feats out of order": (append_vector_to_feats, [IN, "ark,s,cs:reversed.ark", OUT]),
+    "paste-feats": (paste_feats, ["ark:full.ark", "scp:in.scp", "ark:mixed.ark", OUT]),
+    "paste-feats --length-tolerance": (paste_feats, ["--length-tolerance=1", IN, "ark:longer.ark", OUT]),
+    "multiply-vectors": (multiply_vectors, ["ark:vad.ark", "ark:vad.ark", "scp:vad.scp", OUT]),
+    "multiply-vectors of lengths": (multiply_vectors, ["ark:vectors.ark", "ark:vad.ark", OUT]),
+    "paste-vectors": (paste_vectors, ["ark:vad.ark", "ark:vectors.ark", OUT]),
+    "paste-vectors lacking one": (paste_vectors, ["ark:vectors.ark", "ark:some_vectors.ark", OUT]),
+    "select-voiced-frames": (select_voiced_frames, [IN, "ark:vad.ark", OUT]),
+    "copy-vector": (copy_vector, ["--scale=2", "ark:vad.ark", OUT]),
+    "copy-matrix": (copy_matrix, ["--apply-exp", IN, OUT]),
+    "compare-feats": (compare_feats, [IN, "scp:in.scp"]),
+    "transform-feats, linear": (transform_feats, ["square.mat", "ark:mixed.ark", OUT]),
+    "transform-feats": (transform_feats, ["transform.mat", "ark:full.ark", OUT]),
+    "copy-post": (copy_post, ["--scale=0.5", "ark:post.ark", OUT]),
+    "post-to-feats": (post_to_feats, ["--post-dim=4", "ark:post.ark", OUT]),
+    "copy-post as it is": (copy_post, ["ark:post.ark", OUT]),
+    "copy-post to text": (copy_post, ["ark:post.ark", "ark,t:out.txt"]),
+    "copy-int-vector of text": (copy_int_vector, ["ark:ints.txt", OUT]),
+    "subset-feats --n": (subset_feats, ["--n=70", IN, OUT]),
+    "modify-cmvn-stats": (modify_cmvn_stats, ["0:2", "ark:stats.ark", OUT]),
+    "modify-cmvn-stats to means": (modify_cmvn_stats, ["--convert-to-mean-and-var", "ark:stats.ark", OUT]),
+    "extend-transform-dim": (extend_transform_dim, ["--new-dimension=5", "ark:transforms.ark", OUT]),
+    "extend-transform-dim too small": (extend_transform_dim, ["--new-dimension=2", "ark:transforms.ark", OUT]),
+    "compose-transforms": (compose_transforms, ["ark:transforms.ark", "ark:transforms.ark", OUT]),
+    "compare-feats of dimensions": (compare_feats, ["ark:mixed.ark", "ark:mixed.ark"]),
+    "copy-int-vector": (copy_int_vector, ["ark:ints.ark", OUT]),
+    "copy-int-vector from a script": (copy_int_vector, ["scp:ints.scp", "ark,t:out.txt"]),
     "feat-to-len": (feat_to_len, [IN, "ark,t:out_len"]),
     "feat-to-len of a script": (feat_to_len, ["scp:in.scp", "ark:out_len"]),
     "feat-to-dim": (feat_to_dim, ["ark:mixed.ark", "ark,t:out_dim"]),
 }
+
+
+@pytest.mark.parametrize("arguments", [[], ["--read-entire-file"]])
+def test_durations_of_blocks(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Stderr) -> None:
+    write("wave", "in", random_audio(np.random.default_rng(4), 100))
+    for source in "ark:in.ark", "scp:in.scp":
+        run = partial(wav_to_duration.main, [*arguments, source, "ark,t:out"])
+        check_all_sizes(run, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -198,10 +263,15 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        feats = random_matrices(np.random.default_rng(3), 240)
+        rng = np.random.default_rng(3)
+        feats = random_matrices(rng, 240)
         full = {key: value for key, value in feats.items() if value.size}
         write("matrix", "in", feats)
         write("matrix", "full", full)
+        hard = {key: value.round() if i % 3 else value * 1e30 for i, (key, value) in enumerate(full.items())}
+        hard |= {"constant": np.full((9, 3), -7, np.float32), "zeros": np.array([[-0.0, 0.0], [3, 2]], np.float32)}
+        hard |= {"not_a_number": np.array([[np.nan]], np.float32), "end": np.eye(30, dtype=np.float32)}
+        write("matrix", "hard", hard)
         write("double-matrix", "doubles", feats)
         mixed = {key: value[:, : 2 + i % 90 // 60] for i, (key, value) in enumerate(full.items())}
         write("matrix", "mixed", mixed)
@@ -216,6 +286,22 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for source, target in (IN, "ark,scp:stats.ark,stats.scp"), ("ark:full.ark", "all.stats"):
             assert stats([source, target]) == 0
         assert stats(["--spk2utt=ark:spk2utt", IN, "ark:speakers.ark"]) == 0
+        assert compute_vad.main(["--vad-energy-threshold=12", IN, "ark,scp:vad.ark,vad.scp"]) == 0
+        vectors = {key: rng.normal(size=4).astype(np.float32) for key in feats}
+        write("vector", "vectors", vectors)
+        write("vector", "reversed", dict(sorted(vectors.items(), reverse=True)))
+        write("vector", "some_vectors", {key: each for i, (key, each) in enumerate(vectors.items()) if i % 60})
+        write("matrix", "longer", {key: each.repeat(1 + (len(each) == 2), axis=0) for key, each in feats.items()})
+        io_ark.write_object("matrix", "square.mat", rng.normal(size=(3, 3)).astype(np.float32))
+        io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
+        posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
+        write("posterior", "post", posteriors)
+        transforms = {key: rng.normal(size=(3, 4)).astype(np.float32) for key in feats}
+        write("matrix", "transforms", transforms)
+        with io_ark.Writer[Any]("int-vector", "ark,t:ints.txt") as numbers:
+            for i, key in enumerate(feats):
+                numbers[key] = np.arange(i % 5, dtype=np.int32)
+        write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
     return folder
 
 

@@ -219,10 +219,36 @@ def test_integer_and_double_samples() -> None:
 
 
 def test_memory_is_bounded_by_window_and_chunk() -> None:
-    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch"))
     for _ in range(200):
         stream(noise(800))
         assert stream._history._items is not None and stream._history._items.shape[1] <= 2 * 400 + 800
+
+
+@pytest.mark.parametrize("snip_edges", [True, False])
+@pytest.mark.parametrize("change", ["gradient", "float64", "lengths", "batch"])
+def test_chunks_of_another_kind_continue_an_utterance(change: str, snip_edges: bool) -> None:
+    """Plain chunks of one stream are computed by the exact engine alone; others need the history of samples."""
+    feature = Fbank(dither=0.0, snip_edges=snip_edges)
+    samples = noise(6000)
+    changed = {
+        "gradient": lambda x: ((x.clone().requires_grad_(),), {}),
+        "float64": lambda x: ((x.double(),), {}),
+        "lengths": lambda x: ((x[None],), {"lengths": [len(x)]}),
+        "batch": lambda x: ((x[None],), {"vtln_warp": [1.0]}),
+    }[change]
+    stream = FeatureStream(feature)
+    for _ in range(2):  # the second utterance starts anew
+        parts = []
+        for number, chunk in enumerate(samples.split(700)):
+            arguments, options = changed(chunk) if number in (3, 4, 7) else ((chunk,), {})
+            result = stream(*arguments, **options)
+            parts.append(result[0][0] if isinstance(result, tuple) else result)
+        flushed = stream.flush()
+        parts.append(flushed[0][0] if isinstance(flushed, tuple) else flushed)
+        whole = torch.cat([part.detach().float() for part in parts])
+        torch.testing.assert_close(whole, feature(samples), rtol=1e-5, atol=1e-4)
+    assert parts[3].requires_grad == (change == "gradient")
 
 
 @pytest.mark.parametrize("chunk", [np.zeros(500, np.float32), [0.0, 0.0], None])

@@ -1,0 +1,164 @@
+"""Write the tables of docs/frontends: settings and sources of the presets, and differences from the models' own code.
+
+``python docs/list_frontends.py`` measures, which takes a minute, and rewrites the part of each page after MARK. The
+tests check the settings, and that no difference is larger than the page says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.frontends import Preset, preset_names
+from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.numpy import Frontend
+from kaldi_compat.frontends.steps import STEPS
+from tests.kaldi_compat.frontends.test_references import changed, reference, statistics_for
+from tests.support.frontend_audio import clips, kept_rows
+
+PAGES = Path(__file__).with_name("frontends")
+MARK = "<!-- The rest is written by docs/list_frontends.py. -->\n"
+MISTAKES = {
+    "scale": "scale of the samples",
+    "window": "Povey and Hamming window exchanged",
+    "high": "`high_freq`, 0 and -400 exchanged",
+    "low": "`low_freq=60`",
+    "edges": "`snip_edges`",
+    "dc": "`remove_dc_offset`",
+    "preemphasis": "preemphasis of 0.9",
+    "dither": "dithering left on",
+    **{f"no {kind}": f"without `{kind}`" for kind in STEPS},
+}
+
+
+def families() -> dict[str, list[Preset]]:
+    """Return the presets of each page."""
+    pages: dict[str, list[Preset]] = {}
+    for name in preset_names():
+        preset = Preset.of(name)
+        pages.setdefault(preset.family, []).append(preset)
+    return pages
+
+
+def settings(presets: list[Preset]) -> str:
+    """Return the section with the settings and the sources."""
+    lines = [
+        "## Settings",
+        "",
+        "| preset | audio in -1 to 1 times | feature | steps | input |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for preset in presets:
+        values = [
+            f"{field.name}={getattr(preset.options, field.name)!r}"
+            for field in dataclasses.fields(preset.options)
+            if getattr(preset.options, field.name) != field.default and field.name not in ("dither", "sample_frequency")
+        ]
+        before = "less the mean of the clip; " * preset.subtract_clip_mean
+        steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
+        feature = f"{preset.feature}, `{', '.join(values)}`"
+        columns = columns_of(preset.options, preset.steps)
+        lines.append(
+            f"| `{preset.name}` | {before}{preset.sample_scale:g} | {feature} | {steps} | (frames, {columns}) |"
+        )
+    lines += [
+        "",
+        "All have 16 kHz, no dithering, and Kaldi's defaults otherwise.",
+        "",
+        "| preset | models | source |",
+        "| --- | --- | --- |",
+    ]
+    for preset in presets:
+        source = preset.source
+        version = f"commit {source.commit[:10]} of {source.date}" if source.date else source.commit
+        lines.append(f"| `{preset.name}` | {preset.title} | [{source.file}]({source.repository}), {version} |")
+    notes = [f"- `{preset.name}`: {note}" for preset in presets for note in preset.notes]
+    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+
+
+def measured(preset: Preset) -> tuple[float, float, str]:
+    """Return the largest and the mean difference from the model's own code, and the clip with the largest."""
+    frontend, found = Frontend(preset, statistics=statistics_for(preset)), []
+    for clip, (shape, rows) in reference(preset.name).items():
+        if shape[0]:
+            features = frontend(clips()[clip])
+            found.append((np.abs(features[kept_rows(len(features))] - rows), clip))
+    largest, clip = max((float(difference.max()), clip) for difference, clip in found)
+    return largest, float(np.concatenate([difference.ravel() for difference, _ in found]).mean()), clip
+
+
+def differences(presets: list[Preset]) -> str:
+    """Return the section with the measured differences."""
+    lines = [
+        "## Differences from the models' own code",
+        "",
+        "Measured on speech, silence, DC, clipped and quiet speech, noise, audio recorded at 8 kHz, 20 ms, one frame",
+        "and 30 s (`reference_data/frontends`). Every other preset, but for those that are the same computation, fails",
+        "this comparison.",
+        "",
+        "| preset | largest | on | mean |",
+        "| --- | --- | --- | --- |",
+    ]
+    for preset in presets:
+        largest, mean, clip = measured(preset)
+        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip} | {mean:.1e} |")
+    return "\n".join([*lines, ""])
+
+
+def mistakes(presets: list[Preset]) -> str:
+    """Return the section with what the usual mistakes do."""
+    lines = [
+        "## What goes wrong otherwise",
+        "",
+        "Mean change of the model's input on speech, next to its own standard deviation, for one wrong setting each.",
+        "",
+    ]
+    rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
+    for preset in presets:
+        statistics = statistics_for(preset)
+        audio = clips()["speech"]
+        right = Frontend(preset, statistics=statistics)(audio)[:158]
+        rows["deviation"].append(f"{right.std():.2f}")
+        variants = changed(preset)
+        for key in MISTAKES:
+            cell = "-"
+            if key in variants:
+                try:
+                    wrong = Frontend(variants[key], statistics=statistics if variants[key].statistics else None)(audio)[
+                        :158
+                    ]
+                    same = wrong.shape == right.shape
+                    cell = f"{np.abs(wrong - right).mean():.2g}" if same else f"shape {wrong.shape}"
+                except FeatureError:
+                    cell = "refused"
+            rows[key].append(cell)
+    head = " | ".join(f"`{preset.name}`" for preset in presets)
+    lines += [f"| | {head} |", "| --- |" + " --- |" * len(presets)]
+    lines.append(f"| standard deviation | {' | '.join(rows['deviation'])} |")
+    lines += [
+        f"| {text} | {' | '.join(rows[key])} |"
+        for key, text in MISTAKES.items()
+        if any(cell not in ("-", "0") for cell in rows[key])
+    ]
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Rewrite the pages."""
+    warnings.simplefilter("ignore")
+    for family, presets in families().items():
+        page = PAGES / f"{family}.md"
+        text = page.read_text().partition(MARK)[0]
+        sections = (settings(presets), differences(presets), mistakes(presets))
+        page.write_text(f"{text}{MARK}\n" + "\n".join(sections))
+
+
+if __name__ == "__main__":
+    main()

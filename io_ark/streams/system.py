@@ -1,0 +1,45 @@
+"""What differs between operating systems: reading at an offset, and names that Windows lacks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["OPEN_FLAGS", "SIGPIPE", "can_run_commands", "pread", "preadv"]
+
+# Flags to open a file for reading its bytes as they are. Windows has no O_CLOEXEC, and translates line ends by default.
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+SIGPIPE = int(getattr(signal, "SIGPIPE", 13))
+
+_seeking = threading.Lock()
+
+
+def can_run_commands() -> bool:
+    """Return True if this system has a shell that runs commands as Kaldi's do."""
+    return hasattr(os, "posix_spawn")
+
+
+def _pread(descriptor: int, size: int, offset: int) -> bytes:
+    with _seeking:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
+    done = 0
+    for target in targets:
+        view = memoryview(target).cast("B")
+        data = pread(descriptor, len(view), offset + done)
+        view[: len(data)] = data
+        done += len(data)
+        if len(data) < len(view):
+            break
+    return done
+
+
+# Without pread, threads that share a descriptor take turns.
+pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _pread)
+preadv: Callable[[int, Sequence[Any], int], int] = getattr(os, "preadv", _preadv)

@@ -1,0 +1,158 @@
+"""Charts of the report as SVG: axes with units and ticks, in the page's colours, readable without colour."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["bars", "curve", "feature_image", "histogram", "png", "ticks"]
+
+Floats = npt.NDArray[Any]
+
+WIDTH, HEIGHT = 640, 250
+LEFT, RIGHT, TOP, BOTTOM = 68, 14, 10, 44
+CENTRED = 'text-anchor="middle"'
+DASHES = ("", "7 4", "2 4")  # of the first, second ... line, so that they differ without colour
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return round numbers between two values.
+
+    >>> ticks(0, 23)
+    [0.0, 5.0, 10.0, 15.0, 20.0]
+    """
+    span = high - low
+    if not span > 0 or not math.isfinite(span):
+        return [low]
+    power = 10.0 ** math.floor(math.log10(span / about))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= about)
+    first = math.ceil(low / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _place(values: Any, low: float, high: float, start: float, stop: float) -> Any:
+    return start + (values - low) / ((high - low) or 1.0) * (stop - start)
+
+
+def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
+    """Draw a chart with its axes, their ticks and names. ``label`` describes it to those who do not see it."""
+    parts = []
+    for value in ticks(*x, about=6):
+        at = _place(value, *x, LEFT, WIDTH - RIGHT)
+        parts.append(
+            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>'
+        )
+        parts.append(f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{value:g}</text>')
+    for value in ticks(*y):
+        at = _place(value, *y, HEIGHT - BOTTOM, TOP)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}">{"".join(parts)}{content}'
+        f'<path class="axis" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
+        f'<text class="name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" {CENTRED}>{html.escape(names[0])}</text>'
+        f'<text class="name" transform="translate(14 {middle}) rotate(-90)" {CENTRED}>{html.escape(names[1])}</text>'
+        "</svg>"
+    )
+
+
+def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
+    """Draw lines over a common axis, each with its own dashes and its name in a legend.
+
+    Args:
+        x: places of the values.
+        lines: name and values of each line.
+        names: of the axes, with units.
+    """
+    low = min(0.0, *(float(line.min()) for _, line in lines))
+    high = max(float(line.max()) for _, line in lines)
+    ends = float(x[0]), float(x[-1])
+    across = _place(x, *ends, LEFT, WIDTH - RIGHT)
+    drawn = []
+    for number, (_, line) in enumerate(lines):
+        up = _place(line, low, high, HEIGHT - BOTTOM, TOP)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+        dashes = DASHES[number % len(DASHES)]
+        drawn.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
+    legend = "".join(
+        f'<span><svg class="key" viewBox="0 0 30 8"><line class="line" x1="0" x2="30" y1="4" y2="4" '
+        f'stroke-dasharray="{DASHES[number % len(DASHES)]}"/></svg> {html.escape(name)}</span>'
+        for number, (name, _) in enumerate(lines)
+        if name
+    )
+    chart = _axes("".join(drawn), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
+    return f'{chart}<p class="legend">{legend}</p>' if legend else chart
+
+
+def histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
+    """Draw counts over the edges of their bins."""
+    ends, most = (float(edges[0]), float(edges[-1])), float(counts.max())
+    across = _place(edges, *ends, LEFT, WIDTH - RIGHT)
+    tops = _place(counts, 0.0, most, HEIGHT - BOTTOM, TOP)
+    rectangles = "".join(
+        f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
+        f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
+        for a, b, top in zip(across, across[1:], tops, strict=False)
+    )
+    label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {most:g} in a bin"
+    return _axes(rectangles, ends, (0.0, most), names, label)
+
+
+def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
+    """Draw a bar for each named value, with the value beside it."""
+    most = max((value for _, value in rows), default=0.0) or 1.0
+    cells = "".join(
+        f'<tr><td>{html.escape(name)}</td><td class="wide">'
+        f'<div class="bar" style="width:{100 * value / most:.1f}%"></div></td>'
+        f'<td class="number">{value:.1f} {html.escape(unit)}</td></tr>'
+        for name, value in rows
+    )
+    return f"<table>{cells}</table>"
+
+
+def feature_image(values: Floats, frame_shift: float, columns: str, title: str) -> str:
+    """Draw a matrix (frames, dim) as a picture with axes, dark for its least finite value and light for its greatest.
+
+    Args:
+        values: the matrix.
+        frame_shift: seconds from frame to frame.
+        columns: name of the vertical axis.
+        title: describes the picture to those who do not see it.
+    """
+    finite = np.isfinite(values)
+    least, greatest = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
+    scaled = (np.where(finite, values, least) - least) / ((greatest - least) or 1.0)
+    data = base64.b64encode(png((scaled.T[::-1] * 255).astype(np.uint8))).decode()
+    picture = (
+        f'<image href="data:image/png;base64,{data}" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
+        f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
+    )
+    names = (f"time in seconds (dark: {least:.4g}, light: {greatest:.4g})", columns)
+    return _axes(picture, (0.0, len(values) * frame_shift), (0.0, float(values.shape[1])), names, title)
+
+
+def png(levels: npt.NDArray[np.uint8]) -> bytes:
+    """Encode 8-bit grey levels (rows, columns) as a PNG file."""
+    rows, columns = levels.shape
+    scanlines = np.zeros((rows, columns + 1), np.uint8)  # each begins with the number of its filter: 0, none
+    scanlines[:, 1:] = levels
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(scanlines.tobytes()))
+        + chunk(b"IEND", b"")
+    )

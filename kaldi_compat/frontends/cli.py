@@ -1,0 +1,225 @@
+"""The command ``kaldi-compat frontend``: list, show, check and export the front ends of published models."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from io_ark.text import printable
+from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
+from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.preset import Preset, preset_names
+
+__all__ = ["command_parser", "main"]
+
+DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
+TOLERANCE = 1e-3
+DESCRIPTION = "Front ends of published models: from audio to a model's input, as the model's own project computes it."
+PRESET_HELP = "a name that 'kaldi-compat frontend list' shows, or a json file with a preset of your own"
+STATISTICS_HELP = "file that the model ships: am.mvn, WeNet's json, or Kaldi statistics"
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser that reports an invalid command line in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error for :func:`main`."""
+        raise OptionError(f"{message}: {self.prog} --help explains the command line")
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, about: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
+        return added
+
+    command("list", "list the presets")
+    show = command("show", "show the settings of a preset, and where they come from")
+    show.add_argument("name", help=PRESET_HELP)
+    show.add_argument("--json", action="store_true", help="as a json file, to start a preset of your own from")
+    check = command("check", "compare a preset with features that you have computed; status 1 if they differ")
+    check.add_argument("name", help=PRESET_HELP)
+    check.add_argument(
+        "--against",
+        required=True,
+        metavar="FILE.npz",
+        help="NumPy file with 'samples' (T,) and 'features' (frames, dim), and optionally 'sampling_rate'; or several "
+        "of each, as 'a.samples' and 'a.features'",
+    )
+    check.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
+    check.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
+    export = command("export", "write a preset as an ONNX file, for runtimes without an FFT as well")
+    export.add_argument("name", help=PRESET_HELP)
+    export.add_argument("file", metavar="OUT.onnx", help="the file to write")
+    export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
+    export.add_argument("--lengths", action="store_true", help="the graph takes the lengths of a padded batch, too")
+    export.add_argument("--int16", action="store_true", help="the graph takes int16, not floating point in -1 to 1")
+    export.add_argument(
+        "--dft", choices=("matmul", "fft"), default="matmul", help="matrix product (default), or a node of the type DFT"
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line (without ``kaldi-compat frontend``) and return the exit status.
+
+    >>> from kaldi_compat.frontends.cli import main
+    >>> main(["show", "beats"])  # doctest: +ELLIPSIS
+    beats: BEATs
+    ...
+    0
+    """
+    try:
+        given = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
+    except SystemExit as end:  # of --help
+        return int(end.code or 0)
+    except OptionError as error:
+        return _fail(error, INVALID_STATUS)
+    try:
+        with _warnings_in_one_line():
+            return _run(given)
+    except (KaldiCompatError, OSError) as error:
+        return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.command == "list":
+        presets = [Preset.of(name) for name in preset_names()]
+        width = max(len(preset.name) for preset in presets)
+        for preset in presets:
+            print(f"{preset.name:{width}}  {preset.title}")
+        return 0
+    preset = Preset.of(given.name)
+    if given.command == "show":
+        print(_as_json(preset) if given.json else _described(preset))
+        return 0
+    if given.command == "export":
+        return _export(preset, given)
+    return _check(preset, given)
+
+
+def _export(preset: Preset, given: argparse.Namespace) -> int:
+    try:
+        from kaldi_compat.frontends.export import export_frontend
+    except ModuleNotFoundError as error:
+        raise FeatureError(
+            f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
+        ) from None
+    exported = export_frontend(
+        preset, given.file, statistics=given.statistics, lengths=given.lengths, int16=given.int16, dft=given.dft
+    )
+    print(exported)
+    return 0
+
+
+def _described(preset: Preset) -> str:
+    options = ", ".join(f"{name}={value!r}" for name, value in _changed_options(preset).items())
+    scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
+    before = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
+    steps = [*map(str, preset.steps)] or ["none"]
+    lines = [
+        f"{preset.name}: {preset.title}",
+        f"  audio     {preset.sampling_rate} Hz, {'; '.join([scale, *before])}",
+        f"  feature   {preset.feature}({options})",
+        *(f"  {'steps' if number == 0 else '':9} {step}" for number, step in enumerate(steps)),
+        f"  input     (frames, {columns_of(preset.options, preset.steps)})",
+        f"  stream    {'no: ' + preset.why_no_stream if preset.why_no_stream else 'yes'}",
+        f"  source    {preset.source.repository} {preset.source.file}",
+        f"            {preset.source.commit} {preset.source.date}".rstrip(),
+        *(f"  note      {note}" for note in preset.notes),
+    ]
+    return "\n".join(lines)
+
+
+def _changed_options(preset: Preset) -> dict[str, Any]:
+    """Return the feature's options that are not Kaldi's defaults."""
+    return {
+        field.name: getattr(preset.options, field.name)
+        for field in dataclasses.fields(preset.options)
+        if getattr(preset.options, field.name) != field.default and field.name != "sample_frequency"
+    }
+
+
+def _as_json(preset: Preset) -> str:
+    values = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
+    values["options"] = _changed_options(preset)
+    values["source"] = dataclasses.asdict(preset.source)
+    values["steps"] = [{step.kind: _step_options(step)} for step in preset.steps]
+    values["notes"] = list(preset.notes)
+    return json.dumps(values, indent=2)
+
+
+def _step_options(step: Any) -> dict[str, Any]:
+    if step.statistics:
+        return {"statistics": step.statistics}
+    values = {field.name: getattr(step.options, field.name) for field in dataclasses.fields(step.options)}
+    defaults = dataclasses.asdict(type(step.options)())
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def _check(preset: Preset, given: argparse.Namespace) -> int:
+    from kaldi_compat.frontends.numpy import Frontend
+
+    frontend = Frontend(preset, statistics=given.statistics)
+    largest, total, count = 0.0, 0.0, 0
+    for label, samples, expected, rate in _references(given.against):
+        features = frontend(samples, sampling_rate=rate)
+        if features.shape != expected.shape:
+            print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
+            return DIFFERENT_STATUS
+        difference = np.abs(features.astype(np.float64) - expected)
+        largest = max(largest, float(difference.max(initial=0.0)))  # NaN, too, is a difference
+        total, count = total + float(difference.sum()), count + difference.size
+        if not np.isfinite(difference).all():
+            print(f"{label}: the features hold NaN or infinite values")
+            return DIFFERENT_STATUS
+    same = largest <= given.tolerance
+    verdict = "the same" if same else "different"
+    print(
+        f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
+        f"{given.tolerance:g}"
+    )
+    return 0 if same else DIFFERENT_STATUS
+
+
+def _references(path: str) -> Iterator[tuple[str, Any, Any, int | None]]:
+    """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
+    try:
+        file = np.load(path, allow_pickle=False)
+        stored = {key: file[key] for key in file.files}
+    except OSError as error:
+        raise FeatureError(f"cannot read {path}: {error.strerror or 'it is not a NumPy file'}") from None
+    except (ValueError, AttributeError, EOFError) as error:
+        raise FeatureError(f"{path} is not a NumPy file of several arrays (np.savez): {error}") from None
+    prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
+    if not prefixes:
+        raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
+    for prefix in prefixes:
+        if f"{prefix}features" not in stored:
+            raise FeatureError(f"{path} has no array '{prefix}features'")
+        rate = stored.get(f"{prefix}sampling_rate")
+        samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
+        yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else int(rate)
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(f"WARNING: {printable(str(message))}", file=sys.stderr)
+        yield
+
+
+def _fail(error: Exception, status: int) -> int:
+    print(f"kaldi-compat: {printable(str(error))}", file=sys.stderr)
+    return status

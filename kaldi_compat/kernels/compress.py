@@ -1,0 +1,316 @@
+"""Kernels that compress matrices as Kaldi does, bit for bit, and sum up what the stored bytes read back as.
+
+Each program takes a group of columns of one utterance. Quantising is monotone, so the quartiles of a column are those
+of its 16-bit values: they are found by bisection, without sorting. The arithmetic is that of
+:mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``), each operation rounded by itself: the
+kernels are compiled without fused multiply-adds.
+"""
+
+# Type checkers do not know the language that Triton compiles.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["integers_kernel", "ranges_kernel", "speech_kernel"]
+
+# Kaldi's own constant for 1/65535, and where its rounding (add 0.499 in float64, truncate) goes up, both in float32.
+PER_STEP = tl.constexpr(1.5259021893143654e-05)
+ROUNDS_UP = tl.constexpr(0.5010000467300415)
+NO_ZERO = tl.constexpr(2**31 - 1)
+INFINITY = tl.constexpr(float("inf"))
+
+
+@triton.jit
+def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr):
+    """Set the least and the greatest value of the columns of each group, NaN if there is one, and the first zero.
+
+    Args:
+        features: float32, rows of ``row`` floats.
+        places: int64 (utterances, 4): first frame, number of frames, and places of the first code and the first step of
+            each.
+        ranges: float32 (utterances, groups, 2).
+        zeros: int32 (utterances, groups): twice the index of the first zero, plus 1 if it is negative.
+    """
+    utterance = tl.program_id(0)
+    group = tl.program_id(1)
+    column = group * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    first = tl.load(places + 4 * utterance)
+    count = tl.load(places + 4 * utterance + 1).to(tl.int32)
+    start = features + first * row
+    least = tl.full((FRAMES, COLUMNS), INFINITY, tl.float32)
+    greatest = tl.full((FRAMES, COLUMNS), -INFINITY, tl.float32)
+    zero = tl.full((FRAMES, COLUMNS), NO_ZERO, tl.int32)
+    spoilt = tl.zeros((FRAMES, COLUMNS), tl.int32)
+    at = 0
+    while at < count:
+        frame = at + tl.arange(0, FRAMES)[:, None]
+        inside = (frame < count) & (column < dim)
+        value = tl.load(start + (frame * row + column), mask=inside, other=1.0)
+        least = tl.where(inside, tl.minimum(least, value), least)
+        greatest = tl.where(inside, tl.maximum(greatest, value), greatest)
+        negative = tl.where(value.to(tl.int32, bitcast=True) < 0, 1, 0)
+        zero = tl.minimum(zero, tl.where(value == 0.0, 2 * (frame * dim + column) + negative, NO_ZERO))
+        spoilt |= tl.where(value != value, 1, 0)
+        at += FRAMES
+    bad = tl.max(tl.max(spoilt, 1), 0) > 0
+    place = utterance * tl.num_programs(1) + group
+    tl.store(ranges + 2 * place, tl.where(bad, float("nan"), tl.min(tl.min(least, 1), 0)))
+    tl.store(ranges + 2 * place + 1, tl.max(tl.max(greatest, 1), 0))
+    tl.store(zeros + place, tl.min(tl.min(zero, 1), 0))
+
+
+@triton.jit
+def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
+    """Return the least value of a matrix and its range; the latter is not finite if the matrix cannot be compressed."""
+    group = tl.arange(0, GROUPS)
+    place = utterance * groups + group
+    least_of = tl.load(ranges + 2 * place, mask=group < groups, other=INFINITY)
+    greatest = tl.max(tl.load(ranges + 2 * place + 1, mask=group < groups, other=-INFINITY), 0)
+    first_zero = tl.min(tl.load(zeros + place, mask=group < groups, other=NO_ZERO), 0)
+    bad = tl.max(tl.where(least_of != least_of, 1, 0), 0) > 0
+    least = tl.min(least_of, 0)
+    # Of zeros of both signs, Kaldi's minimum is the first.
+    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # the constant -0.0 would become 0.0
+    least = tl.where(least == 0.0, sign.to(tl.float32, bitcast=True), least)
+    # A constant matrix gets some range; Kaldi's sum is in float64.
+    wide = (least.to(tl.float64) + (1.0 + tl.abs(least.to(tl.float64)))).to(tl.float32)
+    span = tl.where(least == greatest, wide, greatest) - least
+    return tl.where(bad, float("nan"), least), tl.where(bad, float("nan"), span)
+
+
+@triton.jit
+def quantised(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
+    """Return the integer, 0 to TOP, of values between least and least + span."""
+    scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
+    if CLIP:
+        scaled = tl.minimum(tl.maximum(scaled, 0.0), 1.0)
+    scaled = scaled * TOP
+    whole = tl.floor(scaled)
+    return whole.to(tl.int32) + tl.where(scaled - whole >= ROUNDS_UP, 1, 0)
+
+
+@triton.jit
+def speech_kernel(
+    features,
+    places,
+    ranges,
+    zeros,
+    headers,
+    percentiles,
+    steps,
+    codes,
+    sums,
+    row,
+    dim,
+    FRAMES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    SUMS: tl.constexpr,
+):
+    """Compress by method 2, kSpeechFeature: a byte for each element, on a scale between its column's quartiles.
+
+    Args:
+        features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
+        headers: float32 (utterances, 2): least value and range.
+        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers.
+        steps: int16: scratch memory, for each utterance ``tl.num_programs(1) * COLUMNS`` rows of its frames, rounded up
+            to a multiple of FRAMES.
+        codes: uint8, (dim, frames) for each utterance.
+        sums: float64 (utterances, 2, dim): sums and sums of squares of the columns, if SUMS.
+    """
+    utterance = tl.program_id(0)
+    group = tl.program_id(1)
+    column = (group * COLUMNS + tl.arange(0, COLUMNS))[:, None]
+    first = tl.load(places + 4 * utterance)
+    count = tl.load(places + 4 * utterance + 1).to(tl.int32)
+    place = tl.load(places + 4 * utterance + 2)
+    codes += place
+    # Steps have a row of whole blocks for each column, so that they are read without masks, many at once.
+    steps += tl.multiple_of(tl.load(places + 4 * utterance + 3), FRAMES)
+    steps_row = tl.multiple_of((count + FRAMES - 1) // FRAMES * FRAMES, FRAMES)
+    start = features + first * row
+    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    if group == 0:
+        tl.store(headers + 2 * utterance, least)
+        tl.store(headers + 2 * utterance + 1, span)
+
+    # The 16-bit values, less 2^15, and the least and greatest of each column.
+    low = tl.full((COLUMNS, FRAMES), 65535, tl.int32)
+    high = tl.zeros((COLUMNS, FRAMES), tl.int32)
+    at = 0
+    while at < count:
+        frame = at + tl.arange(0, FRAMES)[None, :]
+        inside = (frame < count) & (column < dim)
+        value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
+        step = tl.minimum(tl.maximum(quantised(value, least, span, 65535.0, False), 0), 65535)
+        low = tl.where(inside, tl.minimum(low, step), low)
+        high = tl.where(inside, tl.maximum(high, step), high)
+        step = tl.where(inside, step - 32768, 32767)
+        tl.store(steps + (column * steps_row + frame), step.to(tl.int16))
+        at += FRAMES
+    smallest = tl.min(low, 1)
+    largest = tl.max(high, 1)
+    tl.debug_barrier()  # other threads read what these wrote
+
+    # The values at two ranks: the fewest steps that so many values do not exceed.
+    quarter = tl.where(count >= 5, count // 4, 1) + 1
+    three_quarters = tl.where(count >= 5, 3 * (count // 4), 2) + 1
+    low_1 = smallest
+    high_1 = largest
+    low_2 = smallest
+    high_2 = largest
+    while tl.max(tl.maximum(high_1 - low_1, high_2 - low_2), 0) > 0:
+        middle_1 = (low_1 + high_1) >> 1
+        middle_2 = (low_2 + high_2) >> 1
+        limit_1 = middle_1 - 32768
+        limit_2 = middle_2 - 32768
+        below_1 = tl.zeros((COLUMNS, FRAMES), tl.int32)
+        below_2 = tl.zeros((COLUMNS, FRAMES), tl.int32)
+        at = 0
+        while at < steps_row:
+            block = tl.multiple_of(at, FRAMES) + tl.arange(0, FRAMES)[None, :]
+            step = tl.load(steps + (column * steps_row + block)).to(tl.int32)
+            below_1 += tl.where(step <= limit_1[:, None], 1, 0)
+            below_2 += tl.where(step <= limit_2[:, None], 1, 0)
+            at += FRAMES
+        enough_1 = tl.sum(below_1, 1) >= quarter
+        enough_2 = tl.sum(below_2, 1) >= three_quarters
+        high_1 = tl.where(enough_1, middle_1, high_1)
+        low_1 = tl.where(enough_1, low_1, tl.minimum(middle_1 + 1, high_1))
+        high_2 = tl.where(enough_2, middle_2, high_2)
+        low_2 = tl.where(enough_2, low_2, tl.minimum(middle_2 + 1, high_2))
+
+    # With fewer than 5 rows all values are used, in order; making percentiles distinct fills the missing ones.
+    step_0 = tl.minimum(smallest, 65532)
+    step_1 = tl.minimum(tl.maximum(tl.where(count > 1, high_1, 0), step_0 + 1), 65533)
+    step_2 = tl.minimum(tl.maximum(tl.where(count > 2, high_2, 0), step_1 + 1), 65534)
+    step_3 = tl.minimum(tl.maximum(tl.where(count > 3, largest, 0), step_2 + 1), 65535)
+    of_column = group * COLUMNS + tl.arange(0, COLUMNS)
+    limits = percentiles + (utterance.to(tl.int64) * dim + of_column) * 4
+    tl.store(limits, step_0.to(tl.int16), mask=of_column < dim)
+    tl.store(limits + 1, step_1.to(tl.int16), mask=of_column < dim)
+    tl.store(limits + 2, step_2.to(tl.int16), mask=of_column < dim)
+    tl.store(limits + 3, step_3.to(tl.int16), mask=of_column < dim)
+
+    size = span * PER_STEP
+    value_0 = (step_0.to(tl.float32) * size + least)[:, None]
+    value_1 = (step_1.to(tl.float32) * size + least)[:, None]
+    value_2 = (step_2.to(tl.float32) * size + least)[:, None]
+    value_3 = (step_3.to(tl.float32) * size + least)[:, None]
+    total = tl.zeros((COLUMNS, FRAMES), tl.float64)
+    squares = tl.zeros((COLUMNS, FRAMES), tl.float64)
+    at = 0
+    while at < count:
+        frame = at + tl.arange(0, FRAMES)[None, :]
+        inside = (frame < count) & (column < dim)
+        value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
+        in_1 = value < value_1
+        in_2 = value < value_2
+        bottom = tl.where(in_1, value_0, tl.where(in_2, value_1, value_2))
+        top = tl.where(in_1, value_1, tl.where(in_2, value_2, value_3))
+        number = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
+        base = tl.where(in_1, 0, tl.where(in_2, 64, 192))
+        # If the last limits are equal in float32, Kaldi's conversion of the quotient overflows and counts no step.
+        height = tl.where(top > bottom, top - bottom, tl.where(in_1, top - bottom, INFINITY))
+        # Half steps are counted and truncated, so that integers round half up.
+        halves = tl.div_rn(value - bottom, height) * number * 2.0
+        halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * number).to(tl.int32)
+        code = base + ((halves + 1) >> 1)
+        to = column * count + frame
+        tl.store(codes + to, code.to(tl.uint8), mask=inside)
+        if SUMS:
+            # A code at a limit belongs to the range below it.
+            from_1 = code <= 64
+            from_2 = code <= 192
+            bottom = tl.where(from_1, value_0, tl.where(from_2, value_1, value_2))
+            top = tl.where(from_1, value_1, tl.where(from_2, value_2, value_3))
+            base = tl.where(from_1, 0, tl.where(from_2, 64, 192))
+            share = tl.where(from_1, 1.0 / 64, tl.where(from_2, 1.0 / 128, 0.0)).to(tl.float64)
+            share = tl.where(share == 0.0, tl.full((), 1 / 63.0, tl.float64), share)
+            part = ((top - bottom) * (code - base).to(tl.float32)).to(tl.float64) * share
+            stored = (bottom.to(tl.float64) + part).to(tl.float32)
+            # Kaldi squares in float32 (src/transform/cmvn.cc).
+            total += tl.where(inside, stored, 0.0).to(tl.float64)
+            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
+        at += FRAMES
+    if SUMS:
+        of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column
+        tl.store(of_sums, tl.sum(total, 1), mask=of_column < dim)
+        tl.store(of_sums + dim, tl.sum(squares, 1), mask=of_column < dim)
+
+
+@triton.jit
+def integers_kernel(
+    features,
+    places,
+    ranges,
+    zeros,
+    headers,
+    codes,
+    sums,
+    row,
+    dim,
+    low,
+    width,
+    FRAMES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    TOP: tl.constexpr,
+    FIXED: tl.constexpr,
+    SUMS: tl.constexpr,
+):
+    """Compress by methods 3 to 7, integers on one scale; or, with TOP = 0, only sum up.
+
+    Args:
+        features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
+        headers: float32 (utterances, 2): least value and range.
+        codes: uint8, or int16 for the bits of unsigned integers; (frames, dim) for each utterance.
+        sums: float64 (utterances, 2, dim): sums and sums of squares of the columns, if SUMS.
+        low, width: value of code 0, and range, if FIXED; else they are those of the matrix.
+    """
+    utterance = tl.program_id(0)
+    group = tl.program_id(1)
+    of_column = group * COLUMNS + tl.arange(0, COLUMNS)
+    column = of_column[None, :]
+    first = tl.load(places + 4 * utterance)
+    count = tl.load(places + 4 * utterance + 1).to(tl.int32)
+    place = tl.load(places + 4 * utterance + 2)
+    codes += place
+    start = features + first * row
+    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    if FIXED:
+        # Infinities have codes, but NaN has none, and leaves a range that is not finite.
+        span = tl.where(least != least, least, tl.zeros_like(span) + width)
+        least = tl.zeros_like(least) + low
+    if group == 0:
+        tl.store(headers + 2 * utterance, least)
+        tl.store(headers + 2 * utterance + 1, span)
+    if TOP > 0:
+        step = (span.to(tl.float64) * tl.full((), 1 / TOP, tl.float64)).to(tl.float32)
+    total = tl.zeros((FRAMES, COLUMNS), tl.float64)
+    squares = tl.zeros((FRAMES, COLUMNS), tl.float64)
+    at = 0
+    while at < count:
+        frame = at + tl.arange(0, FRAMES)[:, None]
+        inside = (frame < count) & (column < dim)
+        value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
+        stored = value
+        if TOP > 0:
+            code = quantised(value, least, span, TOP, FIXED)
+            to = codes + (frame * dim + column)
+            if TOP == 255:
+                tl.store(to, code.to(tl.uint8), mask=inside)
+            else:
+                tl.store(to, code.to(tl.int16), mask=inside)
+            stored = code.to(tl.float32) * step + least
+        if SUMS:
+            total += tl.where(inside, stored, 0.0).to(tl.float64)
+            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
+        at += FRAMES
+    if SUMS:
+        of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column
+        tl.store(of_sums, tl.sum(total, 0), mask=of_column < dim)
+        tl.store(of_sums + dim, tl.sum(squares, 0), mask=of_column < dim)

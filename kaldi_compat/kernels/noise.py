@@ -1,0 +1,100 @@
+"""Standard normal noise inside kernels: Kaldi's own for dithering, and a counter-based one for training.
+
+Kaldi's: a frame's ``rand_r()`` state is a linear congruence modulo 2^32, so one multiplication jumps to any sample; a
+sample takes two draws of three steps each (src/base/kaldi-math.cc). Counter-based: Philox-4x32 (Salmon et al., 2011)
+of the sample's place, whose four words make four numbers. Both use the Box-Muller transform.
+"""
+
+# Type checkers do not know the language that Triton compiles.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["KALDI", "PHILOX", "cosine_of_turn", "kaldi_normal", "philox_normals", "radius_of", "sine_of_turn"]
+
+KALDI, PHILOX = 1, 2  # kinds of noise; 0 is none
+ROUNDS = tl.constexpr(7)  # of Philox: the fewest that pass all statistical tests
+QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # of a turn, on the scale of draws
+
+
+@triton.jit
+def stepped(state):
+    """Return the next state of ``rand_r()``'s congruence, uint32."""
+    return state * tl.full((), 1103515245, tl.uint32) + tl.full((), 12345, tl.uint32)
+
+
+@triton.jit
+def drawn(state):
+    """Return one ``rand_r()``, int32 from 0 to 2^31 - 1, and the state after it."""
+    first = stepped(state)
+    second = stepped(first)
+    third = stepped(second)
+    high = (first << 4) & 0x7FF00000
+    middle = (second >> 6) & 0x000FFC00
+    low = (third >> 16) & 0x000003FF
+    return (high | middle | low).to(tl.int32, bitcast=True), third
+
+
+@triton.jit
+def radius_of(draw):
+    """Return sqrt(-2 ln u) of a draw, u = (draw + 1) / (2^31 + 1)."""
+    u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10
+    return tl.sqrt(-2.0 * tl.log(u))
+
+
+@triton.jit
+def sine_of_turn(draw):
+    """Return sin(2 pi draw / 2^31); the reduction is exact, the polynomial's error 1e-7."""
+    return cosine_of_turn((draw - QUARTER) & 0x7FFFFFFF)
+
+
+@triton.jit
+def cosine_of_turn(draw):
+    """Return cos(2 pi draw / 2^31); the reduction is exact, the polynomial's error 1e-7."""
+    # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)), whose argument is at most a quarter turn.
+    quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
+    square = quarters * quarters
+    series = square * 0.0001516751217423007 - 0.004674150608479977
+    series = series * square + 0.07968991994857788
+    series = series * square - 0.6459637880325317
+    return (series * square + 1.5707963705062866) * quarters
+
+
+@triton.jit
+def kaldi_normal(seed, multiplier, increment):
+    """Return Kaldi's noise of samples.
+
+    Args:
+        seed: ``rand_r()`` states of the frames, int32.
+        multiplier, increment: of the jump from a frame's state to that before a sample's draws, int32.
+    """
+    state = multiplier.to(tl.uint32, bitcast=True) * seed.to(tl.uint32, bitcast=True)
+    state += increment.to(tl.uint32, bitcast=True)
+    first, state = drawn(state)
+    second, state = drawn(state)
+    return radius_of(first) * cosine_of_turn(second)
+
+
+@triton.jit
+def philox_normals(seed, place, frame):
+    """Return four tensors of normal noise, for four samples of each place in each frame.
+
+    Args:
+        seed: the generator's, an integer of 64 bits.
+        place, frame: counters, int32, of the shape of the noise.
+    """
+    zero = frame * 0
+    a, b, c, d = tl.philox(seed, place + zero, frame + place * 0, zero, zero, ROUNDS)
+    turn = (b >> 1).to(tl.int32, bitcast=True)
+    other_turn = (d >> 1).to(tl.int32, bitcast=True)
+    radius = radius_of((a >> 1).to(tl.int32, bitcast=True))
+    other_radius = radius_of((c >> 1).to(tl.int32, bitcast=True))
+    return (
+        radius * cosine_of_turn(turn),
+        radius * sine_of_turn(turn),
+        other_radius * cosine_of_turn(other_turn),
+        other_radius * sine_of_turn(other_turn),
+    )

@@ -1,0 +1,32 @@
+"""The pages of docs/frontends say what the presets are, and how far they are from the models' own code."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from kaldi_compat.frontends import preset_names
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FAMILIES = ("asr", "audio-events", "funasr", "speakers", "transformers")
+
+
+def test_every_preset_is_on_a_page() -> None:
+    index = (DOCS / "frontends" / "index.md").read_text()
+    assert [name for name in preset_names() if f"`{name}`" not in index] == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_settings_and_differences_of_a_page_are_current(family: str) -> None:
+    lister = runpy.run_path(str(DOCS / "list_frontends.py"))
+    presets = lister["families"]()[family]
+    page = (DOCS / "frontends" / f"{family}.md").read_text()
+    assert lister["settings"](presets) in page, "run: python docs/list_frontends.py"
+    stated = dict(re.findall(r"^\| `([\w-]+)` \| ([\d.e+-]+) \| [\w-]+ \| [\d.e+-]+ \|$", page, re.M))
+    assert set(stated) == {preset.name for preset in presets}
+    assert all(float(largest) < 1e-3 for largest in stated.values())
+    for preset in presets[:2]:
+        assert lister["measured"](preset)[0] <= 2 * float(stated[preset.name]) + 1e-6

@@ -1,0 +1,95 @@
+"""The page of ``--report``: odd audio, failures by reason, axes with units, and no dependence on colour."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kaldi_compat.dump.report import failure_groups
+from kaldi_compat.dump.report_audio import oddities
+from kaldi_compat.dump.report_charts import curve, feature_image, histogram, ticks
+from tests.support.dump_data import audio, dump, make_data, write_wav
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make_data(tmp_path, utterances=8)
+
+
+def page_of(data: Path, *arguments: str, status: int = 0) -> str:
+    report = data.parent / "page.html"
+    assert dump(data, f"--report={report}", *arguments) == status
+    return report.read_text()
+
+
+def test_silent_and_clipped_utterances_are_named(data: Path) -> None:
+    silent, clipped, *_ = sorted((data / "wav").iterdir())
+    write_wav(silent, np.zeros((1, 8000), np.int16))
+    write_wav(clipped, np.clip(audio(8000, 1).astype(int) * 40, -32768, 32767).astype(np.int16))
+    page = page_of(data)
+    assert "<td>spk0-utt000</td><td>silent: the largest sample is 0</td>" in page
+    assert re.search(r"<td>spk0-utt001</td><td>clipped: \d+\.\d% of the samples", page)
+    assert page.count("<td>silent") == page.count("<td>clipped") == 1
+
+
+def test_other_sampling_rate_is_named_and_its_failure_grouped(data: Path) -> None:
+    write_wav(sorted((data / "wav").iterdir())[3], audio(8000, 1), rate=8000)
+    page = page_of(data, status=1)
+    assert "several sampling rates: 1 of 8000 Hz, 7 of 16000 Hz; the most frequent is 16000 Hz" in page
+    assert "<b>1 utterance</b>" in page
+
+
+def test_ordinary_audio_is_not_odd() -> None:
+    assert oddities(audio(16000, 3)) == []
+    assert oddities(audio(16000, 3) + np.int16(2000))[0].startswith("offset: the mean of the samples is ")
+    assert oddities(np.concatenate((audio(8000, 1), np.zeros((1, 9000), np.int16)), axis=1))[0].startswith(
+        "digital sil"
+    )
+
+
+def test_failures_are_grouped_and_escaped() -> None:
+    failures = [(f"utt{i}", f"/data/{i}.wav: No such file <b>") for i in range(3)] + [("x", "too short")]
+    shown = failure_groups(failures)
+    assert shown.count("<details>") == 2 and "<b>3 utterances</b>: … No such file &lt;b&gt; (first: utt0)" in shown
+    assert "/data/2.wav" in shown and "<b>1 utterance</b>: too short" in shown
+
+
+def test_every_chart_and_picture_has_named_axes_with_units(data: Path) -> None:
+    page = page_of(data, "--cmvn=global")
+    charts = re.findall(r"<svg viewBox=.0 0 640.*?</svg>", page, flags=re.S)
+    assert len(charts) >= 6
+    assert all(chart.count('class="name"') == 2 and "aria-label=" in chart for chart in charts)
+    assert "time in seconds" in page and "duration in seconds" in page
+
+
+def test_page_fits_phones_and_dark_screens(data: Path) -> None:
+    page = page_of(data)
+    assert 'name="viewport"' in page and "prefers-color-scheme: dark" in page
+    assert "#" not in re.sub(r"(?s)<style>.*?</style>|&#\w+;", "", page), "a colour outside of the style sheet"
+
+
+def test_lines_differ_without_colour() -> None:
+    x = np.arange(5.0)
+    shown = curve(x, [("mean", x), ("above", x + 1), ("below", x - 1)], ("dimension", "value"))
+    dashes = re.findall(r'points="[^"]*" stroke-dasharray="([^"]*)"', shown)
+    assert len(set(dashes)) == 3 and all(name in shown for name in ("mean", "above", "below"))
+
+
+def test_charts_of_equal_values_do_not_divide_by_zero() -> None:
+    names = ("x", "y")
+    for shown in (
+        curve(np.arange(3.0), [("", np.zeros(3))], names),
+        histogram(np.array([4]), np.array([1.0, 1.0]), names),
+        feature_image(np.full((2, 3), np.nan), 0.01, "dimension", "features"),
+    ):
+        assert "nan" not in shown and "inf" not in shown
+
+
+@pytest.mark.parametrize("span", [(0.0, 1e-7), (-3.2, 8.1), (0.0, 98765.0), (5.0, 5.0)])
+def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
+    found = ticks(*span)
+    assert 1 <= len(found) <= 7 and all(span[0] - 1e-9 <= tick <= span[1] + 1e-9 for tick in found)

@@ -1,0 +1,116 @@
+"""The command ``kaldi-compat frontend``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kaldi_compat.frontends import Preset, preset_names
+from kaldi_compat.frontends.cli import main
+from kaldi_compat.frontends.numpy import Frontend
+from tests.support.frontend_audio import am_mvn, clips
+
+
+def test_list_names_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(preset_names())
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_what_show_prints_as_json_is_the_preset(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name, "--json"]) == 0
+    file = tmp_path / "mine.json"
+    file.write_text(capsys.readouterr().out)
+    assert Preset.read(file) == Preset.of(name)
+    assert main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    assert Preset.of(name).source.repository in shown and Preset.of(name).title in shown
+
+
+def reference(path: Path, name: str, **others: Any) -> str:
+    audio = clips()["speech"]
+    np.savez(path, samples=audio, features=Frontend(name)(audio), **others)
+    return str(path)
+
+
+def test_check_compares_with_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = reference(tmp_path / "r.npz", "campplus")
+    assert main(["check", "campplus", "--against", file]) == 0
+    assert "campplus: the same; largest difference 0, mean 0" in capsys.readouterr().out
+    assert main(["check", "wespeaker", "--against", file]) == 1
+    assert "wespeaker: different; largest difference " in capsys.readouterr().out
+    assert main(["check", "wespeaker", "--against", file, "--tolerance", "100"]) == 0
+    assert main(["check", "paraformer", "--against", file]) == 1
+    captured = capsys.readouterr()
+    assert "features have the shape (158, 80), those of the preset (27, 560)" in captured.out
+    assert captured.err.startswith("WARNING: the preset 'paraformer'") and captured.err.count("\n") == 1
+    stats = tmp_path / "am.mvn"
+    stats.write_text(am_mvn(560))
+    assert main(["check", "paraformer", "--against", file, "--statistics", str(stats)]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audio = clips()["speech"][:8000]
+    at_8 = Frontend("wenet", statistics=(0.0, 1.0))(audio, sampling_rate=8000)
+    arrays = {"a.samples": audio, "a.features": at_8, "a.sampling_rate": np.array(8000)}
+    np.savez(tmp_path / "r.npz", **arrays, **{"b.samples": audio, "b.features": at_8 * np.nan})
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps({"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 80}}))
+    assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 1
+    assert "b: features have the shape" in capsys.readouterr().out
+    np.savez(tmp_path / "r.npz", **arrays)
+    assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["export", "ast", "{dir}/none/ast.onnx"], 255, "there is no such folder"),
+        (["show", "parafomer"], 2, "did you mean 'paraformer'?"),
+        (["shw", "ast"], 2, "invalid choice: 'shw'"),
+        ([], 2, "--help explains the command line"),
+        (["check", "ast", "--against", "{dir}/none.npz"], 255, "cannot read"),
+        (["check", "ast", "--against", "{dir}/text.npz"], 255, "is not a NumPy file"),
+        (["check", "ast", "--against", "{dir}/one.npz"], 255, "has no array 'samples'"),
+        (["check", "ast", "--against", "{dir}/half.npz"], 255, "has no array 'features'"),
+        (["check", "ast", "--against", "{dir}/half.npz", "--statistics", "x"], 2, "takes no statistics"),
+    ],
+)
+def test_mistakes_get_one_line(
+    arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "one.npz", audio=np.zeros(3))
+    np.savez(tmp_path / "half.npz", samples=np.zeros(3))
+    assert main([each.format(dir=tmp_path) for each in arguments]) == status
+    captured = capsys.readouterr()
+    assert message in captured.err and captured.err.startswith("kaldi-compat: ")
+    assert captured.err.count("\n") == 1 and not captured.out
+
+
+@pytest.mark.slow
+def test_export_writes_a_graph_without_an_fft(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxscript")
+    file = tmp_path / "campplus.onnx"
+    assert main(["export", "campplus", str(file), "--int16"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{file}: ") and "MatMul" in shown and "DFT" not in shown
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(file))
+    audio = clips()["speech"]
+    (features,) = session.run(None, {session.get_inputs()[0].name: audio[None]})
+    np.testing.assert_allclose(features[0], Frontend("campplus")(audio), rtol=0, atol=1e-3)
+
+
+def test_the_program_runs_without_torch() -> None:
+    code = "import sys; sys.argv = ['kaldi-compat', 'frontend', 'show', 'zipformer']\n"
+    code += "from kaldi_compat.dump.entry_point import main; status = main(); assert 'torch' not in sys.modules\n"
+    done = subprocess.run([sys.executable, "-c", code + "sys.exit(status)"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "high_freq=-400.0" in done.stdout and "snip_edges=False" in done.stdout

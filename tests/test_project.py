@@ -1,0 +1,62 @@
+"""Files for maintainers agree with each other: versions, Pythons, extras, workflows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import io_ark
+import kaldi_compat
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+NOXFILE = (ROOT / "noxfile.py").read_text()
+
+
+def found(pattern: str, text: str) -> list[str]:
+    return re.findall(pattern, text, flags=re.M)
+
+
+def test_all_files_have_the_same_version() -> None:
+    [version] = found(r'^version = "(.*)"$', PYPROJECT)
+    citation = found(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text())
+    assert [io_ark.__version__, kaldi_compat.__version__, *citation] == [version] * 3
+
+
+def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    pythons = set(found(r'"(3\.\d+t?)"', NOXFILE.split("PYTHONS = ")[1].split("\n")[0]))
+    sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
+    used = found(r"session: ([\w.-]+)}", workflow)
+    assert {session.partition("-")[0] for session in used} == sessions
+    assert {session.partition("-")[2] for session in used if "-" in session} == pythons
+    assert not re.search(r"uses: \S+@v\d", workflow), "pin actions to a commit"
+
+
+def test_pythons_of_the_classifiers_are_tested() -> None:
+    declared = found(r"Python :: (3\.\d+)\"", PYPROJECT)
+    [oldest] = found(r'^requires-python = ">=(.*)"$', PYPROJECT)
+    assert oldest == declared[0]
+    assert all(f'"{python}"' in NOXFILE for python in declared)
+
+
+def test_changelog_has_a_section_for_the_next_release() -> None:
+    assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_nothing_names_a_package_index_as_if_the_project_were_on_it() -> None:
+    pages = [*ROOT.glob("*.md"), *(path for path in (ROOT / "docs").rglob("*.md") if "generated" not in path.parts)]
+    sources = [*(ROOT / "io_ark").rglob("*.py"), *(ROOT / "kaldi_compat").rglob("*.py")]
+    wrong = re.compile(r"pip install (?:--?\S+ )*['\"]?kaldi[-_]compat")
+    assert [
+        str(path) for path in [*pages, *sources] if "_build" not in path.parts and wrong.search(path.read_text())
+    ] == []
+
+
+def test_files_that_the_guide_for_contributors_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = found(r"(?<![\w/])((?:tests|docs|kaldi_compat|io_ark|reference_data|benchmarks)/[\w/.-]+)", text)
+    paths = [name.rstrip(".") for name in named]
+    assert [path for path in paths if not (ROOT / path).exists() and not path.endswith(("_", "/frontends/"))] == []
+    for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
+        assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
