@@ -121,7 +121,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8, help="utterances")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
+    parser.add_argument(
+        "--frames-at-once", type=int, help="frames whose spectra are in memory at once; 2^18 by default"
+    )
     options = parser.parse_args()
+    if options.frames_at_once:
+        from kaldi_compat.kernels import launch
+
+        launch.FRAMES_AT_ONCE = options.frames_at_once
     warnings.simplefilter("ignore")
     on_gpu = options.device.startswith("cuda")
     generator = torch.Generator().manual_seed(0)

@@ -35,7 +35,7 @@ import io_ark, kaldi_compat
 optional = ("triton", "torch", "lhotse", "ray")
 for package in (io_ark, kaldi_compat):
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not found.name.endswith("._native"):
+        if not found.name.endswith(("._native", ".transformers")):
             try:
                 importlib.import_module(found.name)
             except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
+from io_ark.extras import missing
 from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
 
@@ -69,7 +70,7 @@ def _file_system(url: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OpenError("URLs need fsspec: pip install kaldi-compat[remote], or use a pipe such as 'curl -s URL |'",
+        raise OpenError(f"{missing('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
         system, path = url_to_fs(url, **_options(url))

@@ -74,7 +74,7 @@ class Annotations:
         pipes: bool = True,
         network: bool = True,
     ) -> None:
-        self.pipes = pipes
+        self.pipes, self.network = pipes, network
         self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes, network=network)
         self._labels = labels if isinstance(labels, Mapping) else None
         self._label_lines = None
@@ -162,7 +162,7 @@ class _KeyedDataset(Dataset[Utterance]):
         raise NotImplementedError
 
     def _lengths_of(self, lengths: Path) -> list[str]:
-        table = Script.open(lengths, pipes=self._annotations.pipes)
+        table = Script.open(lengths, pipes=self._annotations.pipes, network=self._annotations.network)
         return [table[key] for key in self.keys]
 
 

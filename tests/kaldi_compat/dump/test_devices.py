@@ -1,0 +1,94 @@
+"""GPUs of a dump: each gets an archive, and one that admits no more processes costs a worker, not the job."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from kaldi_compat.dump import workers
+from kaldi_compat.dump.devices import why_unavailable
+from kaldi_compat.dump.errors import UnavailableError
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.plan import Shard, make_plan
+from kaldi_compat.dump.write_behind import WorkBehind
+from tests.support.dump_data import make_data
+
+BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."
+
+
+def test_a_plan_has_an_archive_for_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    layout = Layout.of(make_data(tmp_path), "fbank")
+    assert len(make_plan(Job(layout, DumpOptions(device="cuda"))).shards) == 8
+    assert len(make_plan(Job(layout, DumpOptions(device="cuda:1,3"))).shards) == 4
+    assert len(make_plan(Job(layout, DumpOptions(device="cuda", nj=10))).shards) == 10
+
+
+def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
+    busy, full = (
+        why_unavailable(RuntimeError(BUSY), "cuda:0"),
+        why_unavailable(RuntimeError("CUDA error: out of memory"), "cuda:0"),
+    )
+    assert busy and "--nj" in busy and "\n" not in busy
+    assert full and "no memory" in full
+    assert why_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
+
+
+def worker(device: str, shard: Shard | None = None) -> Any:
+    closed = SimpleNamespace(close=lambda: None)
+    return SimpleNamespace(
+        process=SimpleNamespace(join=lambda: None), tasks=closed, lifeline=closed, device=device, shard=shard
+    )
+
+
+def test_a_gpu_that_admits_one_process_costs_the_other_workers_only() -> None:
+    said: list[str] = []
+    monitor = cast(Any, SimpleNamespace(say=said.append))
+    shard, waiting = Shard(3, 0, 10, 1), deque[Shard]()
+    workers._release(worker("cuda:0", shard), waiting, [worker("cuda:0")], monitor, UnavailableError("it is busy"))
+    assert list(waiting) == [shard] and "it is busy" in said[0]
+    with pytest.raises(UnavailableError):
+        workers._release(worker("cuda:0", shard), waiting, [worker("cuda:1")], monitor, UnavailableError("busy"))
+
+
+def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
+    done: list[int] = []
+    go_on, full = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        go_on.wait(10)
+        done.append(item)
+
+    def put_all(queue: WorkBehind[int]) -> None:
+        for item in range(30):
+            queue.put(item, 10)  # three fit
+            if item == 2:
+                full.set()
+        full.clear()
+
+    with WorkBehind(work, most=30) as queue:
+        thread = threading.Thread(target=put_all, args=(queue,))
+        thread.start()
+        assert full.wait(10)
+        assert thread.is_alive() and full.is_set()
+        go_on.set()
+        thread.join(10)
+        assert not thread.is_alive() and not full.is_set()
+        queue.put(30, 1000)  # more than fits, alone
+    assert done == list(range(31))
+
+
+def test_error_of_the_writer_reaches_the_one_who_puts() -> None:
+    def work(item: int) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"), WorkBehind(work, most=5) as queue:
+        for item in range(100):
+            queue.put(item, 5)
