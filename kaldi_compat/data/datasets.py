@@ -170,7 +170,7 @@ class FeatureDataset(_KeyedDataset):
     """Data set of the features that a script file lists.
 
     Args:
-        feats: path of a ``feats.scp``.
+        feats: path of a ``feats.scp``, or ``scp:feats.scp``.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker.
         drop_incomplete: skip utterances without speaker, label or alignment. Otherwise accessing one is an error.
@@ -200,7 +200,8 @@ class FeatureDataset(_KeyedDataset):
         network: bool = True,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
-        super().__init__(Script.open(feats, pipes=pipes, network=network), annotations, transform, drop_incomplete)
+        script = Script.open(_script_of(feats), pipes=pipes, network=network)
+        super().__init__(script, annotations, transform, drop_incomplete)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network)
 
@@ -291,6 +292,14 @@ class WaveDataset(_KeyedDataset):
     def lengths(self, utt2dur: Path, sample_frequency: float) -> list[int]:
         """Return the number of samples of each utterance, for a sampler, from a file of durations in seconds."""
         return [round(float(duration) * sample_frequency) for duration in self._lengths_of(utt2dur)]
+
+
+def _script_of(file: Path) -> Path:
+    """Return the script file of an rspecifier; anything else is a file name."""
+    table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
+    if table is not None and table.kind == "ark":
+        raise KaldiCompatError(f"{file!r} is an archive, which cannot be accessed by number: use ArchiveDataset")
+    return file if table is None else table.rxfilename
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> Tensor:

@@ -16,7 +16,7 @@ import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, BucketBatchSampler, Utterance, collate, pad, unpad
 from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, FeaturesOnDevice, WaveDataset
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.features.fbank import Fbank
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.
@@ -312,3 +312,11 @@ def test_labels_are_stacked_by_type() -> None:
     assert sequences.labels.tolist() == [[3, ALIGNMENT_PADDING], [4, 5]]
     words = collate([Utterance("a", frame, label="x"), Utterance("b", frame, label="y z")])
     assert words.labels == ["x", "y z"]
+
+
+def test_feature_dataset_takes_an_rspecifier(tmp_path: Path) -> None:
+    with io_ark.Writer("matrix", f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer["utt"] = np.ones((3, 2), np.float32)
+    assert FeatureDataset(f"scp:{tmp_path}/a.scp")[0].input.shape == (3, 2)
+    with pytest.raises(KaldiCompatError, match="use ArchiveDataset"):
+        FeatureDataset(f"ark:{tmp_path}/a.ark")
