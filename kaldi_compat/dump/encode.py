@@ -16,7 +16,7 @@ from io_ark.streams.source import BytesSource
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Failure, failed
 from kaldi_compat.dump.spectral import Computed
-from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.exact.ragged import stats as cmvn_stats
 
 __all__ = ["Encoded", "Encoder"]
 
@@ -62,7 +62,8 @@ class Encoder:
         stats = computed.stats
         if self.with_stats and frames and stats is None:
             # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-            stats = cmvn_stats(np.asarray(self.matrix.read(BytesSource(data))))
+            stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
+            stats = cmvn_stats(stored, np.array([0, frames]))[0]
         return Encoded(computed.key, data, frames, computed.duration, stats, left_uncompressed)
 
     def _data(self, computed: Computed) -> tuple[bytes, bool]:

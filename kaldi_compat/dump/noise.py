@@ -7,13 +7,15 @@ utterance can be computed anywhere, in any order, and repeatedly.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.rand import KaldiRandom
 
-__all__ = ["UtteranceNoise", "frame_seeds", "utterance_state"]
+__all__ = ["UtteranceNoise", "frame_seeds", "seeds_of_batch", "utterance_state"]
 
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -26,8 +28,24 @@ def utterance_state(seed: int, key: str) -> int:
 
 def frame_seeds(state: int, start: int, count: int) -> npt.NDArray[np.int32]:
     """Return ``rand_r()`` states of frames ``start`` to ``start + count``: SplitMix64 (Steele, Lea and Flood, 2014)."""
+    return _mixed(np.uint64(state), np.arange(start + 1, start + count + 1, dtype=np.uint64))
+
+
+def seeds_of_batch(states: Sequence[int], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Return :func:`frame_seeds` of the first frames of several utterances, one after the other.
+
+    Args:
+        states: of each utterance.
+        counts: (utterances,): numbers of frames.
+    """
+    ends = np.cumsum(counts)
+    frames = np.arange(1, int(counts.sum()) + 1) - np.repeat(ends - counts, counts)
+    return _mixed(np.repeat(np.array(states, np.uint64), counts), frames.astype(np.uint64))
+
+
+def _mixed(state: Any, frame: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
     with np.errstate(over="ignore"):
-        words = np.uint64(state) + _GOLDEN * np.arange(start + 1, start + count + 1, dtype=np.uint64)
+        words = state + _GOLDEN * frame
         words = (words ^ (words >> np.uint64(30))) * _MIX_1
         words = (words ^ (words >> np.uint64(27))) * _MIX_2
         words ^= words >> np.uint64(31)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ import numpy.typing as npt
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
-from kaldi_compat.cli.compute import Extractor, VtlnOptions
+from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.dump.configuration import configured_options
-from kaldi_compat.dump.noise import UtteranceNoise
+from kaldi_compat.dump.noise import UtteranceNoise, seeds_of_batch, utterance_state
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance, failed
@@ -38,6 +38,7 @@ __all__ = [
     "warp_file",
 ]
 
+_GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 
 
@@ -96,7 +97,35 @@ class SpectralComputer:
 
     def submit(self, batch: Sequence[Utterance]) -> Pending:
         """Compute a batch."""
-        return ready([self.one(utterance) for utterance in batch])
+        return ready([result for group in self._groups(batch) for result in self._together(group)])
+
+    def _groups(self, batch: Sequence[Utterance]) -> Iterator[list[Utterance]]:
+        """Yield utterances that can be computed at once, in order: nothing heavy is done for each short one."""
+        group: list[Utterance] = []
+        samples = 0
+        can_group = isinstance(self.extractor.computer, ExactComputer) and self.warps is None
+        for utterance in batch:
+            count = utterance.wave.samples.size
+            if group and (not can_group or samples + count > _GROUP_SAMPLES or len(utterance.wave.samples) != 1):
+                yield group
+                group, samples = [], 0
+            group.append(utterance)
+            samples += count if len(utterance.wave.samples) == 1 else _GROUP_SAMPLES
+        if group:
+            yield group
+
+    def _together(self, group: list[Utterance]) -> list[Result]:
+        """Compute a group; one utterance after the other if one of them needs anything unusual."""
+        if len(group) == 1:
+            return [self.one(group[0])]
+        states = [utterance_state(self.seed, each.key) for each in group]
+        try:
+            found = self.extractor.of_list(
+                [(each.key, each.wave) for each in group], lambda counts: seeds_of_batch(states, counts)
+            )
+        except (Skip, KaldiCompatError, MemoryError):
+            return [self.one(each) for each in group]
+        return [computed(utterance, features) for utterance, features in zip(group, found, strict=True)]
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""

@@ -107,6 +107,31 @@ def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, 
         np.testing.assert_allclose(np.asarray(result.features), expected.features, atol=2e-3 + step)
 
 
+@pytest.mark.parametrize("conf", ["--dither=1\n", "--dither=1\n--subtract-mean=true\n--snip-edges=false\n"])
+@pytest.mark.parametrize("with_failure", [False, True])
+def test_utterances_computed_at_once_have_the_bits_of_single_ones(
+    tmp_path: Path, conf: str, with_failure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(tmp_path, conf, compress=False)
+    plan = make_plan(job)
+    batch = [utterance(i, n) for i, n in enumerate((16000, 401, 1500, 400, 9000))]
+    batch += [utterance(5, 5000, channels=2), utterance(6, 1600), utterance(7, 700)]
+    if with_failure:
+        batch.append(utterance(8, 8000, rate=8000.0))
+    computer = SpectralComputer(job, plan, "cpu")
+    alone = [computer.one(each) for each in batch]
+    calls: list[str] = []
+    monkeypatch.setattr(SpectralComputer, "one", lambda self, each: calls.append(each.key) or alone[each.index])
+    together = computer.submit(batch)()
+    assert calls == (["utt5", "utt6", "utt7", "utt8"] if with_failure else ["utt5"])
+    for expected, result in zip(alone, together, strict=True):
+        if isinstance(expected, Computed) and isinstance(result, Computed):
+            assert (result.index, result.key, result.duration) == (expected.index, expected.key, expected.duration)
+            np.testing.assert_array_equal(np.asarray(result.features), np.asarray(expected.features))
+        else:
+            assert result == expected
+
+
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     job = job_of(tmp_path, "--dither=0\n", compress=False)
     job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
