@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["EXTRA_OF", "MissingExtraError", "import_extra", "missing"]
+__all__ = ["ANY_ENCODING", "EXTRA_OF", "MissingExtraError", "import_extra", "missing"]
+
+ANY_ENCODING: ContextVar[bool] = ContextVar("ANY_ENCODING", default=True)
+"""Default of ``any_encoding`` of the codecs of audio made in this context. The Kaldi programs set it to False."""
 
 # Package to install -> extra of kaldi-compat that names it. tests/io_ark/test_extras.py compares with pyproject.toml.
 EXTRA_OF = {

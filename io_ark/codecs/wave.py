@@ -21,6 +21,7 @@ from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, BlockScanner, ScannedBlock, join_keys, split_keys
 from io_ark.errors import FormatError, TruncatedError
+from io_ark.extras import ANY_ENCODING
 from io_ark.native.blocks import BlockFunctions, Found, block_functions
 from io_ark.streams.source import Source
 
@@ -48,6 +49,10 @@ _UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 _WAVE = "wave file's"
+_WAYS_OUT = (
+    "set KALDI_COMPAT_WAV=any to read it with soundfile, or convert the audio in the script file: "
+    "sox FILE -t wav -b 16 - |"
+)
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
@@ -164,8 +169,8 @@ class _Header(NamedTuple):
         return (b"RIFX" if order == ">" else b"RIFF") + struct.pack(order + "I", 4 + len(body)) + b"WAVE" + body
 
 
-def read_header(source: Source) -> _Header:
-    """Read the header of a wave file, up to its samples."""
+def read_header(source: Source, any_encoding: bool = True) -> _Header:
+    """Read the header of a wave file, up to its samples; without ``any_encoding``, only of 16-bit linear ones."""
     if (plain := _plain_header(source.peek(_PLAIN.size))) is not None:
         source.skip(_PLAIN.size)
         return plain
@@ -199,6 +204,8 @@ def read_header(source: Source) -> _Header:
     if rate == 0:
         refuse("has a sampling rate of 0")
     if foreign:
+        if not any_encoding:
+            refuse(f"{foreign}, which Kaldi refuses: {_WAYS_OUT}")
         require_decoder(source, f"a wave file that {foreign}", at)
         if len(format_chunk) != size or block == 0:
             refuse(f"{foreign}, and a format chunk of {size} bytes and blocks of {block} bytes")
@@ -395,9 +402,16 @@ class WaveInfoScanner(WaveScanner):
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """Codec that reads the header of audio and skips its samples. It cannot write."""
+    """Codec that reads the header of audio and skips its samples. It cannot write.
+
+    Args:
+        any_encoding: see :class:`WaveCodec`.
+    """
 
     marker = b""
+
+    def __init__(self, any_encoding: bool | None = None) -> None:
+        self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
     def block_scanner(self) -> BlockScanner | None:
         functions = block_functions()
@@ -406,7 +420,7 @@ class WaveInfoCodec(Codec[WaveInfo]):
     def read(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):
             return _info(size_of(source.read_rest(), source, name))
-        header = read_header(source)
+        header = read_header(source, self.any_encoding)
         if header.foreign and not header.is_counted:
             return _info(size_of(_foreign_samples(source, header), source, _WAVE))
         # In an archive the next key follows the samples. The header of a truncated file is still valid.
@@ -427,17 +441,20 @@ class WaveCodec(Codec[Wave]):
 
     Args:
         max_duration: maximum duration in seconds; longer audio is refused.
+        any_encoding: False refuses wave files that are not 16-bit linear, as Kaldi does, even with the extra;
+            None for :data:`io_ark.extras.ANY_ENCODING`.
     """
 
     marker = b""
 
-    def __init__(self, max_duration: float = math.inf) -> None:
+    def __init__(self, max_duration: float = math.inf, any_encoding: bool | None = None) -> None:
         self.max_duration = max_duration
+        self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):
             return Wave(*decode(source.read_rest(), source, name, self.max_duration))
-        header = read_header(source)
+        header = read_header(source, self.any_encoding)
         if header.foreign:
             file = _foreign_samples(source, header, self.max_duration)
             return Wave(*decode(file, source, _WAVE, self.max_duration))
@@ -457,7 +474,7 @@ class WaveCodec(Codec[Wave]):
     def read_info(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):
             return _info(size_of(source.read_rest(), source, name))
-        header = read_header(source)
+        header = read_header(source, self.any_encoding)
         if header.foreign and not header.is_counted:
             return _info(size_of(_foreign_samples(source, header, self.max_duration), source, _WAVE))
         info = header.info

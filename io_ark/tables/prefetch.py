@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 import weakref
@@ -40,7 +41,10 @@ class ReadAhead(Iterator[Item]):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(
-            target=_run, args=(entries, self._items, free_slots, stopped), name="io_ark reader", daemon=True
+            target=contextvars.copy_context().run,
+            args=(_run, entries, self._items, free_slots, stopped),
+            name="io_ark reader",
+            daemon=True,
         )
         self._stop = weakref.finalize(self, _stop, free_slots, stopped)
         self._thread.start()

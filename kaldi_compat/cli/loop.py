@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -76,6 +76,13 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         except PipeError as error:
             logger.warning("%s", error)
             return super().__contains__(key)
+
+    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        try:
+            return super().values_of(keys)
+        except PipeError as error:
+            logger.warning("%s", error)
+            return None
 
     def __enter__(self) -> LookupReader[Value]:
         super().__enter__()
@@ -274,18 +281,23 @@ class BlockTable(Generic[Value]):
         Then the results wait for the program to look up one key after the other, and an error is raised at its key.
         """
         table = self._table
+        failure: ArkError | None = None
         if isinstance(table, io_ark.RandomAccessReader):
-            with suppress(ArkError):  # which is raised, or logged, when its key is looked up alone
+            try:
                 values = table.values_of(keys)
-                if values is not None:
-                    self._asked, self._found, self._failed = set(keys), dict(zip(keys, values, strict=True)), None
-                    return values
+            except ArkError as error:  # a table that was read up to there raises it once only
+                failure, values = error, None
+            if values is not None:
+                self._asked, self._found, self._failed = set(keys), dict(zip(keys, values, strict=True)), None
+                return values
         found: dict[str, Value] = {}
         self._asked, self._found, self._failed = set(keys), found, None
         for key in keys:
             try:
                 if key in table:
                     found[key] = table[key]
+                elif failure is not None:
+                    raise failure
             except ArkError as error:
                 self._failed = key, error
                 return None

@@ -5,6 +5,7 @@ The queues between the threads are bounded, so memory does not grow with the len
 
 from __future__ import annotations
 
+import contextvars
 import os
 import queue
 import threading
@@ -51,7 +52,9 @@ class ComputeAhead(Generic[Entry]):
         self._entries = entries
         self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(QUEUE_SIZE)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="compute ahead", daemon=True)
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._work,), name="compute ahead", daemon=True
+        )
 
     def _work(self) -> None:
         end: BaseException | None = None

@@ -26,12 +26,13 @@ import errno
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
-from io_ark.extras import missing
+from io_ark.extras import ANY_ENCODING, missing
 from kaldi_compat.cli.command_line import StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -103,7 +104,7 @@ class Program:
             say(self.usage())
             say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
             return USAGE_STATUS
-        with logging_as_kaldi(self.name, line.standard.verbose):
+        with logging_as_kaldi(self.name, line.standard.verbose), wave_files_as_in_kaldi():
             return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
 
     def usage(self) -> str:
@@ -151,6 +152,16 @@ def program(
 ) -> Callable[[Callable[..., int]], Program]:
     """Make a function a program (see the module's docstring)."""
     return lambda run: Program(name, text, options, run, at_least)
+
+
+@contextmanager
+def wave_files_as_in_kaldi() -> Iterator[None]:
+    """Read 16-bit linear wave files only, as Kaldi, within this context; or any if KALDI_COMPAT_WAV is "any"."""
+    before = ANY_ENCODING.set(os.environ.get("KALDI_COMPAT_WAV") == "any")
+    try:
+        yield
+    finally:
+        ANY_ENCODING.reset(before)
 
 
 def open_closed_streams() -> None:

@@ -35,8 +35,26 @@ from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.interop.torchaudio_internals import *  # noqa: F403  private names that public code imports
-from kaldi_compat.interop.torchaudio_internals import MILLISECONDS_TO_SECONDS, POVEY
+from kaldi_compat.interop.torchaudio_internals import (  # noqa: F401  names that public code imports
+    BLACKMAN,
+    EPSILON,
+    HAMMING,
+    HANNING,
+    MILLISECONDS_TO_SECONDS,
+    POVEY,
+    RECTANGULAR,
+    WINDOWS,
+    _feature_window_function,
+    _get_dct_matrix,
+    _get_epsilon,
+    _get_lifter_coeffs,
+    _get_log_energy,
+    _get_strided,
+    _get_waveform_and_window_properties,
+    _get_window,
+    _next_power_of_2,
+    _subtract_column_mean,
+)
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 

@@ -21,16 +21,6 @@ __all__ = [
     "POVEY",
     "RECTANGULAR",
     "WINDOWS",
-    "_feature_window_function",
-    "_get_dct_matrix",
-    "_get_epsilon",
-    "_get_lifter_coeffs",
-    "_get_log_energy",
-    "_get_strided",
-    "_get_waveform_and_window_properties",
-    "_get_window",
-    "_next_power_of_2",
-    "_subtract_column_mean",
 ]
 
 EPSILON = torch.tensor(frames.EPSILON)

@@ -21,6 +21,7 @@ from io_ark.codecs import AnyCodec, Codec, codec
 from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, RangeError, TruncatedError
+from io_ark.streams import source
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from tests.support.codec_samples import samples
 from tests.support.codec_tools import to_bytes
@@ -196,8 +197,8 @@ def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         given.append(original(*arguments))
         return given[-1]
 
-    monkeypatch.setattr(os, "pread", pread)
-    monkeypatch.setattr(os, "preadv", preadv)
+    monkeypatch.setattr(source, "pread", pread)
+    monkeypatch.setattr(source, "preadv", preadv)
     return given
 
 

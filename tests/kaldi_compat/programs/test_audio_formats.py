@@ -44,7 +44,10 @@ def directory(tmp_path: Path) -> Path:
     ],
     ids=["compute-fbank-feats", "wav-copy", "wav-to-duration", "extract-segments"],
 )
-def test_program_writes_the_same_bytes(main: Any, arguments: list[str], suffix: str, directory: Path) -> None:
+def test_program_writes_the_same_bytes(
+    main: Any, arguments: list[str], suffix: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KALDI_COMPAT_WAV", "any")  # one of the files has 24 bits, which Kaldi refuses
     outputs = []
     for name in ("plain", "other"):
         out = directory / f"{name}.out.{suffix}"
@@ -52,6 +55,13 @@ def test_program_writes_the_same_bytes(main: Any, arguments: list[str], suffix: 
         assert main([argument.format(**values) for argument in arguments]) in (0, None)
         outputs.append(out.read_bytes())
     assert outputs[0] == outputs[1] != b""
+
+
+def test_program_refuses_24_bits_as_kaldi_does_and_says_how_to_read_them(
+    directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert wav_copy.main([f"scp:{directory}/other.scp", f"ark:{directory}/out.ark"]) == 255
+    assert "which Kaldi refuses: set KALDI_COMPAT_WAV=any" in capfd.readouterr().err
 
 
 def test_data_set_reads_the_same_samples(directory: Path) -> None:
