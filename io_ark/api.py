@@ -43,6 +43,7 @@ from io_ark.specifier import (
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.loader import Loader, read_object
 from io_ark.tables.readers import SequentialReader
+from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
@@ -197,6 +198,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Float32]: ...
 @overload
 def load_scp(
@@ -207,6 +209,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Float64]: ...
 @overload
 def load_scp(
@@ -217,6 +220,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Int32]: ...
 @overload
 def load_scp(
@@ -227,6 +231,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, int]: ...
 @overload
 def load_scp(
@@ -237,6 +242,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, float]: ...
 @overload
 def load_scp(
@@ -247,6 +253,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, str]: ...
 @overload
 def load_scp(
@@ -257,6 +264,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, list[str]]: ...
 @overload
 def load_scp(
@@ -267,6 +275,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, CompressedMatrix]: ...
 @overload
 def load_scp(
@@ -277,6 +286,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Posterior]: ...
 @overload
 def load_scp(
@@ -287,6 +297,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Wave]: ...
 @overload
 def load_scp(
@@ -297,6 +308,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, WaveInfo]: ...
 @overload
 def load_scp(
@@ -307,6 +319,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Any]: ...
 @overload
 def load_scp(
@@ -317,6 +330,7 @@ def load_scp(
     max_open_files: int = ...,
     pipes: bool = ...,
     network: bool = ...,
+    relative_to: RelativeTo | None = ...,
 ) -> Mapping[str, Any]: ...
 def load_scp(
     rxfilename: str | PathLike[str],
@@ -326,6 +340,7 @@ def load_scp(
     max_open_files: int = 64,
     pipes: bool = True,
     network: bool = True,
+    relative_to: RelativeTo | None = None,
 ) -> Mapping[str, Any]:
     """Load a script file as a mapping from key to object. Objects are read on access.
 
@@ -339,6 +354,8 @@ def load_scp(
         max_open_files: maximum number of archives kept open.
         pipes: allow commands.
         network: allow URLs.
+        relative_to: "script" resolves relative file names against the folder of the script file; None against the
+            current folder, as Kaldi does.
 
     Returns:
         A mapping whose values are those of :func:`load`. Arrays belong to the caller and are writable, unless ``mmap``.
@@ -347,7 +364,9 @@ def load_scp(
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
-    loader = Loader(codec, pipes=pipes, network=network, files=OpenFiles(max_open_files, mmap=mmap, network=network))
+    files = OpenFiles(max_open_files, mmap=mmap, network=network)
+    folder = folder_of(rxfilename, relative_to)
+    loader = Loader(codec, pipes=pipes, network=network, files=files, folder=folder)
     return ScriptTable(Script.open(rxfilename, pipes=pipes, network=network), loader.load_value)
 
 

@@ -34,6 +34,7 @@ from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
+from io_ark.tables.relative import in_folder
 
 if TYPE_CHECKING:
     from io_ark.codecs.compressed import CompressedMatrix
@@ -72,6 +73,7 @@ class Loader:
         network: allow URLs.
         files: cache of open files.
         in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
+        folder: folder that relative file names are resolved against; None: the current one.
         options: arguments of the codec.
     """
 
@@ -83,9 +85,11 @@ class Loader:
         network: bool = True,
         files: OpenFiles | None = None,
         in_order: bool = False,
+        folder: str | None = None,
         **options: Any,
     ) -> None:
         self._codec = as_codec(kind, options)
+        self._folder = folder
         self._pipes = pipes
         self._network = network
         self._files = (
@@ -106,6 +110,8 @@ class Loader:
         Raises:
             ArkError: the object cannot be opened or read, or has no such range.
         """
+        if self._folder is not None:
+            text = in_folder(text, self._folder)
         path, _, offset = text.rpartition(":")
         if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
             return self._read_at(path, int(offset))

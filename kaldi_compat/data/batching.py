@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import Sampler
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from kaldi_compat.errors import OptionError
 
@@ -119,6 +120,8 @@ class Batch:
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """Collate utterances into a :class:`Batch`: a ``collate_fn`` for ``DataLoader``.
 
+    A ``DataLoader`` without ``collate_fn`` collates utterances the same way, with a padding of 0.
+
     >>> batch = collate([Utterance("a", torch.zeros(3, 2), label=1), Utterance("b", torch.zeros(5, 2), label=0)])
     >>> batch.inputs.shape, batch.lengths.tolist(), batch.labels.tolist()
     (torch.Size([2, 5, 2]), [3, 5], [1, 0])
@@ -134,6 +137,14 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
         labels=_stacked([utterance.label for utterance in utterances]),
         alignments=None if None in alignments else pad(alignments, ALIGNMENT_PADDING)[0],  # type: ignore[arg-type]
     )
+
+
+def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
+    return collate(utterances)
+
+
+# torch's documentation of default_collate names this mapping as the place for types of one's own.
+default_collate_fn_map[Utterance] = _collate_by_default
 
 
 def _stacked(labels: list[Any]) -> Any:

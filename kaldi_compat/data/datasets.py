@@ -23,6 +23,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.data_dir import parse_segment
 from io_ark.errors import MissingKeyError
 from io_ark.tables.loader import Loader
+from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script
 from kaldi_compat.data.batching import Batch, Utterance, rank_and_world_size
 from kaldi_compat.errors import AudioError, KaldiCompatError
@@ -174,6 +175,8 @@ class FeatureDataset(_KeyedDataset):
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker.
         drop_incomplete: skip utterances without speaker, label or alignment. Otherwise accessing one is an error.
+        relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
+            folder, as Kaldi does.
 
     Items are :class:`~kaldi_compat.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
 
@@ -198,12 +201,15 @@ class FeatureDataset(_KeyedDataset):
         drop_incomplete: bool = False,
         pipes: bool = True,
         network: bool = True,
+        relative_to: RelativeTo | None = None,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
-        script = Script.open(_script_of(feats), pipes=pipes, network=network)
+        name = _script_of(feats)
+        script = Script.open(name, pipes=pipes, network=network)
         super().__init__(script, annotations, transform, drop_incomplete)
-        self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network)
-        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network)
+        folder = folder_of(name, relative_to)
+        self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network, folder=folder)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network, folder=folder)
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))
@@ -230,7 +236,7 @@ class WaveDataset(_KeyedDataset):
         sample_frequency: required sampling rate in Hz; None accepts any.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
         transform: function applied to the audio ``(samples,)`` of each utterance, in the worker.
-        drop_incomplete: as for :class:`FeatureDataset`.
+        drop_incomplete, relative_to: as for :class:`FeatureDataset`.
 
     Items are :class:`~kaldi_compat.data.batching.Utterance` with 16-bit audio of shape ``(samples,)``.
 
@@ -254,6 +260,7 @@ class WaveDataset(_KeyedDataset):
         drop_incomplete: bool = False,
         pipes: bool = True,
         network: bool = True,
+        relative_to: RelativeTo | None = None,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
         recordings = Script.open(wav, pipes=pipes, network=network)
@@ -261,7 +268,7 @@ class WaveDataset(_KeyedDataset):
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency
-        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network)
+        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network, folder=folder_of(wav, relative_to))
 
     def _read(self, key: str, rest: str) -> Tensor:
         segment = None if self._recordings is None else parse_segment(f"{key} {rest}")

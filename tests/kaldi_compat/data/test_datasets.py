@@ -320,3 +320,26 @@ def test_feature_dataset_takes_an_rspecifier(tmp_path: Path) -> None:
     assert FeatureDataset(f"scp:{tmp_path}/a.scp")[0].input.shape == (3, 2)
     with pytest.raises(KaldiCompatError, match="use ArchiveDataset"):
         FeatureDataset(f"ark:{tmp_path}/a.ark")
+
+
+def test_a_dataloader_without_collate_fn_pads_utterances(corpus: Path) -> None:
+    data = dataset(corpus)
+    batches = list(DataLoader(data, batch_size=4))
+    assert_right_batches(batches, data.keys)
+    assert [batch.keys for batch in DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context="spawn")] == [
+        batch.keys for batch in batches
+    ]
+
+
+def test_data_sets_read_names_relative_to_the_script(corpus: Path, tmp_path: Path) -> None:
+    for name in ("feats", "wav"):
+        (tmp_path / f"{name}.ark").write_bytes((corpus / f"{name}.ark").read_bytes())
+        (tmp_path / f"{name}.scp").write_text((corpus / f"{name}.scp").read_text().replace(f"{corpus}/", ""))
+    with pytest.raises(io_ark.ArkError, match=r"feats\.ark"):
+        FeatureDataset(tmp_path / "feats.scp")[0]
+    data = FeatureDataset(f"scp:{tmp_path}/feats.scp", relative_to="script")
+    assert torch.equal(data[5].input, torch.full_like(data[5].input, 5)) and data.lengths()[5] == len(data[5].input)
+    waves = WaveDataset(tmp_path / "wav.scp", relative_to="script")
+    assert len(waves[2].input) == 400 + 160 * 2
+    cut = WaveDataset(tmp_path / "wav.scp", corpus / "segments", relative_to="script")
+    assert len(cut[0].input) == 1600
