@@ -93,19 +93,19 @@ def _machine() -> str:
     return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
 
 
-def remove_unfinished(path: Path) -> None:
-    """Remove the temporary files that processes which no longer run left of this file."""
+def remove_unfinished(path: Path, *, own: bool = False) -> None:
+    """Remove the temporary files that processes which no longer run left of this file; with ``own`` this one's too."""
     real = Path(os.path.realpath(path))
     for left in real.parent.glob(f"{_escaped(real.name)}{TEMPORARY}*"):
-        if _is_abandoned(left):
+        if _is_abandoned(left, own):
             left.unlink(missing_ok=True)
 
 
-def _is_abandoned(temporary: Path) -> bool:
+def _is_abandoned(temporary: Path, own: bool) -> bool:
     machine, _, rest = temporary.name.rpartition(TEMPORARY)[2].partition("-")
     pid = rest.partition("-")[0]
     if machine == _machine() and pid.isdecimal():
-        return not _is_running(int(pid))
+        return own if int(pid) == os.getpid() else not _is_running(int(pid))
     try:
         return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
     except OSError:

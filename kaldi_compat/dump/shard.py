@@ -23,7 +23,7 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
 from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
 from kaldi_compat.dump.spectral import Computed, Pending, Result
-from kaldi_compat.dump.write import ArchiveWriter, Manifest
+from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 from kaldi_compat.dump.write_behind import WorkBehind
 
 __all__ = ["ShardRunner", "log_file", "opened", "stderr_to"]
@@ -64,13 +64,17 @@ class ShardRunner:
             OutputError: it cannot be written, or does not read back as it was written.
         """
         with log_file(self.job.layout.messages(shard.number), takes_stderr=self.owns_process):
-            writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
+            writer: ArchiveWriter | None = None
             try:
+                writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
                 return self._make(shard, writer, report)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
                     logger.exception("archive %d", shard.number)
-                writer.abandon()
+                if writer is not None:
+                    writer.abandon()
+                # An interruption may come when the file exists and the writer does not yet.
+                clear_unfinished(self.job.layout, shard.number, own=True)
                 raise
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:

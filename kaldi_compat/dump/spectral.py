@@ -123,7 +123,7 @@ class SpectralComputer:
             found = self.extractor.of_list(
                 [(each.key, each.wave) for each in group], lambda counts: seeds_of_batch(states, counts)
             )
-        except (Skip, KaldiCompatError, MemoryError):
+        except (Skip, KaldiCompatError, MemoryError, RuntimeError):  # which of them fails shows one after the other
             return [self.one(each) for each in group]
         return [computed(utterance, features) for utterance, features in zip(group, found, strict=True)]
 

@@ -278,10 +278,10 @@ class StatsWriter:
         self._table.abandon()
 
 
-def clear_unfinished(layout: Layout, shard: int) -> None:
-    """Remove the temporary files that a killed process left of an archive."""
+def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
+    """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
     for path in (layout.archive(shard), layout.script(shard), layout.manifest(shard), layout.stats(shard)):
-        remove_unfinished(path)
+        remove_unfinished(path, own=own)
 
 
 def script_text(keys: Iterable[str], offsets: Iterable[int], archive: Path) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 import io_ark
 from kaldi_compat.cli.compute import Extractor
+from kaldi_compat.dump import shard
+from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import audio, dump, make_data, write_wav
 from tests.support.dump_data import matrices as features_of
 
@@ -56,14 +58,29 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    compute = Extractor.__call__
+    audio = Extractor.audio
 
-    def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> np.ndarray:
+    def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> tuple[np.ndarray, float]:
         if wave.samples.shape[1] > 8000:
             raise error
-        return compute(self, key, wave, warps)
+        return audio(self, key, wave, warps)
 
-    monkeypatch.setattr(Extractor, "__call__", limited)
+    monkeypatch.setattr(Extractor, "audio", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
+
+
+def test_interruption_while_an_archive_is_opened_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = make_data(tmp_path, 2)
+
+    class Interrupted(ArchiveWriter):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(shard, "ArchiveWriter", Interrupted)
+    assert dump(data) == 130
+    assert not list(data.rglob("*unfinished*"))
