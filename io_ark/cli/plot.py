@@ -27,7 +27,7 @@ ROWS_OF_BLOCKS = 20
 def plot(chosen: argparse.Namespace) -> int:
     """Draw objects of a table."""
     if not chosen.output and not sys.stdout.isatty():
-        raise SpecifierError("standard output is no terminal: add -o FILE.png", file=chosen.table)
+        raise SpecifierError("standard output is not a terminal: add -o FILE.png", file=chosen.table)
     found = [_entry(chosen.table, key, not chosen.no_pipes, not chosen.no_network) for key in chosen.keys]
     if chosen.output:
         draw(found, chosen.output, chosen.frame_shift)

@@ -189,7 +189,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:
-        torch.cuda.OutOfMemoryError: there is no memory for it now, which is no fault.
+        torch.cuda.OutOfMemoryError: there is not enough memory at this moment.
     """
     options, count = module.options, module.size + 8 * module.shift
     audio = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")

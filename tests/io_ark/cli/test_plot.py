@@ -38,7 +38,7 @@ def test_picture_file_has_a_panel_for_each_key() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.scp", "matrix"], "standard output is no terminal: add -o FILE.png"),
+        (["a.scp", "matrix"], "standard output is not a terminal: add -o FILE.png"),
         (["-o", "x.png", "a.scp", "word"], "a.scp: word: a token cannot be drawn"),
         (["-o", "x.png", "a.scp", "nobody"], "the table has no such key"),
         (["-o", "x.nonsense", "a.scp", "matrix"], "x.nonsense: Format 'nonsense' is not supported"),
