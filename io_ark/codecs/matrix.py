@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink
 from io_ark.codecs.blocks import ArrayBlock, Block
-from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
+from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, read_linear, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -61,6 +61,9 @@ class MatrixCodec(ArrayCodec):
                 source.skip(_DENSE_HEADER.size)
                 return source.read_array(self._stored, rows * columns).reshape(rows, columns)
         if head.startswith(_COMPRESSED):
+            values = read_linear(source, head)
+            if values is not None:
+                return values if self.dtype == np.float32 else values.astype(self.dtype)
             source.skip(2)
             return read_decompressed(source, head[2:]).astype(self.dtype, copy=False)
         return super().read(source)

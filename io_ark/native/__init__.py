@@ -11,9 +11,9 @@ __all__ = ["FUNCTIONS", "library"]
 FUNCTIONS = (
     "ark_compress_arrays",
     "ark_find_objects",
-    "ark_from_bytes",
+    "ark_from_codes",
+    "ark_from_linear",
     "ark_from_percentiles",
-    "ark_from_words",
     "ark_pack_arrays",
     "ark_pack_entries",
     "ark_pack_lists",

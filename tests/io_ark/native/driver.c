@@ -178,9 +178,9 @@ static void test_compressed(int rounds)
         for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
         SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
         SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
-        SIMD_NAME(ark_from_bytes)(narrow, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_codes)(narrow, 1, size, limits[1], limits[0], values);
         SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
-        SIMD_NAME(ark_from_words)((uint8_t *)wide, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_codes)((uint8_t *)wide, 2, size, limits[1], limits[0], values);
         free(values);
         free(percentiles);
         free(narrow);
