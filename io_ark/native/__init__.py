@@ -21,6 +21,7 @@ FUNCTIONS = (
     "ark_print_entries",
     "ark_print_integers",
     "ark_print_lists",
+    "ark_print_marshalled",
     "ark_print_numbers",
     "ark_print_script",
     "ark_read_rows",

@@ -144,6 +144,9 @@ static void test_print(int rounds)
         uint8_t *const marshalled = exactly((size_t)count), *const nested = exactly((size_t)count);
         for (int64_t k = 0; k < count; k++) marshalled[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
         ark_pack_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), nested);
+        uint8_t *const shown = exactly((size_t)count * 3);
+        ark_print_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), "[ ", "] ", shown);
+        free(shown);
         free(marshalled);
         free(nested);
         ark_print_entries(keys, values, (int)draw(2), count, entries);
