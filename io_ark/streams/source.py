@@ -419,12 +419,14 @@ class FileSource(StreamSource):
         self._base = self._at = self._end = 0
         self._go(offset)
 
-    def _go(self, offset: int) -> None:
-        self._window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
+    def _go(self, offset: int) -> bytes:
+        """Seek to an offset and return the window, which begins there."""
+        self._window = window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
         self._base = offset
         self._at = 0
-        self._end = len(self._window)
+        self._end = len(window)
         self._step = 2 * SMALL_WINDOW
+        return window
 
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True; return False if it is beyond the known end of the file.
@@ -439,6 +441,15 @@ class FileSource(StreamSource):
         else:
             self._go(offset)
         return True
+
+    def head_at(self, path: str, offset: int) -> bytes | None:
+        """Seek to an offset and return the first bytes there, which stay unread.
+
+        Returns:
+            None if that cannot be done in this way: if the source reads ahead, or has another name, or the offset is
+            beyond the known end of the file.
+        """
+        return None if self._ahead or self.name != path or offset > self._size else self._go(offset)
 
     def _pread(self, size: int, offset: int) -> bytes:
         try:

@@ -19,8 +19,8 @@ from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
-from io_ark.streams.output import open_output
 from io_ark.streams import process
+from io_ark.streams.output import open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
