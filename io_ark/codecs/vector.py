@@ -60,9 +60,7 @@ class VectorCodec(ArrayCodec):
         end = _MARKED_HEADER.size + count * self._stored.itemsize
         if end > len(data):
             return None
-        vector: Array = np.ndarray(
-            (count,), self._stored, bytearray(data[_MARKED_HEADER.size : end])
-        )
+        vector: Array = np.ndarray((count,), self._stored, bytearray(data[_MARKED_HEADER.size : end]))
         return vector
 
     def read(self, source: Source) -> Array:
