@@ -10,6 +10,7 @@ __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
     "dot",
+    "interpolate_pitch",
     "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",
