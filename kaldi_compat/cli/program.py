@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, missing
@@ -79,7 +79,7 @@ class Program:
         """Run with these arguments and return the exit status; without, as this process, which may end here."""
         if argv is None:
             open_closed_streams()
-            end_of_process(self._run(sys.argv[1:]))
+            return end_of_process(self._run(sys.argv[1:]))
         return self._run(argv)
 
     def _run(self, argv: Sequence[str]) -> int:
@@ -190,8 +190,13 @@ def open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
 
 
-def end_of_process(status: int) -> NoReturn:
-    """End this process with this status, without unloading its modules, which takes as long as half of their import."""
+def end_of_process(status: int) -> int:
+    """End this process with this status, without unloading its modules, which takes as long as half of their import.
+
+    Under a debugger or a profiler, which have something to do at the end, return the status.
+    """
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return status
     # All output is closed and checked by now.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
