@@ -34,7 +34,8 @@ def _torch(session: nox.Session, requirement: str) -> None:
 
 
 def _pytest(session: nox.Session, *where: str) -> None:
-    session.run("python", "-m", "pytest", "-n", os.environ.get("NOX_JOBS", "auto"), *(session.posargs or where))
+    jobs = os.environ.get("NOX_JOBS", "auto")
+    session.run("python", "-m", "pytest", "-n", jobs, "--dist", "loadgroup", *(session.posargs or where))
 
 
 @nox.session(python="3.11")

@@ -120,15 +120,23 @@ ALL = SPECTRAL + PITCH + POST + STEPS
 
 
 def cases(
-    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None
+    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None, group: str = ""
 ) -> Callable[[Any], Any]:
-    """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why."""
+    """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why.
+
+    Tests of one group and feature run in one process of pytest-xdist, so that they can share what is slow to make.
+    """
     but = but or {}
+
+    def marks(case: Case) -> list[pytest.MarkDecorator]:
+        fails = [pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else []
+        return fails + ([pytest.mark.xdist_group(f"{group} {case.name}")] if group else [])
+
     parameters = [
         pytest.param(
             case,
             id=case.name,
-            marks=[pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else [],
+            marks=marks(case),
         )
         for case in (ALL if of is None else of)
     ]
