@@ -81,6 +81,7 @@ class DumpOptions(BaseOptions):
     speeds: str = option("", "speed factors such as 0.9,1.0,1.1; --speed-dir is made from the data directory with them")
     speed_dir: str = option("", "data directory to make for the speed-perturbed utterances, which is then dumped")
     pipes: bool = option(True, "run the commands in wav.scp; if not, utterances that need one fail")
+    network: bool = option(True, "read from the URLs in wav.scp; if not, utterances that need one fail")
     report: str = option("", "write a page about the job to this file (HTML)")
     engine: str = option(
         "auto", "what computes the features: exact gives Kaldi's bits, on a CPU; auto is exact there", choices=ENGINES

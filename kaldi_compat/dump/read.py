@@ -140,6 +140,7 @@ def read_task(task: Task, options: DumpOptions) -> Read:
         wave = read_audio(
             task.rxfilename,
             pipes=options.pipes,
+            network=options.network,
             own_speed=bool(options.speeds),
             max_duration=options.max_duration,
             timeout=options.command_timeout,
@@ -162,6 +163,7 @@ def read_audio(
     rxfilename: str,
     *,
     pipes: bool = True,
+    network: bool = True,
     own_speed: bool = False,
     max_duration: float = float("inf"),
     timeout: float = 0.0,
@@ -169,8 +171,9 @@ def read_audio(
     """Read audio: WAV, or other formats with the extra ``audio``.
 
     Args:
-        rxfilename: a file, ``file:offset``, or a command that ends in ``|``.
+        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``.
         pipes: whether commands may be run.
+        network: whether URLs may be read.
         own_speed: change the speed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
         max_duration: the longest audio that is accepted, in seconds.
         timeout: seconds that a command may take; 0 is no limit.
@@ -185,7 +188,7 @@ def read_audio(
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, codec("wave", max_duration=max_duration), pipes=pipes, timeout=timeout)
     else:
-        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, max_duration=max_duration)
+        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, network=network, max_duration=max_duration)
     return wave if factor is None else at_speed(wave, factor)
 
 

@@ -86,8 +86,8 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
 def _waves(job: Job) -> Mapping[str, Any]:
     wav, segments = job.layout.in_data("wav.scp"), job.layout.in_data("segments")
     if segments.exists():
-        return io_ark.load_segments(segments, wav, pipes=job.options.pipes)
-    return io_ark.load_scp(str(wav), kind="wave", pipes=job.options.pipes)
+        return io_ark.load_segments(segments, wav, pipes=job.options.pipes, network=job.options.network)
+    return io_ark.load_scp(str(wav), kind="wave", pipes=job.options.pipes, network=job.options.network)
 
 
 def oddities(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:

@@ -82,6 +82,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
         ({"seed": 1}, "seed"),
         ({"compress": False}, "compress"),
         ({"pipes": False}, "pipes"),
+        ({"network": False}, "network"),
         ({"device": "cuda"}, "batching"),
     ],
 )
