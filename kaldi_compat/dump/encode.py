@@ -16,7 +16,7 @@ from io_ark.codecs.blocks import ArrayBlock, PackedBlock, compressed_block, enco
 from io_ark.errors import ArkError, FormatError
 from io_ark.native.blocks import block_functions
 from io_ark.streams.source import BytesSource
-from io_ark.tables.blocks import read_blocks
+from io_ark.tables.blocks import as_block, read_blocks
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Failure, failed
 from kaldi_compat.dump.spectral import Computed, ComputedBlock
@@ -81,17 +81,10 @@ class Encoder:
 
     def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
         # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-        values = features.values if self.method is None else self._read_back(packed)
-        columns = int(features.shapes[0, 1])
-        return cmvn_stats(values.reshape(-1, columns), features.rows())
-
-    def _read_back(self, packed: PackedBlock) -> npt.NDArray[np.float32]:
-        parts = [
-            item[1].reshape(-1) if isinstance(item, tuple) else item.values
-            for item in read_blocks(BytesSource(packed.data), self.matrix)
-            if isinstance(item, tuple | ArrayBlock)
-        ]
-        return np.ascontiguousarray(np.concatenate(parts), np.float32)
+        items = read_blocks(BytesSource(packed.data), self.matrix) if self.method is not None else [features]
+        blocks = [as_block(*item) if isinstance(item, tuple) else item for item in items]
+        parts = [_stats_of(block) for block in blocks if isinstance(block, ArrayBlock)]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def one(self, computed: Computed) -> Encoded | Failure:
         """Return the bytes of one utterance."""
@@ -118,6 +111,11 @@ class Encoder:
         except FormatError as error:
             logger.warning("%s: written uncompressed: %s", computed.key, error)
             return _written(self.matrix, computed.features), True
+
+
+def _stats_of(block: ArrayBlock) -> Doubles:
+    columns = int(block.shapes[0, 1])
+    return cmvn_stats(np.ascontiguousarray(block.values.reshape(-1, columns), np.float32), block.rows())
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:
