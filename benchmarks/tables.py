@@ -232,6 +232,7 @@ def main() -> None:
     results: dict[str, dict[str, tuple[float, float, int, int]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
+        work.mkdir(parents=True, exist_ok=True)
         (work / "empty").write_bytes(b"")
         typical = repeat(make(work / "corpus"), 4)
         for data in chosen.data:

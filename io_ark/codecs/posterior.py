@@ -20,6 +20,7 @@ from io_ark.codecs.nested_lists import (
     format_lists,
     lengths_in_text,
     pack_nested,
+    print_nested,
     read_lists,
     remove_counts,
     split_lists,
@@ -66,6 +67,9 @@ class PosteriorCodec(Codec[Posterior]):
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
         if binary and (packed := pack_nested(value, 2, "if")) is not None:
             sink.write(packed)
+            return
+        if not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
+            sink.write(text + b"\n")
             return
         lengths = list(map(len, value))
         columns = _columns(list(chain.from_iterable(value)))

@@ -24,7 +24,7 @@ from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
-from kaldi_compat.cli.objects import Matrix, duration_of
+from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
@@ -48,7 +48,6 @@ __all__ = [
     "Extractor",
     "TorchComputer",
     "VtlnOptions",
-    "audio_block",
     "check_lone_speakers",
     "compute_features",
     "computer_for",
@@ -333,16 +332,6 @@ class Extractor:
                 features[first:end] = subtract_mean(features[first:end])
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
-
-
-def audio_block(item: Any) -> AudioBlock | None:
-    """Return a block as it is, and one entry as a block; None for audio of several channels."""
-    if isinstance(item, AudioBlock):
-        return item
-    key, wave = item
-    if len(wave.samples) > 1 or wave.samples.dtype != np.int16 or wave.sample_frequency % 1:
-        return None
-    return AudioBlock.of(key, wave)
 
 
 class Computer(Protocol):

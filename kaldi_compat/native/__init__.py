@@ -14,6 +14,7 @@ FUNCTIONS = (
     "pitch_correlate",
     "pitch_interpolate",
     "pitch_search",
+    "pitch_track",
     "ragged_affine",
     "ragged_columns",
     "ragged_filter",
@@ -21,7 +22,10 @@ FUNCTIONS = (
     "ragged_splice",
     "ragged_stats",
     "ragged_vad",
+    "ragged_window_means",
     "resample",
+    "resample_chunks",
+    "signal_sums",
     "spectral_features",
     "sum",
 )
