@@ -23,7 +23,7 @@ def test_negative_correlation_in_the_last_frame_in_numpy() -> None:
 
 @pytest.mark.skipif(not native.library(), reason="there is no C library")
 def test_negative_correlation_in_the_last_frame_in_c() -> None:
-    features, bounds = np.array(sum(TRACKS, []), np.float32), np.array([0, 2, 3, 4, 6])
+    features, bounds = np.concatenate(TRACKS).astype(np.float32), np.array([0, 2, 3, 4, 6])
     counts = interpolate.InterpolationCounts()
     smooth = interpolate.interpolate_ragged(features, bounds, InterpolatePitchOptions(), KaldiRandom(), counts)
     np.testing.assert_allclose(smooth[:, 1], PITCH, rtol=0, atol=5e-5)
