@@ -11,7 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock
+from io_ark.codecs import Codec
+from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock, PosteriorBlock
 from io_ark.errors import ArkError, PipeError
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
@@ -206,7 +207,7 @@ def copied(block: Any, writer: io_ark.Writer[Any]) -> Any:
     Returns:
         None if the table takes another form.
     """
-    if not isinstance(block, ListBlock):
+    if not isinstance(block, (ListBlock, PosteriorBlock)):
         return block
     packed = block.packed()
     return packed if packed is not None and writer.takes_packed(packed.keys) else None
@@ -356,20 +357,20 @@ def are_tables(source: str, target: str) -> bool:
 
 
 def convert(
-    kind: io_ark.Kind,
+    kind: io_ark.Kind | Codec[Any],
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
     binary: bool = True,
-    kind_out: io_ark.Kind | None = None,
+    kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
     block_function: BlockFunction | None = None,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file.
 
     Args:
-        kind: type of the objects, by its name in ``io_ark``.
+        kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: an rspecifier, or a file name.
         target: a wspecifier, or a file name.
         function: takes the key (empty for a single file) and the object; may raise :class:`Skip`.
@@ -381,26 +382,26 @@ def convert(
     Raises:
         OptionError: one of the names is a table and the other a file; or a single file has no output.
     """
-    kind_out = kind_out or kind
+    written: Any = kind_out or kind
     if are_tables(source, target):
         return convert_table(
-            kind, source, target, function, kind_out=kind_out, output_first=output_first, block_function=block_function
+            kind, source, target, function, kind_out=written, output_first=output_first, block_function=block_function
         )
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
-    io_ark.write_object(kind_out, target, result, binary=binary)
+    io_ark.write_object(written, target, result, binary=binary)
     return Counts(done=1)
 
 
 def convert_table(
-    kind: io_ark.Kind,
+    kind: io_ark.Kind | Codec[Any],
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
-    kind_out: io_ark.Kind | None = None,
+    kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
     block_function: BlockFunction | None = None,
 ) -> Counts:
