@@ -58,7 +58,7 @@ COMMANDS: dict[str, str] = {
     "compose-transforms": "{transforms} {transforms} ark:{out}",
     "compute-and-process-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-cmvn-stats": "{feats} ark:{out}",
-    "compute-cmvn-stats-two-channel": "{calls} {feats} ark:{out}",
+    "compute-cmvn-stats-two-channel": "{calls} {sides} ark:{out}",
     "compute-fbank-feats": "--dither=0 --num-mel-bins=80 {wav} ark,scp:{out},{out}.scp",
     "compute-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-mfcc-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
@@ -135,7 +135,7 @@ def run(*command: str) -> None:
 
 def prepare(folder: Path, script: Path) -> dict[str, str]:
     """Make the tables that the commands read from audio; return their specifiers by name."""
-    tables = ("feats", "pitch", "pov_pitch", "stats", "vad", "post", "vectors", "ints", "transforms")
+    tables = ("feats", "sides", "pitch", "pov_pitch", "stats", "vad", "post", "vectors", "ints", "transforms")
     names = {name: f"ark:{folder}/{name}.ark" for name in tables}
     names |= {"wav": f"scp:{script}", "calls": f"{folder}/calls", "segments": f"{folder}/segments"}
     names |= {"feature_segments": f"{folder}/feature_segments", "matrix": f"{folder}/lda.mat"}
@@ -152,6 +152,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
             pov_pitch[key] = np.column_stack((pitch[:, 0].clip(0, 1), pitch[:, 1]))
     rng = np.random.default_rng(2)
     with (
+        io_ark.Writer("matrix", names["sides"]) as sides,
         io_ark.Writer("posterior", names["post"]) as post,
         io_ark.Writer("vector", names["vectors"]) as vectors,
         io_ark.Writer("int-vector", names["ints"]) as ints,
@@ -166,7 +167,10 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
             vectors[key] = rng.standard_normal(100).astype(np.float32)
             ints[key] = np.array(classes, np.int32)
             transforms[key] = np.eye(13, dtype=np.float32)
-            calls.write(f"{key} call{number // 2} {'AB'[number % 2]}\n")
+            if number % 2 == 0:
+                for side in "AB":
+                    sides[f"{key}-{side}"] = feats + rng.standard_normal(feats.shape, np.float32)
+                    calls.write(f"{key}-{side} call{number} {side}\n")
             end = len(feats) / 100
             segments.write(f"{key}-0 {key} 0 {end:.2f}\n")
             feature_segments.write(f"{key}-0 {key} 0 {end:.2f}\n")

@@ -14,6 +14,7 @@ import io_ark
 from io_ark.codecs import Codec
 from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock, PosteriorBlock
 from io_ark.errors import ArkError, PipeError
+from io_ark.specifier import parse_rspecifier
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -21,6 +22,7 @@ from kaldi_compat.errors import KaldiCompatError, OptionError
 __all__ = [
     "BlockFunction",
     "BlockTable",
+    "Collector",
     "Counts",
     "FileSink",
     "LookupReader",
@@ -31,6 +33,7 @@ __all__ = [
     "convert",
     "convert_table",
     "copied",
+    "finds_many",
     "items_of",
     "lookup",
     "map_lines",
@@ -101,6 +104,11 @@ class Counts:
     def total(self) -> int:
         """Number of entries read."""
         return self.done + self.failed
+
+    def __iadd__(self, other: Counts) -> Counts:
+        self.done += other.done
+        self.failed += other.failed
+        return self
 
     @property
     def status(self) -> int:
@@ -263,6 +271,18 @@ def lookup(key: str, table: Table[Out], warning: str) -> Out:
     return table[key]
 
 
+def finds_many(table: LookupReader[Any], rspecifier: str) -> bool:
+    """Return True if many keys of a table can be looked up at once without taking more memory or time.
+
+    This holds for archives that keep what has been read. It does not hold for standard input and named pipes, from
+    which the entries of one key may arrive long before those of the next.
+    """
+    if table.values_of([]) is None:
+        return False
+    name = parse_rspecifier(rspecifier).rxfilename
+    return name.endswith("|") or os.path.isfile(name)
+
+
 class BlockTable(Generic[Value]):
     """Another table of a program that works on blocks: looks up each key once, which is as often as some tables allow.
 
@@ -311,6 +331,10 @@ class BlockTable(Generic[Value]):
 
     def __getitem__(self, key: str) -> Value:
         return self._found[key] if key in self._asked else self._table[key]
+
+    def get(self, key: str) -> Value | None:
+        """Return the entry of a key; None if there is none."""
+        return self[key] if key in self else None  # noqa: SIM401 (this is that method)
 
 
 class FileSink:
