@@ -200,8 +200,7 @@ class ArchiveLookup(_ArchiveScan):
 
     def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
         """Read the following entries up to this key; return False if it is not among them."""
-        goal = encode_key(key)
-        if self._is_past(goal):
+        if self._is_past(key):
             return False
         values = self._values
         for name, value in entries:
@@ -210,12 +209,12 @@ class ArchiveLookup(_ArchiveScan):
             values[name] = value
             if name == key:
                 return True
-            if self._is_past(goal):
+            if self._is_past(key):
                 break
         return False
 
-    def _is_past(self, goal: bytes) -> bool:
-        return self.table.sorted and self._previous is not None and goal <= self._previous
+    def _is_past(self, key: str) -> bool:
+        return self.table.sorted and self._previous is not None and encode_key(key) <= self._previous
 
     def value(self, key: str) -> Any:
         if not self.has(key):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
 from io_ark.codecs import Codec
 from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock, PosteriorBlock
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
+from io_ark.streams.system import WRITE_FLAGS
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -39,6 +42,7 @@ __all__ = [
     "map_lines",
     "map_table",
     "write_block",
+    "write_file",
 ]
 
 In = TypeVar("In")
@@ -46,7 +50,10 @@ Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")
 # Larger arrays are not collected.
 _MOST_BYTES = 1 << 15
+# Keys and names of files that have no other meaning, such as a command or a URL.
+_PLAIN_NAMES = re.compile(rb"[\w./+@%,=\n-]*", re.ASCII)
 BlockFunction = Callable[[Any], Any]
+Array = npt.NDArray[Any]
 
 
 class Skip(Exception):
@@ -338,32 +345,72 @@ class BlockTable(Generic[Value]):
 
 
 class FileSink:
-    """Writes each object to a file ``directory/key.extension``. Creates the directory if its parent exists.
+    """Writes each matrix to a file ``directory/key.extension``. Creates the directory if its parent exists.
 
     Args:
-        kind: type of the objects, by its name in ``io_ark``.
         directory: directory of the files.
         extension: extension of the files.
-        codec_options: options of the codec of that type.
+        write: writes a matrix to a file.
+        encode_block: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all
+            matrices; or None if each has to be written by ``write``.
 
     Raises:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, kind: io_ark.Kind, directory: str, extension: str, **codec_options: Any) -> None:
-        self.kind = kind
+    def __init__(
+        self,
+        directory: str,
+        extension: str,
+        write: Callable[[str, Array], None],
+        encode_block: Callable[[ArrayBlock], tuple[Array, Array] | None],
+    ) -> None:
         self.directory = directory
         self.extension = extension
-        self.codec_options = codec_options
+        self._write = write
+        self._encode_block = encode_block
         if not os.path.exists(directory):
             try:
                 os.mkdir(directory)
             except OSError as error:
                 raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
 
-    def __setitem__(self, key: str, value: Any, /) -> None:
-        path = os.path.join(self.directory, f"{key}.{self.extension}")
-        io_ark.write_object(self.kind, path, value, **self.codec_options)
+    def __setitem__(self, key: str, value: Array, /) -> None:
+        self._write(os.path.join(self.directory, f"{key}.{self.extension}"), value)
+
+    def write_block(self, block: ArrayBlock) -> None:
+        """Write the files of a block."""
+        prefix, suffix = os.path.join(self.directory, ""), f".{self.extension}"
+        names = block.keys + f"{prefix}{suffix}".encode(errors="surrogateescape")
+        encoded = self._encode_block(block) if _PLAIN_NAMES.fullmatch(names) else None
+        if encoded is None or b"\n/" in b"\n" + block.keys:
+            for key, value in block.entries():
+                self[key] = value
+            return
+        headers, numbers = encoded
+        ends = np.cumsum(block.sizes() * block.values.itemsize).tolist()
+        data, begin = numbers.data, 0
+        for (key, value), header, end in zip(block.entries(), headers, ends, strict=True):
+            try:
+                write_file(f"{prefix}{key}{suffix}", header.data, data[begin:end])
+            except OSError:
+                self[key] = value  # raises the error with the file's name
+            begin = end
+
+
+def write_file(path: str, *parts: memoryview) -> None:
+    """Write bytes to a file, which is created or truncated.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    descriptor = os.open(path, WRITE_FLAGS, 0o666)
+    try:
+        for part in parts:
+            while part:
+                part = part[os.write(descriptor, part) :]
+    finally:
+        os.close(descriptor)
 
 
 def are_tables(source: str, target: str) -> bool:

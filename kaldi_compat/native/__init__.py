@@ -9,6 +9,7 @@ from io_ark.native.library import Library, load
 __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
+    "convolve",
     "dot",
     "matrix_products",
     "pitch_correlate",
