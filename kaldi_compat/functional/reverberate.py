@@ -242,7 +242,8 @@ def reverberate(
             )
         wanted = int(length)
     else:
-        wanted = samples if options.shift_output else samples + taps - 1
+        # Kaldi counts in single precision, which drops or repeats a sample of audio of more than 2**24 samples.
+        wanted = int(np.float32(samples if options.shift_output else samples + taps - 1))
     if wanted <= samples:
         return signal[..., shift : shift + wanted]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.

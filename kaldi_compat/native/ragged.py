@@ -114,7 +114,7 @@ def appended(x: Floats, rows: Integers, vectors: Floats, level: str | None = Non
     """Return each frame with its utterance's vector (utterances, width) after it."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     if vectors.ndim != 2 or len(vectors) != len(rows) - 1:
-        raise ValueError(f"{vectors.shape} are not vectors of {len(rows) - 1} utterances")
+        raise ValueError(f"vectors of shape {vectors.shape} do not belong to {len(rows) - 1} utterances")
     out = np.empty((len(x), x.shape[1] + vectors.shape[1]), np.float32)
     _function("ragged_append", level)(*_ragged(x, rows), address(vectors), vectors.shape[1], address(out))
     return out
