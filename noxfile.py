@@ -19,7 +19,8 @@ nox.options.error_on_missing_interpreters = False
 nox.options.sessions = ["lint", "torchless"]
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.14t"]
-TESTED_WITHOUT_TORCH = ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "kaldiio>=2.18", "kaldi_native_io>=1.22"]
+TESTED_WITHOUT_TORCH = ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "kaldiio>=2.18", "kaldi_native_io>=1.22",
+                        "kaldi-native-fbank>=1.20"]  # fmt: skip
 # Test folders that run without PyTorch; modules in them that need it are skipped.
 TORCHLESS = ["tests/io_ark", "tests/kaldi_compat/exact", "tests/kaldi_compat/native", "tests/kaldi_compat/options",
              "tests/kaldi_compat/cli", "tests/kaldi_compat/programs/test_reference.py"]  # fmt: skip
@@ -34,7 +35,8 @@ def _torch(session: nox.Session, requirement: str) -> None:
 
 
 def _pytest(session: nox.Session, *where: str) -> None:
-    session.run("python", "-m", "pytest", "-n", os.environ.get("NOX_JOBS", "auto"), *(session.posargs or where))
+    jobs = os.environ.get("NOX_JOBS", "auto")
+    session.run("python", "-m", "pytest", "-n", jobs, "--dist", "loadgroup", *(session.posargs or where))
 
 
 @nox.session(python="3.11")
@@ -74,7 +76,7 @@ def tests(session: nox.Session) -> None:
 def oldest(session: nox.Session) -> None:
     """Run the core tests with the oldest supported PyTorch and NumPy."""
     _torch(session, "torch==2.4.1")
-    session.install("numpy==1.26.4", *TESTED_WITHOUT_TORCH)
+    session.install("numpy==2.0.0", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
 

@@ -30,7 +30,7 @@ from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.exact import downsample
 from kaldi_compat.pitch.schedule import Schedule
-from kaldi_compat.pitch.tracker import Analysis, search_pitches
+from kaldi_compat.pitch.tracker import Analysis, track_pitches
 
 PROGRAMS = ("compute-kaldi-pitch-feats", "compute-and-process-kaldi-pitch-feats")
 
@@ -78,7 +78,7 @@ def stages(script: Path, utterances: int) -> None:
     report("resampling to 4 kHz", lambda: [downsample(each, options) for each in waves])
     analyses = report("all before the search (with that)", lambda: [Analysis.of(w, options) for w in waves])
     report("local costs and the search", lambda: [each.lattice(options) for each in analyses])
-    report("the search and the features (with that)", lambda: list(search_pitches(enumerate(analyses), options)))
+    report("all of it, in one", lambda: list(track_pitches(enumerate(waves), options)))
 
 
 def main() -> None:

@@ -395,7 +395,7 @@ def main() -> None:
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
-        work.mkdir(exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
         (work / "empty").write_bytes(b"")
         kept = work / "results.json"
         stored = json.loads(kept.read_text()) if kept.exists() else {}

@@ -525,7 +525,7 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     least, most = array.min(), array.max()
     if not (np.isfinite(least) and np.isfinite(most)):
         raise FormatError("audio has infinite or NaN samples")
-    if -32769 < least and most < 32768:  # the conversion truncates
+    if least > -32769 and most < 32768:  # the conversion truncates
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)

@@ -34,7 +34,7 @@ from io_ark.interop.as_stored import AsStored
 from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
 from io_ark.specifier import name_of
 from io_ark.streams.files import reason_of
-from io_ark.streams.source import Source
+from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import Loader, name_key
@@ -67,6 +67,7 @@ __all__ = [
     "read_vec_flt_scp",
     "read_vec_int",
     "read_vec_int_ark",
+    "write_ark_scp",
     "write_mat",
     "write_post",
     "write_vec_flt",
@@ -300,6 +301,23 @@ def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = 
     _write(AsStored("matrix"), file_or_fd, m, key, pipes, network)
 
 
+def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
+    """Write a matrix to an open archive and its place to an open script file, as in WeNet's copy of kaldi_io.
+
+    Args:
+        key: the key.
+        mat: float32 or float64 matrix.
+        ark_fout: binary file, whose name is written to the script file.
+        scp_out: text file.
+
+    Raises:
+        ArkError: a file cannot be written, or cannot hold the key or value.
+    """
+    start = ark_fout.tell() + len(encode_key(key)) + 1
+    write_mat(ark_fout, mat, key)
+    scp_out.write(f"{key}\t{ark_fout.name}:{start}\n")
+
+
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
@@ -340,6 +358,70 @@ def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> A
     for first, last in frames:
         mask[first:last] = True
     return (mask, fields[0][1]) if return_key else mask
+
+
+# Public code imports these private functions, such as WeSpeaker's and VBx's reader of PLDA models. It reads the bytes
+# around an object by itself, so they read no byte beyond the object.
+
+_PIECE = 1 << 20
+
+
+def _read_mat_binary(fd: Any) -> Array:
+    """Read a matrix from an open file after its binary marker."""
+    token = fd.read(3)
+    if token.startswith(b"CM"):
+        return _read_compressed_mat(fd, token.decode())
+    sizes = fd.read(10)
+    elements = _int32(sizes[1:5]) * _int32(sizes[6:10])
+    return _decoded(_Matrices(), token, sizes + _read_exactly(fd, elements * _size_of_element(token)), fd)
+
+
+def _read_vec_flt_binary(fd: Any) -> Array:
+    """Read a float vector from an open file after its binary marker."""
+    token, size = fd.read(3), fd.read(5)
+    return _decoded(_Vectors(), token, size + _read_exactly(fd, _int32(size[1:]) * _size_of_element(token)), fd)
+
+
+def _read_compressed_mat(fd: Any, format: str) -> Array:
+    """Read a compressed matrix from an open file after the first three bytes of its token, ``format``."""
+    token = format.encode()
+    if token in (b"CM2", b"CM3"):
+        token += fd.read(1)
+    header = fd.read(16)
+    rows, columns = _int32(header[8:12]), _int32(header[12:])
+    size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
+    return _decoded(_Matrices(), token, header + _read_exactly(fd, size), fd)
+
+
+def _read_mat_ascii(fd: Any) -> Array:
+    """Read a matrix in text from an open file after its first bracket."""
+    lines = [b"["]
+    while not lines[-1].rstrip().endswith(b"]"):
+        lines.append(fd.readline())
+        if not lines[-1]:
+            break
+    return np.asarray(_Matrices().read(BytesSource(b" ".join(lines), name=f"{name_of_stream(fd)} (matrix)")))
+
+
+def _int32(data: bytes) -> int:
+    return max(0, int.from_bytes(data, "little", signed=True))
+
+
+def _size_of_element(token: bytes) -> int:
+    return 8 if token.startswith(b"D") else 4
+
+
+def _read_exactly(fd: Any, size: int) -> bytes:
+    """Read this many bytes, or those that are left; a size from a damaged file takes no memory in advance."""
+    pieces: list[bytes] = []
+    while size > 0 and (piece := fd.read(min(size, _PIECE))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _decoded(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
+    return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{name_of_stream(fd)} (object)")))
 
 
 class _Matrices(AsStored):

@@ -130,7 +130,7 @@ def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     ['--norm-means=false', '--norm-vars=true', '--', 'a', 'b']
 
     Raises:
-        UsageError: the last option lacks its value.
+        UsageError: an option lacks its value.
     """
     given: list[str] = []
     rest: list[str] = []
@@ -159,7 +159,7 @@ def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
         return f"--{normalise(name).removeprefix('no-')}=false" if is_switched_off else argument
     if flag.kind == "bool":
         return f"{argument}={following.popleft()}" if following and following[0] in ("true", "false") else argument
-    if not following:
+    if not following or following[0].startswith("--"):
         raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
     return f"{argument}={following.popleft()}"
 

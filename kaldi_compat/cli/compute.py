@@ -24,7 +24,7 @@ from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
-from kaldi_compat.cli.objects import Matrix, duration_of
+from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
@@ -48,7 +48,6 @@ __all__ = [
     "Extractor",
     "TorchComputer",
     "VtlnOptions",
-    "audio_block",
     "check_lone_speakers",
     "compute_features",
     "computer_for",
@@ -352,16 +351,6 @@ class Extractor:
         counts = num_frames(plan, np.array([len(each) for each in samples], np.int64))
         all_features = features_of_list(plan, samples, self.warp("", None), lambda _: seeds(counts))
         return [subtract_mean(each) if self.options.subtract_mean and len(each) else each for each in all_features]
-
-
-def audio_block(item: Any) -> AudioBlock | None:
-    """Return a block as it is, and one entry as a block; None for audio of several channels."""
-    if isinstance(item, AudioBlock):
-        return item
-    key, wave = item
-    if len(wave.samples) > 1 or wave.samples.dtype != np.int16 or wave.sample_frequency % 1:
-        return None
-    return AudioBlock.of(key, wave)
 
 
 class Computer(Protocol):

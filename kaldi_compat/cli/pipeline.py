@@ -9,7 +9,8 @@ import contextvars
 import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -27,7 +28,9 @@ __all__ = [
 ]
 
 Entry = TypeVar("Entry")
+Result = TypeVar("Result")
 QUEUE_SIZE = 8
+COMPUTING = 2  # entries that are computed at the same time
 
 
 def has_second_core() -> bool:
@@ -40,41 +43,51 @@ def write_in_background(writer: Sink) -> AbstractContextManager[Sink]:
     return WriteBehind(writer) if has_second_core() else nullcontext(writer)
 
 
-def compute_in_background(entries: Iterable[Entry]) -> AbstractContextManager[Iterable[Entry]]:
-    """Return the entries, computed in a background thread if there is a second core."""
-    return ComputeAhead(entries) if has_second_core() else nullcontext(entries)
+def compute_in_background(
+    function: Callable[[Entry], Result], entries: Iterable[Entry]
+) -> AbstractContextManager[Iterable[Result]]:
+    """Return ``function(entry)`` for each entry, in order, computed in background threads if there is a second core."""
+    if has_second_core():
+        return ComputeAhead(function, entries)
+    return nullcontext(map(function, entries))
 
 
-class ComputeAhead(Generic[Entry]):
-    """Computes entries in a thread, in order. An error is raised in place of the entry that failed."""
+class ComputeAhead(Generic[Entry, Result]):
+    """Computes results of entries in threads, in order. An error is raised in place of the result that failed.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    The entries are iterated over in a thread of their own, so that they are computed as they arrive.
+    """
+
+    def __init__(self, function: Callable[[Entry], Result], entries: Iterable[Entry]) -> None:
+        self._function = function
         self._entries = entries
-        self._queue: queue.Queue[tuple[Entry] | BaseException | None] = queue.Queue(QUEUE_SIZE)
+        self._queue: queue.Queue[tuple[Future[Result]] | BaseException | None] = queue.Queue(COMPUTING)
         self._stopped = threading.Event()
+        self._context = contextvars.copy_context()
         self._thread = threading.Thread(
-            target=contextvars.copy_context().run, args=(self._work,), name="compute ahead", daemon=True
+            target=self._context.copy().run, args=(self._work,), name="compute ahead", daemon=True
         )
 
     def _work(self) -> None:
         end: BaseException | None = None
         try:
-            for entry in self._entries:
-                self._queue.put((entry,))
-                if self._stopped.is_set():
-                    break
+            with ThreadPoolExecutor(COMPUTING) as pool:
+                for entry in self._entries:
+                    self._queue.put((pool.submit(self._context.copy().run, self._function, entry),))
+                    if self._stopped.is_set():
+                        break
         except BaseException as error:
             end = error
         self._queue.put(end)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Result]:
         while isinstance(item := self._queue.get(), tuple):
-            yield item[0]
+            yield item[0].result()
         self._stopped.set()
         if item is not None:
             raise item
 
-    def __enter__(self) -> ComputeAhead[Entry]:
+    def __enter__(self) -> ComputeAhead[Entry, Result]:
         self._thread.start()
         return self
 

@@ -104,8 +104,13 @@ class Program:
             say(self.usage())
             say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
             return USAGE_STATUS
-        with logging_as_kaldi(self.name, line.standard.verbose), wave_files_as_in_kaldi():
-            return self._guarded(lambda: self.run(self.options(**line.values), *line.arguments))
+
+        def run() -> int:
+            with wave_files_as_in_kaldi():
+                return self.run(self.options(**line.values), *line.arguments)
+
+        with logging_as_kaldi(self.name, line.standard.verbose):
+            return self._guarded(run)
 
     def usage(self) -> str:
         """Return what ``--help`` prints."""
@@ -156,8 +161,18 @@ def program(
 
 @contextmanager
 def wave_files_as_in_kaldi() -> Iterator[None]:
-    """Read 16-bit linear wave files only, as Kaldi, within this context; or any if KALDI_COMPAT_WAV is "any"."""
-    before = ANY_ENCODING.set(os.environ.get("KALDI_COMPAT_WAV") == "any")
+    """Read 16-bit linear wave files only, as Kaldi, within this context; or any if KALDI_COMPAT_WAV is "any".
+
+    Raises:
+        OptionError: KALDI_COMPAT_WAV has another value than "any" and "kaldi".
+    """
+    value = os.environ.get("KALDI_COMPAT_WAV") or "kaldi"
+    if value not in ("any", "kaldi"):
+        raise OptionError(
+            f"the environment variable KALDI_COMPAT_WAV is {value!r}: set it to 'any', for wave files of any encoding, "
+            "or to 'kaldi' (default), for the 16-bit linear ones that Kaldi reads"
+        )
+    before = ANY_ENCODING.set(value == "any")
     try:
         yield
     finally:

@@ -95,8 +95,8 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
     if line.standard.version:
         return DumpArguments(version("kaldi-compat"))
     if not 2 <= len(line.arguments) <= 4:
-        given = len(line.arguments)
-        raise UsageError(f"expected <feature> <data> [<log> [<archives>]], but {given} arguments were given: {HELP}")
+        given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
+        raise UsageError(f"expected <feature> <data> [<log> [<archives>]], but {given} given: {HELP}")
     feature, data, log, archives = (*line.arguments, "", "")[:4]
     if feature not in FEATURES:
         known = nearest_name(feature, FEATURES)

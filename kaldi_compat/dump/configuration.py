@@ -84,8 +84,8 @@ def take_overrides(
         flag = find_flag({**own, **flags}, name)
         if value is None and not isinstance(flag.default, bool):
             value = next(waiting, None)
-            if value is None:
-                raise UsageError(f"--{flag.name} needs its value: --{flag.name}=...")
+            if value is None or value.startswith("--"):
+                raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
         overrides.append(f"--{flag.name}={_as_text(flag.parse(value))}")
     return others, tuple(overrides)
 

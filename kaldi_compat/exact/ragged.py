@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.exact.sliding import normalized_by_windows, window_sums
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_stats, sliding_windows
 from kaldi_compat.functional.deltas import (
     add_deltas,
@@ -45,6 +45,7 @@ __all__ = [
     "stats",
     "voiced",
     "weighted_stats",
+    "window_means",
 ]
 
 Floats = npt.NDArray[np.float32]
@@ -196,3 +197,29 @@ def voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, In
         )
     decisions = [compute_vad(each, options) for each in _each(x, bounds)]
     return np.concatenate(decisions), np.array([int(each.sum(dtype=int)) for each in decisions])
+
+
+def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+    """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
+
+    Args:
+        weights: (rows,): of the frames of all utterances.
+        weighted: (rows,): the frames' values times their weights.
+        bounds: of the utterances.
+        left, right: frames before and after each frame that belong to its window.
+
+    Returns:
+        (rows,): NaN for a window without frames.
+    """
+    if native.library():
+        return compiled.window_means(weights, weighted, bounds, left, right)
+    means = np.empty_like(weights)
+    for first, end in itertools.pairwise(bounds.tolist()):
+        if first == end:
+            continue
+        now = np.arange(end - first)
+        values = np.stack((weights[first:end], weighted[first:end]), -1).astype(np.float64)
+        sums = window_sums(values, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means[first:end] = sums[:, 1] / sums[:, 0]
+    return means

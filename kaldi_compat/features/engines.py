@@ -81,7 +81,7 @@ def _why_not(module: Any, samples: Tensor) -> str:
         return "gradients, a compiler, an exporter or vmap follow the computation"
     if type(module) not in _accelerated:
         return f"{type(module).__name__} is not one of {', '.join(sorted(cls.__name__ for cls in _accelerated))}"
-    if not isinstance(samples, (torch.nn.Parameter,)) and type(samples) is not Tensor:
+    if type(samples) not in (Tensor, torch.nn.Parameter):
         return f"the samples are a {type(samples).__name__}"
     return ""
 

@@ -86,6 +86,8 @@ class StackFrames(StackFramesConstructor, PostProcessing):
 class PadFrames(PadFramesConstructor, PostProcessing):
     """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
 
+    All frames after an utterance have the option ``value``, also those that fill up a batch.
+
     >>> import torch
     >>> from kaldi_compat import PadFrames
     >>> PadFrames(length=1024)(torch.zeros(98, 128)).shape
@@ -198,6 +200,10 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
             statistics = Statistics.of(statistics)
         self.constant("shift", torch.from_numpy(statistics.shift))
         self.constant("scale", torch.from_numpy(statistics.scale))
+
+    def example(self) -> Tensor:
+        """Return features of a few frames, with the columns of the statistics."""
+        return torch.ones(2, 8, self.shift.numel() if self.shift.ndim else 3)
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""

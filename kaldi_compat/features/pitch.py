@@ -1,6 +1,6 @@
 """Modules for pitch: the pitch tracker, and features computed from its output.
 
-On a CPU the search runs in NumPy, many utterances at once. On other devices, with gradients, and in models that are
+On a CPU the exact engine computes, many utterances at once. On other devices, with gradients, and in models that are
 compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that compares
 every pair of states.
 """

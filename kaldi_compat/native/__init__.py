@@ -15,6 +15,7 @@ FUNCTIONS = (
     "pitch_correlate",
     "pitch_interpolate",
     "pitch_search",
+    "pitch_track",
     "ragged_affine",
     "ragged_append",
     "ragged_columns",
@@ -24,7 +25,10 @@ FUNCTIONS = (
     "ragged_stats",
     "ragged_vad",
     "ragged_weighted_stats",
+    "ragged_window_means",
     "resample",
+    "resample_chunks",
+    "signal_sums",
     "spectral_features",
     "sum",
 )

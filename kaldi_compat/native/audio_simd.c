@@ -67,6 +67,43 @@ EXPORT int SIMD_NAME(resample)(const resampling_filters *f, const void *samples,
     return 0;
 }
 
+/* A chunk of audio to resample: samples start to start + count of the audio are known, of which those before `begin` came with
+   earlier chunks. Outputs `first` to `end` are put to out[place] and on. Declared in native/audio.py. */
+typedef struct {
+    int64_t start, count, begin, first, end, place;
+} resampling_chunk;
+
+static int64_t filter_begin(const resampling_filters *f, int64_t k) { return f->first[k % f->phases] + k / f->phases * f->period; }
+
+static int64_t filter_end(const resampling_filters *f, int64_t k) { return filter_begin(f, k) + f->taps[k % f->phases]; }
+
+/* Kaldi's LinearResample::Resample of chunks of some utterances. `work` has room for f->longest + 1 vectors. */
+EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *samples, int32_t type,
+                                      const resampling_chunk *chunks, int64_t count, char *work, float *out)
+{
+    for (const resampling_chunk *c = chunks; c < chunks + count; c++) {
+        int64_t low = c->first, high = c->end; /* the first output whose filter does not reach back to earlier chunks */
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (filter_begin(f, middle) < c->begin)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        int64_t inside_begin = low;
+        for (high = c->end; low < high;) { /* the first one whose filter reaches past the end */
+            int64_t middle = low + (high - low) / 2;
+            if (filter_end(f, middle) <= c->count)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const char *audio = (const char *)samples + c->start * (type == SHORTS ? 2 : 4);
+        SIMD_NAME(resample)(f, audio, type, c->count, c->first, inside_begin, low, c->end, work, out + c->place);
+    }
+    return 0;
+}
+
 /* Sum of x[i] * y[i], i < n, in the order of OpenBLAS's `sdot` with SkylakeX kernels: 64 sums, then 32 of a last half of a block. */
 EXPORT float SIMD_NAME(dot)(const float *x, const float *y, int64_t n)
 {
@@ -114,4 +151,15 @@ EXPORT float SIMD_NAME(sum)(const float *x, int64_t n)
     if (n % 2)
         total += x[n - 1];
     return (float)total;
+}
+
+/* The sums of squares and of samples of parts of a signal, which start at `starts` and have `lengths` samples: out (parts, 2). */
+EXPORT int SIMD_NAME(signal_sums)(const float *signal, const int64_t *starts, const int64_t *lengths, int64_t parts, float *out)
+{
+    for (int64_t i = 0; i < parts; i++) {
+        const float *part = signal + starts[i];
+        out[2 * i] = SIMD_NAME(dot)(part, part, lengths[i]);
+        out[2 * i + 1] = SIMD_NAME(sum)(part, lengths[i]);
+    }
+    return 0;
 }

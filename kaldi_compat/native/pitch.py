@@ -14,8 +14,9 @@ from kaldi_compat.native.structures import Structure
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.exact import PitchTables
+    from kaldi_compat.pitch.ragged import RaggedFrames
 
-__all__ = ["correlate", "interpolate", "search"]
+__all__ = ["correlate", "interpolate", "search", "track"]
 
 Floats = npt.NDArray[np.float32]
 States = npt.NDArray[np.int16]
@@ -28,7 +29,17 @@ class _Plan(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("window", "span", "first_lag", "lags", "states")),
         *((name, ctypes.c_float) for name in ("step", "soft_min_f0")),
-        *((name, ctypes.c_void_p) for name in ("first", "columns", "offset", "weights", "seconds")),
+        *((name, ctypes.c_void_p) for name in ("first", "columns", "offset", "weights", "seconds", "pitch")),
+    ]
+
+
+class _Batch(ctypes.Structure):
+    """``pitch_batch`` of ``pitch_simd.c``."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("signal", "start", "length", "rows")),
+        *((name, ctypes.c_int64) for name in ("count", "first", "shift")),
+        *((name, ctypes.c_void_p) for name in ("ballast", "revised_from", "revised_to", "groups")),
     ]
 
 
@@ -41,6 +52,7 @@ def _plan(tables: PitchTables) -> Structure:
     c.first, c.columns = pointer(tables.first, np.int32), pointer(tables.columns, np.int32)
     c.offset = pointer(np.concatenate(([0], np.cumsum(tables.columns[:-1]))), np.int64)
     c.weights, c.seconds = pointer(np.concatenate(tables.weights)), pointer(tables.seconds)
+    c.pitch = pointer(tables.pitch)
     return holder
 
 
@@ -52,6 +64,7 @@ def _function(name: str, level: str | None) -> Any:
         "pitch_correlate": (pointer, pointer, number, number, pointer, pointer, pointer, pointer),
         "pitch_search": (pointer, pointer, pointer, pointer, number, pointer, pointer, pointer),
         "pitch_interpolate": (pointer, pointer, pointer, pointer, number, pointer),
+        "pitch_track": (pointer, pointer, pointer),
     }
     return library().function(name, *arguments[name], level=level)
 
@@ -118,3 +131,49 @@ def interpolate(
     out = np.empty(frames, np.float32)
     _call("pitch_interpolate", tables, correlation, groups, path, frames, out, level=level)
     return out
+
+
+def track(tables: PitchTables, batch: RaggedFrames, first: int, level: str | None = None) -> Floats | None:
+    """Call ``pitch_track``: track the pitch of the frames of a batch.
+
+    Args:
+        tables: of the tracker.
+        batch: the resampled audio and its frames.
+        first: sample of an utterance that its first frame starts at.
+        level: the instruction set; the best by default.
+
+    Returns:
+        (rows, 2): correlation and pitch; None if a correlation overflows.
+    """
+    utterances, rows = len(batch.starts), int(batch.rows[-1])
+    _check(batch.signal, (len(batch.signal),), np.float32)
+    _check(batch.rows, (utterances + 1,), np.int64)
+    if batch.lengths.shape != (utterances,) or batch.rows[0] != 0 or (np.diff(batch.rows) < 0).any():
+        raise ValueError("utterances and their frames do not belong together")
+    if (
+        (batch.starts < 0).any()
+        or (batch.lengths < 0).any()
+        or (batch.starts + batch.lengths > len(batch.signal)).any()
+    ):
+        raise ValueError(f"an utterance lies outside of the {len(batch.signal)} samples")
+    holder = Structure(_Batch())
+    c, pointer = holder.structure, holder.pointer
+    c.signal, c.start, c.length = (
+        pointer(batch.signal),
+        pointer(batch.starts, np.int64),
+        pointer(batch.lengths, np.int64),
+    )
+    c.rows, c.count, c.first, c.shift = pointer(batch.rows, np.int64), utterances, first, tables.shift
+    for name, dtype in (("ballast", np.float32), ("groups", np.uint8)):
+        _check(getattr(batch, name), (rows,), dtype)
+        setattr(c, name, pointer(getattr(batch, name), dtype))
+    if batch.revised is not None:
+        for each in batch.revised:
+            _check(each, (rows,), np.float32)
+        c.revised_from, c.revised_to = (pointer(each) for each in batch.revised)
+    out = np.empty((rows, 2), np.float32)
+    tables_for_c = _plan(tables)
+    status = _function("pitch_track", level)(ctypes.byref(tables_for_c.structure), ctypes.byref(c), out.ctypes.data)
+    if status == 1:
+        raise MemoryError("no memory for the paths of an utterance")
+    return out if status == 0 else None

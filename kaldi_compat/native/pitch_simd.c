@@ -17,6 +17,7 @@ typedef struct {
     const int64_t *offset;      /* (states): where the weights start in `weights` */
     const float *weights;
     const float *seconds;       /* (states): the lags */
+    const float *pitch;         /* (states): in Hz */
 } pitch_plan;
 
 static vf *aligned(void *memory) { return (vf *)((char *)memory + (sizeof(vf) - (uintptr_t)memory % sizeof(vf))); }
@@ -58,6 +59,25 @@ INLINE vf normalized(vf inner, vf norm, vf ballast)
     return choose(silent, splat(0.0f), inner / choose(silent, splat(1.0f), root));
 }
 
+/* Normalized correlations of frames, whose samples x (span) are changed: with ballast and without (lags). Returns the mean products
+   of energies. */
+static vf correlate_block(const pitch_plan *plan, vf *x, vf ballast, vf *with_ballast, vf *without, vf *norms)
+{
+    int n = plan->window, lags = plan->lags;
+    vf mean = -plain_sum(x, n) / (float)n;
+    for (int i = 0; i < plan->span; i++)
+        x[i] += mean;
+    vf energy = dot_product(x, (const float *)x, 0, n);
+    for (int k = 0; k < lags; k++) {
+        const vf *later = x + plan->first_lag + k;
+        norms[k] = energy * dot_product(later, (const float *)later, 0, n);
+        vf inner = dot_product(x, (const float *)later, 0, n);
+        with_ballast[k] = normalized(inner, norms[k], ballast);
+        without[k] = normalized(inner, norms[k], splat(0.0f));
+    }
+    return plain_sum(norms, lags) / (float)lags;
+}
+
 /* Normalized correlations of frames, which start `shift` samples apart and lie within the signal.
 
    `ballast` (frames) is added to the products of energies for `searched` (frames, lags), and is not for `correlation` (frames,
@@ -65,7 +85,7 @@ INLINE vf normalized(vf inner, vf norm, vf ballast)
 EXPORT int SIMD_NAME(pitch_correlate)(const pitch_plan *plan, const float *signal, int64_t shift, int64_t frames,
                                       const float *ballast, float *searched, float *correlation, float *average)
 {
-    int n = plan->window, lags = plan->lags;
+    int lags = plan->lags;
     void *memory = allocate(plan->span + 3 * (int64_t)lags);
     if (!memory)
         return 1;
@@ -75,20 +95,9 @@ EXPORT int SIMD_NAME(pitch_correlate)(const pitch_plan *plan, const float *signa
         float of_lanes[LANES] = {0};
         memcpy(of_lanes, ballast + frame, count * sizeof(float));
         gather_rows(signal + frame * shift, shift, plan->span, count, x);
-        vf mean = -plain_sum(x, n) / (float)n;
-        for (int i = 0; i < plan->span; i++)
-            x[i] += mean;
-        vf energy = dot_product(x, (const float *)x, 0, n);
-        for (int k = 0; k < lags; k++) {
-            const vf *later = x + plan->first_lag + k;
-            norms[k] = energy * dot_product(later, (const float *)later, 0, n);
-            vf inner = dot_product(x, (const float *)later, 0, n);
-            with_ballast[k] = normalized(inner, norms[k], load_floats(of_lanes));
-            without[k] = normalized(inner, norms[k], splat(0.0f));
-        }
-        vf sum = plain_sum(norms, lags) / (float)lags;
+        vf mean_norm = correlate_block(plan, x, load_floats(of_lanes), with_ballast, without, norms);
         for (int l = 0; l < count; l++)
-            average[frame + l] = ((const float *)&sum)[l];
+            average[frame + l] = ((const float *)&mean_norm)[l];
         write_lanes(with_ballast, lags, count, searched + frame * lags);
         write_lanes(without, lags, count, correlation + frame * lags);
     }
@@ -386,4 +395,271 @@ EXPORT int SIMD_NAME(pitch_interpolate)(const pitch_plan *plan, const float *cor
     }
     free(memory);
     return 0;
+}
+
+/* Start with paths of no cost. */
+static void start_search(frame_search *s)
+{
+    for (int i = 0; i < s->states; i++)
+        s->before[i] = 0.0f;
+    for (int i = 0; i < LANES; i++)
+        s->before[s->states + i] = INFINITY;
+}
+
+/* Resampled audio of utterances and what the search of their pitch needs: made by kaldi_compat/native/pitch.py.
+
+   Frame r of utterance u is row rows[u] + r. It starts at sample first + r * shift of the utterance; before its start and past its
+   end there is silence. */
+typedef struct {
+    const float *signal;
+    const int64_t *start, *length; /* (count), in samples */
+    const int64_t *rows;           /* (count + 1) */
+    int64_t count, first, shift;
+    const float *ballast;          /* (rows): added to the products of energies */
+    const float *revised_from;     /* (rows) or NULL: the ballast that a frame's correlations are scaled from, */
+    const float *revised_to;       /* and to; of other frames both are equal */
+    const uint8_t *groups;         /* (rows): see row_product() */
+} pitch_batch;
+
+/* The frames of an utterance whose states are not decided yet: paths to different states still differ there. */
+typedef struct {
+    const pitch_plan *plan;
+    int64_t row, count, room; /* the row of the first one, their number, and for how many there is memory */
+    int16_t *before;          /* (room, states): the state before on the cheapest path to each state */
+    float *correlation;       /* (room, lags), without ballast */
+    int16_t *path;            /* (room): states of decided frames */
+    int16_t *live;            /* (states): states that paths lead through */
+    int64_t *seen;            /* (states): a number for each state that was found last in a frame of that number */
+    int64_t stamp;
+    vf *columns;              /* (lags): correlations of a frame in all lanes */
+} path_history;
+
+enum { SHORTEST_HISTORY = 512 };
+
+static int extend_history(path_history *h, int64_t room)
+{
+    int16_t *before = realloc(h->before, room * h->plan->states * sizeof *before);
+    h->before = before ? before : h->before;
+    float *correlation = realloc(h->correlation, room * h->plan->lags * sizeof *correlation);
+    h->correlation = correlation ? correlation : h->correlation;
+    int16_t *path = realloc(h->path, room * sizeof *path);
+    h->path = path ? path : h->path;
+    if (!before || !correlation || !path)
+        return 0;
+    h->room = room;
+    return 1;
+}
+
+/* Write correlation and pitch of the first `count` frames, the last of which is in `state`, and forget them. */
+static void decide(path_history *h, int64_t count, int state, const uint8_t *groups, float *out)
+{
+    const pitch_plan *plan = h->plan;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        h->path[i] = (int16_t)state;
+        state = h->before[i * plan->states + state];
+    }
+    for (int64_t i = 0; i < count; i++, h->row++) {
+        int found = h->path[i], columns = plan->columns[found];
+        const float *from = h->correlation + i * plan->lags + plan->first[found];
+        for (int k = 0; k < columns; k++)
+            h->columns[k] = splat(from[k]);
+        vf value = row_product(plan->weights + plan->offset[found], columns, h->columns, groups[h->row]);
+        out[2 * h->row] = ((const float *)&value)[0];
+        out[2 * h->row + 1] = plan->pitch[found];
+    }
+    h->count -= count;
+    memmove(h->before, h->before + count * plan->states, h->count * plan->states * sizeof *h->before);
+    memmove(h->correlation, h->correlation + count * plan->lags, h->count * plan->lags * sizeof *h->correlation);
+}
+
+/* Decide the frames on which the paths to all states agree. */
+static void decide_where_paths_agree(path_history *h, const uint8_t *groups, float *out)
+{
+    int states = h->plan->states, live = states;
+    for (int i = 0; i < states; i++)
+        h->live[i] = (int16_t)i;
+    for (int64_t frame = h->count - 1; frame > 0; frame--) {
+        const int16_t *before = h->before + frame * states;
+        int found = 0;
+        h->stamp++;
+        for (int i = 0; i < live; i++) {
+            int state = before[h->live[i]];
+            if (h->seen[state] != h->stamp)
+                h->seen[state] = h->stamp, h->live[found++] = (int16_t)state;
+        }
+        live = found;
+        if (live == 1) {
+            decide(h, frame, h->live[0], groups, out);
+            return;
+        }
+    }
+}
+
+/* Make room for another frame; returns 0 if there is no memory. */
+static int make_room(path_history *h, const uint8_t *groups, float *out)
+{
+    if (h->count < h->room)
+        return 1;
+    decide_where_paths_agree(h, groups, out);
+    return h->count <= h->room / 2 || extend_history(h, 2 * h->room);
+}
+
+/* Memory for frames of all lanes and for the search of one. */
+typedef struct {
+    float *edges[LANES]; /* (span) each: frames that reach past the ends */
+    vf *x;               /* (span): samples */
+    vf *with_ballast, *without, *norms; /* (lags) */
+    vf *local;           /* (states): local costs */
+    float *rows;         /* (LANES, states), LANES longer: the same, one frame after the other */
+    float *correlation;  /* (LANES, lags) */
+    frame_search search;
+} track_block;
+
+static float *take_floats(char **memory, int64_t count)
+{
+    float *start = (float *)*memory;
+    *memory += (count + LANES - 1) / LANES * sizeof(vf);
+    return start;
+}
+
+static void *make_track_block(track_block *b, path_history *h, const pitch_plan *plan)
+{
+    int64_t states = plan->states, lags = plan->lags, span = plan->span;
+    int64_t floats = LANES * (2 * span + 6 * lags + 3 * states) + 16 * (states + 2 * LANES) + LANES * LANES;
+    void *allocated = calloc(floats / LANES + 64, sizeof(vf));
+    if (!allocated)
+        return NULL;
+    char *memory = (char *)aligned(allocated);
+    for (int l = 0; l < LANES; l++)
+        b->edges[l] = take_floats(&memory, span);
+    b->x = (vf *)take_floats(&memory, span * LANES);
+    b->with_ballast = (vf *)take_floats(&memory, lags * LANES);
+    b->without = (vf *)take_floats(&memory, lags * LANES);
+    b->norms = (vf *)take_floats(&memory, lags * LANES);
+    b->local = (vf *)take_floats(&memory, states * LANES);
+    b->rows = take_floats(&memory, states * LANES + LANES);
+    b->correlation = take_floats(&memory, lags * LANES);
+    h->columns = (vf *)take_floats(&memory, lags * LANES);
+    frame_search *s = &b->search;
+    s->states = plan->states, s->step = plan->step;
+    s->before = take_floats(&memory, states + LANES), s->after = take_floats(&memory, states + LANES);
+    s->found = (int16_t *)take_floats(&memory, states + LANES);
+    float *steps = take_floats(&memory, 2 * states + LANES) + states;
+    for (int i = -plan->states; i < plan->states + LANES; i++)
+        steps[i] = (float)(i * i) * plan->step;
+    s->steps = steps;
+    s->lower = (int32_t *)take_floats(&memory, states), s->upper = (int32_t *)take_floats(&memory, states);
+    s->best = (int32_t *)take_floats(&memory, states), s->cost = take_floats(&memory, states);
+    h->live = (int16_t *)take_floats(&memory, states);
+    h->seen = (int64_t *)take_floats(&memory, 2 * states);
+    return allocated;
+}
+
+/* Gather the frames of `count` rows from `row` on; `*utterance` is that of the first. */
+static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_batch *batch, int64_t row, int count,
+                          int64_t *utterance)
+{
+    const void *starts[LANES];
+    int types[LANES];
+    int64_t u = *utterance;
+    for (int l = 0; l < LANES; l++) {
+        types[l] = FLOATS;
+        if (l >= count) {
+            starts[l] = starts[0];
+            continue;
+        }
+        while (row + l >= batch->rows[u + 1])
+            u++;
+        int64_t begin = batch->first + (row + l - batch->rows[u]) * batch->shift, length = batch->length[u];
+        const float *signal = batch->signal + batch->start[u];
+        if (begin >= 0 && begin + plan->span <= length) {
+            starts[l] = signal + begin;
+            continue;
+        }
+        memset(b->edges[l], 0, plan->span * sizeof(float));
+        int64_t from = begin < 0 ? 0 : begin, to = begin + plan->span < length ? begin + plan->span : length;
+        if (from < to)
+            memcpy(b->edges[l] + (from - begin), signal + from, (to - from) * sizeof(float));
+        starts[l] = b->edges[l];
+    }
+    *utterance = u;
+    gather(starts, types, plan->span, b->x);
+}
+
+/* Factors on the correlations of frames whose ballast is revised; a ratio that overflows changes nothing. */
+static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
+{
+    if (!batch->revised_from)
+        return splat(1.0f);
+    float from[LANES] = {0}, to[LANES] = {0};
+    memcpy(from, batch->revised_from + row, count * sizeof(float));
+    memcpy(to, batch->revised_to + row, count * sizeof(float));
+    vf ratio = (load_floats(from) + average) / (load_floats(to) + average);
+    vi usable = (ratio >= 0.0f) & (ratio < INFINITY);
+    return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
+}
+
+/* Track the pitch of utterances: `out` (rows, 2) is the correlation and the pitch of each frame. Returns 0, 1 if there is no
+   memory, or 2 if correlations overflow. */
+EXPORT int SIMD_NAME(pitch_track)(const pitch_plan *plan, const pitch_batch *batch, float *out)
+{
+    int states = plan->states, lags = plan->lags, status = 1;
+    int64_t end = batch->rows[batch->count], gathered = 0, u = -1;
+    path_history h = {.plan = plan};
+    track_block b;
+    void *memory = make_track_block(&b, &h, plan);
+    if (!memory || !extend_history(&h, end < SHORTEST_HISTORY ? end + 1 : SHORTEST_HISTORY))
+        goto finish;
+    float highest = 0.0f;
+    int best = 0;
+    for (int64_t row = 0; row < end; row += LANES) {
+        int count = end - row < LANES ? (int)(end - row) : LANES;
+        float ballast[LANES] = {0};
+        vi group = {0};
+        memcpy(ballast, batch->ballast + row, count * sizeof(float));
+        for (int l = 0; l < count; l++)
+            group[l] = batch->groups[row + l];
+        gather_frames(&b, plan, batch, row, count, &gathered);
+        vf average = correlate_block(plan, b.x, load_floats(ballast), b.with_ballast, b.without, b.norms);
+        vi finite = {0};
+        finite = ~finite;
+        for (int k = 0; k < lags; k++)
+            finite &= (b.with_ballast[k] - b.with_ballast[k] == 0.0f) & (b.without[k] - b.without[k] == 0.0f);
+        for (int l = 0; l < count; l++)
+            if (!finite[l]) {
+                status = 2;
+                goto finish;
+            }
+        local_costs(plan, b.with_ballast, group, revision(batch, row, count, average), b.local);
+        write_lanes(b.local, states, count, b.rows);
+        write_lanes(b.without, lags, count, b.correlation);
+        for (int l = 0; l < count; l++) {
+            if (u < 0 || row + l == batch->rows[u + 1]) {
+                if (u >= 0)
+                    decide(&h, h.count, best, batch->groups, out);
+                do
+                    u++;
+                while (row + l == batch->rows[u + 1]);
+                start_search(&b.search);
+                h.row = row + l, highest = 0.0f;
+            }
+            if (!make_room(&h, batch->groups, out))
+                goto finish;
+            if (!find_by_halving(&b.search, highest))
+                find_by_bounds(&b.search);
+            memcpy(h.before + h.count * states, b.search.found, states * sizeof(int16_t));
+            memcpy(h.correlation + h.count * lags, b.correlation + l * lags, lags * sizeof(float));
+            h.count++;
+            best = finish_costs(&b.search, b.rows + (int64_t)l * states, &highest);
+        }
+    }
+    if (u >= 0)
+        decide(&h, h.count, best, batch->groups, out);
+    status = 0;
+finish:
+    free(h.before);
+    free(h.correlation);
+    free(h.path);
+    free(memory);
+    return status;
 }

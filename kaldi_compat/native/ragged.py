@@ -13,7 +13,18 @@ import numpy.typing as npt
 from io_ark.native.compressed import address
 from kaldi_compat.native import library
 
-__all__ = ["affine", "appended", "columns", "filtered", "sliding", "spliced", "stats", "vad", "weighted_stats"]
+__all__ = [
+    "affine",
+    "appended",
+    "columns",
+    "filtered",
+    "sliding",
+    "spliced",
+    "stats",
+    "vad",
+    "weighted_stats",
+    "window_means",
+]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -31,6 +42,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ragged_stats": (*_RAGGED, _POINTER),
     "ragged_weighted_stats": (*_RAGGED, _POINTER, _POINTER),
     "ragged_vad": (*_RAGGED, _FLOAT, _FLOAT, _INT, _FLOAT, _POINTER, _POINTER),
+    "ragged_window_means": (_POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER),
 }
 
 
@@ -145,3 +157,17 @@ def vad(
     numbers = (threshold, mean_scale, context, proportion)
     _function("ragged_vad", level)(*_ragged(x, rows), *numbers, address(out), address(voiced))
     return out, voiced
+
+
+def window_means(
+    weights: Floats, weighted: Floats, rows: Integers, left: int, right: int, level: str | None = None
+) -> Floats:
+    """Return weighted means over windows: see :func:`kaldi_compat.exact.ragged.window_means`."""
+    column = np.ascontiguousarray(weights).reshape(-1, 1)
+    data, bounds, count, _ = _ragged(column, rows)
+    if weighted.shape != weights.shape or weighted.dtype != np.float32 or min(left, right) < -1:
+        raise ValueError("weighted values must be float32 like their weights, and a window at most one frame short")
+    values = np.ascontiguousarray(weighted)
+    out = np.empty(len(weights), np.float32)
+    _function("ragged_window_means", level)(data, address(values), bounds, count, left, right, address(out))
+    return out

@@ -288,3 +288,30 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
     }
     return 0;
 }
+
+/* Weighted means over a window around each frame: of `left` frames before it and `right` ones after it, at least -1 each. As Kaldi
+   does, add the frame that enters to running sums in double after subtracting the one that leaves. */
+EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *weighted, const int64_t *rows, int64_t utterances,
+                                          int64_t left, int64_t right, float *out)
+{
+    for (int64_t u = 0; u < utterances; u++) {
+        const float *w = weights + rows[u], *x = weighted + rows[u];
+        int64_t frames = rows[u + 1] - rows[u], begin = 0, end = 0;
+        double sum = 0.0, total = 0.0;
+        for (int64_t t = 0; t < frames; t++) {
+            int64_t next_begin = t - left > 0 ? t - left : 0, next_end = t + right + 1 < frames ? t + right + 1 : frames;
+            if (t == 0) {
+                for (end = next_begin; end < next_end; end++)
+                    total += w[end], sum += x[end];
+            } else {
+                if (next_begin != begin)
+                    total -= w[begin], sum -= x[begin];
+                if (next_end != end)
+                    total += w[end], sum += x[end];
+            }
+            begin = next_begin, end = next_end;
+            out[rows[u] + t] = (float)(sum / total);
+        }
+    }
+    return 0;
+}

@@ -17,12 +17,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.declaration import OptionInfo, Scalar, info, infos, option
 
 if TYPE_CHECKING:
     import inspect
@@ -46,103 +46,8 @@ __all__ = [
     "unknown_option",
 ]
 
-Scalar = bool | int | float | str
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
-
-
-@dataclass(frozen=True)
-class OptionInfo:
-    """Everything about an option but its name, type and default.
-
-    Attributes:
-        meaning: one line, without unit and range.
-        unit: of a number, such as ``"Hz"``.
-        ge, gt, le, lt: bounds of a number; infinite ones require a finite number.
-        choices: the values of a string, if they are few.
-        flag: the name on the command line, where it is not the field's with hyphens.
-        known_as: names of this option in other libraries, for which an error message suggests ours.
-    """
-
-    meaning: str
-    unit: str = ""
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    choices: tuple[str, ...] = ()
-    flag: str = ""
-    known_as: tuple[str, ...] = ()
-
-    def allows(self, value: Scalar) -> bool:
-        """Return whether a value of the right type lies in the range. NaN lies in none."""
-        if isinstance(value, str):
-            return not self.choices or value in self.choices
-        return (
-            (self.ge is None or value >= self.ge)
-            and (self.gt is None or value > self.gt)
-            and (self.le is None or value <= self.le)
-            and (self.lt is None or value < self.lt)
-        )
-
-    @property
-    def range(self) -> str:
-        """The range in words, "" if every value of the type is allowed."""
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        if self.ge is not None and self.le is not None:
-            return f"from {self.ge:g} to {self.le:g}"
-        bounds = []
-        if self.ge is not None:
-            bounds.append(f"at least {self.ge:g}")
-        if self.gt is not None and math.isfinite(self.gt):
-            bounds.append("positive" if self.gt == 0 else f"greater than {self.gt:g}")
-        if self.le is not None:
-            bounds.append(f"at most {self.le:g}")
-        if self.lt is not None:
-            bounds.append(f"less than {self.lt:g}" if math.isfinite(self.lt) else "finite")
-        return " and ".join(bounds)
-
-    @property
-    def description(self) -> str:
-        """Meaning, unit and range in one line."""
-        unit = f", in {self.unit}" if self.unit else ""
-        allowed = f"; {self.range}" if self.range else ""
-        meaning, semicolon, more = self.meaning.partition(";")
-        return f"{meaning}{unit}{semicolon}{more}{allowed}"
-
-
-def option(
-    default: Scalar,
-    meaning: str,
-    *,
-    unit: str = "",
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    choices: tuple[str, ...] = (),
-    flag: str = "",
-    known_as: tuple[str, ...] = (),
-) -> Any:
-    """Declare an option: a dataclass field whose type is its default's.
-
-    See :class:`OptionInfo` for the arguments. Only checks that involve several options belong into the class's
-    ``__post_init__``.
-    """
-    described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
-    return dataclasses.field(default=default, metadata={"option": described})
-
-
-def info(field: dataclasses.Field[Any]) -> OptionInfo:
-    """Return what an option was declared with."""
-    described: OptionInfo = field.metadata["option"]
-    return described
-
-
-def infos(options: type[Any]) -> dict[str, OptionInfo]:
-    """Return what each option of a class was declared with, by name."""
-    return {field.name: info(field) for field in dataclasses.fields(options)}
 
 
 def changes(options: Any) -> str:

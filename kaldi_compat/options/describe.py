@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from io_ark.notebook import html_table
-from kaldi_compat.options.base import info
+from kaldi_compat.options.declaration import info
 
 __all__ = ["documentation", "html", "option_lines", "parameters", "signature"]
 

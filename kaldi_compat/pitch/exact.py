@@ -30,9 +30,11 @@ __all__ = [
     "PitchTables",
     "add_energy",
     "ballast_of",
+    "ballast_to_revise",
     "correlate",
     "downsample",
     "energies",
+    "energy_changed",
     "frame_signal",
     "interpolate",
     "local_costs",
@@ -66,6 +68,8 @@ class PitchTables:
         seconds: ``(states,)``: lags that are the states.
         first, columns: ``(states,)``: the first whole lag with a weight, and how many have one.
         weights: for each state, ``(columns[state],)``.
+        pitch: ``(states,)`` in Hz.
+        shift: resampled samples from one frame's start to the next one's.
     """
 
     window: int
@@ -78,6 +82,8 @@ class PitchTables:
     first: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]
     weights: tuple[Floats, ...]
+    pitch: Floats
+    shift: int
 
     @classmethod
     @functools.lru_cache(maxsize=16)
@@ -100,6 +106,8 @@ class PitchTables:
                 lags.weights[a : a + n, state]
                 for state, (a, n) in enumerate(zip(first.tolist(), columns.tolist(), strict=True))
             ),
+            pitch=constants.pitch,
+            shift=constants.shift,
         )
 
 
@@ -175,7 +183,8 @@ def variance(total: tuple[float, float], count: int) -> float:
     """Return the mean square of so many samples less the square of their mean; NaN without samples."""
     if count == 0:
         return math.nan
-    return total[0] / count - (total[1] / count) ** 2
+    mean = total[1] / count
+    return total[0] / count - mean * mean
 
 
 def ballast_of(energy: Any, options: PitchOptions) -> Any:
@@ -195,20 +204,30 @@ def recompute_scale(energy: Doubles, better: float, average: Floats, recomputed:
     """
     scale = np.ones(len(energy), F32)
     before, after = energy[:recomputed].astype(F32), F32(better)
+    # If one frame's energy changed, all frames are scaled.
+    if not energy_changed(before, after).any():
+        return scale
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # Kaldi's ApproxEqual compares with the sum of both; if one frame's energy changed, all frames are scaled.
-        if not (abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))).any():
-            return scale
-        size = F32(options.window_size)
-        factor = as_float32(options.nccf_ballast)
-        old = (before * size).astype(np.float64) ** 2 * factor
-        new = float(after * size) ** 2 * factor
         numbers = average[:recomputed]
-        ratio = (old.astype(F32) + numbers) / (F32(new) + numbers)
+        ratio = (ballast_to_revise(before, options) + numbers) / (ballast_to_revise(after, options) + numbers)
         # Absurdly loud audio overflows: its correlation is left alone.
         usable = np.isfinite(ratio) & (ratio >= 0)
         scale[:recomputed] = np.where(usable, np.sqrt(np.where(usable, ratio, 1)), 1)
     return scale
+
+
+def energy_changed(before: Floats, after: Floats | np.float32) -> npt.NDArray[np.bool_]:
+    """Return where mean squares changed so much that Kaldi searches again (its ApproxEqual)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        changed: npt.NDArray[np.bool_] = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))
+    return changed
+
+
+def ballast_to_revise(energy: Any, options: PitchOptions) -> Any:
+    """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
+    with np.errstate(over="ignore"):
+        size = np.asarray(energy, F32) * F32(options.window_size)
+        return (size.astype(np.float64) ** 2 * as_float32(options.nccf_ballast)).astype(F32)
 
 
 def row_groups(frames_ready: npt.NDArray[Any]) -> Groups:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.array_api import (
     Array,
@@ -20,6 +21,7 @@ from kaldi_compat.array_api import (
     running_sum,
 )
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact import ragged
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.sliding import window_sums
@@ -36,12 +38,14 @@ if TYPE_CHECKING:
 __all__ = [
     "PitchDeltas",
     "delayed",
+    "is_track",
     "log_pitch",
     "normalised_log_pitch",
     "pitch_deltas",
     "pov_feature",
     "probability_of_voicing",
     "process_pitch",
+    "process_ragged",
     "standard_normal",
     "undelayed_features",
 ]
@@ -208,6 +212,54 @@ def _check_track(features: Array, lengths: Any) -> None:
         silent = silent & frames_inside(lengths, features)
     if bool(silent.any()):
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
+
+
+def is_track(features: npt.NDArray[Any]) -> bool:
+    """Return True for float32 features (rows, 2) whose second column, the pitch, is positive."""
+    return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
+
+
+def process_ragged(
+    features: npt.NDArray[np.float32],
+    bounds: npt.NDArray[np.int64],
+    options: ProcessPitchOptions,
+    generator: KaldiRandom,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Compute :func:`process_pitch` of many utterances at once, with the same bits.
+
+    Args:
+        features: (rows, 2): the features of all utterances, for which :func:`is_track` is true.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
+        options: what to compute.
+        generator: source of the noise on the deltas.
+
+    Returns:
+        The features of all utterances (rows, dim), and the number of rows of each. Without frames there is no delay.
+    """
+    correlation, logs = features[:, 0], log_pitch(np.ascontiguousarray(features[:, 1]))
+    columns: list[npt.NDArray[Any]] = []
+    if options.add_pov_feature:
+        columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)
+    if options.add_normalized_log_pitch:
+        weight = probability_of_voicing(correlation)
+        left, right = options.normalization_left_context, options.normalization_right_context
+        means = ragged.window_means(weight, weight * logs, bounds, left, right)
+        columns.append((logs - means) * options.pitch_scale)
+    if options.add_delta_pitch:
+        slopes: npt.NDArray[Any] = ragged.deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
+        slopes = slopes + standard_normal(logs, generator) * options.delta_pitch_noise_stddev
+        columns.append(slopes * options.delta_pitch_scale)
+    if options.add_raw_log_pitch:
+        columns.append(logs)
+    processed: npt.NDArray[np.float32] = np.stack(columns, -1)
+    counts = np.diff(bounds)
+    if options.delay == 0:
+        return processed, counts
+    delayed_counts = np.where(counts > 0, counts + options.delay, 0)
+    firsts = np.repeat(bounds[:-1], delayed_counts)
+    starts = np.repeat(np.cumsum(delayed_counts) - delayed_counts, delayed_counts)
+    rows = np.maximum(np.arange(len(firsts)) - starts - options.delay, 0)
+    return processed[firsts + rows], delayed_counts
 
 
 def pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:

@@ -15,13 +15,16 @@ from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import exact
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.exact import PitchTables
+from kaldi_compat.pitch.ragged import is_supported, overflow_error, track_ragged
 from kaldi_compat.pitch.schedule import Schedule
 from kaldi_compat.pitch.viterbi import Lattice
 
-__all__ = ["Analysis", "Floats", "search_pitches", "track_pitch", "track_pitches"]
+__all__ = ["Analysis", "Floats", "track_alone", "track_block", "track_pitch", "track_pitches"]
 
 Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 Key = TypeVar("Key")
+_BLOCK_SAMPLES = 1 << 18  # of utterances that are tracked at once
 
 
 @dataclass
@@ -45,15 +48,14 @@ class Analysis:
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
         """Analyse audio ``(samples,)``."""
-        if samples.ndim != 1:
-            raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
+        audio = _as_audio(samples)
         constants, tables = PitchConstants.of(options), PitchTables.of(options)
         schedule = Schedule.of(len(samples), constants)
         frames = int(schedule.frames)
         if frames == 0:
             none = np.zeros((0, tables.lags), np.float32)
             return cls(schedule, none, np.zeros(0, np.float32), none, np.zeros(0, np.uint8))
-        signal = exact.downsample(samples if samples.dtype == np.int16 else samples.astype(np.float32), options)
+        signal = exact.downsample(audio, options)
         if not np.isfinite(signal).all():
             raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
         with np.errstate(over="ignore", invalid="ignore"):  # products of absurdly loud audio overflow
@@ -63,7 +65,7 @@ class Analysis:
             searched, correlation, average = exact.correlate(tables, laid, shift, ballast)
             scale = exact.recompute_scale(energy, better, average, int(schedule.recomputed), options)
         if not (np.isfinite(searched).all() and np.isfinite(correlation).all()):
-            raise AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
+            raise overflow_error()
         return cls(schedule, searched, scale, correlation, exact.row_groups(schedule.frames_ready))
 
     def features(self, path: npt.NDArray[np.int16], options: PitchOptions, first: int = 0) -> Floats:
@@ -120,10 +122,63 @@ def track_pitches(
     utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
 ) -> Iterator[tuple[Key, Floats]]:
     """Apply :func:`track_pitch` to many utterances, in order: keys and samples give keys and features."""
-    return search_pitches(((key, Analysis.of(samples, options)) for key, samples in utterances), options)
+    if not is_supported(options):
+        for key, samples in utterances:
+            yield key, track_alone(samples, options)
+        return
+    for block in _blocks(utterances):
+        audio = [_as_audio(each) for _, each in block]
+        lengths = np.array([len(each) for each in audio], np.int64)
+        together = audio[0] if len(audio) == 1 else np.concatenate(audio)
+        features, rows = track_ragged(np.ascontiguousarray(together), np.cumsum(lengths) - lengths, lengths, options)
+        for (key, _), first, end in zip(block, rows[:-1].tolist(), rows[1:].tolist(), strict=True):
+            yield key, features[first:end]
 
 
-def search_pitches(analyses: Iterable[tuple[Key, Analysis]], options: PitchOptions) -> Iterator[tuple[Key, Floats]]:
-    """Search the pitch of analysed utterances: the second half of :func:`track_pitches`."""
-    for key, analysis in analyses:
-        yield key, analysis.features(analysis.lattice(options).path(), options)
+def track_alone(samples: npt.NDArray[Any], options: PitchOptions) -> Floats:
+    """Compute :func:`track_pitch` of one utterance with the correlations of all its frames in memory."""
+    analysis = Analysis.of(samples, options)
+    return analysis.features(analysis.lattice(options).path(), options)
+
+
+def track_block(
+    samples: npt.NDArray[np.int16], starts: Integers, lengths: Integers, options: PitchOptions
+) -> tuple[Floats, Integers]:
+    """Compute :func:`track_pitch` of a block of utterances: see :func:`~kaldi_compat.pitch.ragged.track_ragged`."""
+    if is_supported(options):
+        return track_ragged(samples, starts, lengths, options)
+    tracks = [track_alone(samples[a : a + n], options) for a, n in zip(starts, lengths, strict=True)]
+    return np.concatenate(tracks), np.cumsum([0, *map(len, tracks)])
+
+
+def _blocks(
+    utterances: Iterable[tuple[Key, npt.NDArray[Any]]],
+) -> Iterator[list[tuple[Key, npt.NDArray[Any]]]]:
+    """Group utterances of one type that have few samples together. Those read before an error come before it."""
+    block: list[tuple[Key, npt.NDArray[Any]]] = []
+    size, failure = 0, None
+    entries = iter(utterances)
+    while True:
+        try:
+            key, samples = next(entries)
+        except StopIteration:
+            break
+        except Exception as error:
+            failure = error
+            break
+        if block and (size + len(samples) > _BLOCK_SAMPLES or samples.dtype != block[0][1].dtype):
+            yield block
+            block, size = [], 0
+        block.append((key, samples))
+        size += len(samples)
+    if block:
+        yield block
+    if failure is not None:
+        raise failure
+
+
+def _as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return samples (T,) in one of the types that are computed with: int16 or float32."""
+    if samples.ndim != 1:
+        raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
+    return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
-from kaldi_compat.cli.pitch import analyses, write_pitch
+from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import first_pass_features
-from kaldi_compat.pitch.process import process_pitch
-from kaldi_compat.pitch.tracker import search_pitches
+from kaldi_compat.pitch.process import process_ragged
 
 USAGE = """
 Tracks the pitch of audio and computes features for speech recognition from it, as compute-kaldi-pitch-feats piped into
@@ -38,15 +40,21 @@ class Options(ProcessPitchOptions, PitchOptions):
 def main(options: Options, source: str, target: str) -> int:
     """Compute the pitch features of a table of audio."""
     random = KaldiRandom()
+    compute: Any = analyses_of_block if options.simulate_first_pass_online else track_of_block
+
+    def finish(result: Any) -> ArrayBlock:
+        """Draw the noise of utterances in their order."""
+        if options.simulate_first_pass_online:
+            names, analyses = result
+            return ArrayBlock.of(names, [first_pass_features(each, options, options, random) for each in analyses])
+        features, counts = process_ragged(result.values.reshape(-1, 2), result.rows(), options, random)
+        block: ArrayBlock = result.with_rows(features, counts)
+        return block
+
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True) as reader,
         write_in_background(writer) as writing,
-        compute_in_background(analyses(reader, options)) as analysed,
+        compute_in_background(partial(compute, options=options), audio_blocks(reader, options)) as computed,
     ):
-        if options.simulate_first_pass_online:
-            features = ((key, first_pass_features(each, options, options, random)) for key, each in analysed)
-        else:
-            tracks = search_pitches(analysed, options)
-            features = ((key, process_pitch(track, options, generator=random)) for key, track in tracks)
-        return write_pitch(features, writing).status
+        return write_pitch(map(finish, computed), writing).status

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import io_ark
-from io_ark.codecs.wave import Wave
+from io_ark.codecs.blocks import ArrayBlock
+from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
-from kaldi_compat.cli.pitch import analyses, write_pitch
+from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.online import first_pass_pitch
-from kaldi_compat.pitch.tracker import search_pitches
 
 USAGE = """
 Tracks the pitch of audio. Each frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher in
@@ -28,14 +28,17 @@ See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio."""
+    function = partial(_first_pass if options.simulate_first_pass_online else track_of_block, options=options)
     with (
         io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core()) as reader,
+        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True) as reader,
         write_in_background(writer) as writing,
-        compute_in_background(analyses(reader, options)) as analysed,
+        compute_in_background(function, audio_blocks(reader, options)) as tracks,
     ):
-        if options.simulate_first_pass_online:
-            tracks: Iterator[tuple[str, Matrix]] = ((key, first_pass_pitch(each, options)) for key, each in analysed)
-        else:
-            tracks = search_pitches(analysed, options)
         return write_pitch(tracks, writing).status
+
+
+def _first_pass(block: AudioBlock, options: PitchOptions) -> ArrayBlock:
+    """Track the pitch of a block of utterances as the first pass of online decoding does."""
+    names, analyses = analyses_of_block(block, options)
+    return ArrayBlock.of(names, [first_pass_pitch(each, options) for each in analyses])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.objects import Matrix
@@ -11,7 +12,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import option
 from kaldi_compat.options.pitch import ProcessPitchOptions
-from kaldi_compat.pitch.process import process_pitch
+from kaldi_compat.pitch.process import is_track, process_pitch, process_ragged
 
 USAGE = """
 Computes features for speech recognition from the output of compute-kaldi-pitch-feats. There are four, in this order,
@@ -43,6 +44,12 @@ def main(options: Options, source: str, target: str) -> int:
     def process(key: str, track: Matrix) -> Matrix:
         return process_pitch(track, options, generator=random) if len(track) else track
 
-    counts = convert_table("matrix", source, target, process)
+    def process_block(block: ArrayBlock) -> ArrayBlock | None:
+        features = block.matrix()
+        if features is None or not is_track(features):
+            return None
+        return block.with_rows(*process_ragged(features, block.rows(), options, random))
+
+    counts = convert_table("matrix", source, target, process, block_function=process_block)
     logger.info("Post-processed pitch for %d utterances.", counts.done)
     return counts.status

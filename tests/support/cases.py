@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import kaldi_compat.features.model_input as model_input
 import kaldi_compat.features.postprocessing as post
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
@@ -30,6 +32,7 @@ class Case:
         small: makes a module that computes little, for gradients by differences.
         of_features: whether it takes features (frames, dim) instead of audio.
         shaped: makes what the feature is meant for of normal noise.
+        stack: features have a multiple of this number of frames, since lengths count complete stacks only.
     """
 
     name: str
@@ -37,16 +40,17 @@ class Case:
     small: Callable[[], nn.Module]
     of_features: bool = False
     shaped: Callable[[Tensor], Tensor] = lambda noise: 1000 * noise
+    stack: int = 1
 
     def input(self, length: int, batch: int | None = None, seed: int = 0) -> Tensor:
         """Return audio of this many samples, or features with its number of frames."""
-        shape = (length // 160, DIM) if self.of_features else (length,)
+        shape = (self.length(length), DIM) if self.of_features else (length,)
         random = torch.Generator().manual_seed(seed)
         return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
 
     def length(self, samples: int) -> int:
         """Return the length of the time axis of an input of this many samples."""
-        return samples // 160 if self.of_features else samples
+        return samples // 160 // self.stack * self.stack if self.of_features else samples
 
 
 _TINY: dict[str, Any] = {"sample_frequency": 8000.0, "frame_length": 4.0, "frame_shift": 2.0, "dither": 0.0}
@@ -60,11 +64,11 @@ SPECTRAL = [
 ]
 
 
-def _post(kind: Callable[..., nn.Module], **options: Any) -> Case:
+def _post(kind: Callable[..., nn.Module], stack: int = 1, **options: Any) -> Case:
     def make() -> nn.Module:
         return kind(**options)
 
-    return Case(kind.__name__, make, make, of_features=True)  # type: ignore[attr-defined]
+    return Case(kind.__name__, make, make, of_features=True, stack=stack)  # type: ignore[attr-defined]
 
 
 POST = [
@@ -73,6 +77,16 @@ POST = [
     _post(post.Splice),
     _post(post.Cmvn, norm_vars=True),
     _post(post.SlidingCmvn, cmn_window=20, center=True, norm_vars=True),
+]
+
+STEPS = [
+    _post(model_input.LowFrameRate),
+    _post(model_input.StackFrames, stack=2, size=2),
+    _post(model_input.PadFrames, multiple=8),
+    _post(model_input.UtteranceCmvn, norm_vars=True),
+    _post(model_input.CenteredMean, context=3),
+    _post(model_input.GlobalCmvn, statistics=(100.0 * np.arange(DIM), np.linspace(500, 900, DIM))),
+    _post(model_input.Floor, minimum=-300.0),
 ]
 
 
@@ -102,19 +116,27 @@ PITCH = [
     Case("Pitch", Pitch, Correlation, shaped=_voiced),
     Case("ProcessPitch", _process, _process, of_features=True, shaped=_track),
 ]
-ALL = SPECTRAL + PITCH + POST
+ALL = SPECTRAL + PITCH + POST + STEPS
 
 
 def cases(
-    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None
+    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None, group: str = ""
 ) -> Callable[[Any], Any]:
-    """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why."""
+    """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why.
+
+    Tests of one group and feature run in one process of pytest-xdist, so that they can share what is slow to make.
+    """
     but = but or {}
+
+    def marks(case: Case) -> list[pytest.MarkDecorator]:
+        fails = [pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else []
+        return fails + ([pytest.mark.xdist_group(f"{group} {case.name}")] if group else [])
+
     parameters = [
         pytest.param(
             case,
             id=case.name,
-            marks=[pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else [],
+            marks=marks(case),
         )
         for case in (ALL if of is None else of)
     ]

@@ -17,75 +17,10 @@ utt1 (2, 2)
 
 from __future__ import annotations
 
+from io_ark.interop.kaldi_native_io import table_types
 from io_ark.interop.kaldi_native_io.blob import BlobCodec as _BlobCodec
 from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
-from io_ark.interop.kaldi_native_io.table_types import (
-    BlobWriter,
-    BoolWriter,
-    CompressedMatrixWriter,
-    DoubleMatrixWriter,
-    DoubleVectorWriter,
-    DoubleWriter,
-    FloatMatrixWriter,
-    FloatPairVectorWriter,
-    FloatVectorWriter,
-    FloatWriter,
-    GaussPostWriter,
-    HtkMatrixWriter,
-    Int8VectorWriter,
-    Int32PairVectorWriter,
-    Int32VectorVectorWriter,
-    Int32VectorWriter,
-    Int32Writer,
-    PosteriorWriter,
-    RandomAccessBlobReader,
-    RandomAccessBoolReader,
-    RandomAccessDoubleMatrixReader,
-    RandomAccessDoubleReader,
-    RandomAccessDoubleVectorReader,
-    RandomAccessFloatMatrixReader,
-    RandomAccessFloatPairVectorReader,
-    RandomAccessFloatReader,
-    RandomAccessFloatVectorReader,
-    RandomAccessGaussPostReader,
-    RandomAccessHtkMatrixReader,
-    RandomAccessInt8VectorReader,
-    RandomAccessInt32PairVectorReader,
-    RandomAccessInt32Reader,
-    RandomAccessInt32VectorReader,
-    RandomAccessInt32VectorVectorReader,
-    RandomAccessMatrixShapeReader,
-    RandomAccessPosteriorReader,
-    RandomAccessTokenReader,
-    RandomAccessTokenVectorReader,
-    RandomAccessWaveInfoReader,
-    RandomAccessWaveReader,
-    SequentialBlobReader,
-    SequentialBoolReader,
-    SequentialDoubleMatrixReader,
-    SequentialDoubleReader,
-    SequentialDoubleVectorReader,
-    SequentialFloatMatrixReader,
-    SequentialFloatPairVectorReader,
-    SequentialFloatReader,
-    SequentialFloatVectorReader,
-    SequentialGaussPostReader,
-    SequentialHtkMatrixReader,
-    SequentialInt8VectorReader,
-    SequentialInt32PairVectorReader,
-    SequentialInt32Reader,
-    SequentialInt32VectorReader,
-    SequentialInt32VectorVectorReader,
-    SequentialMatrixShapeReader,
-    SequentialPosteriorReader,
-    SequentialTokenReader,
-    SequentialTokenVectorReader,
-    SequentialWaveInfoReader,
-    SequentialWaveReader,
-    TokenVectorWriter,
-    TokenWriter,
-    WaveWriter,
-)
+from io_ark.interop.kaldi_native_io.table_types import *  # noqa: F403  the readers and writers that its __all__ lists
 from io_ark.interop.kaldi_native_io.values import (
     CompressionMethod,
     DoubleMatrix,
@@ -101,113 +36,64 @@ from io_ark.streams.input import open_input as _open_input
 from io_ark.tables.loader import read_object as _read_object
 
 __all__ = [
-    "BlobWriter",
-    "BoolWriter",
-    "CompressedMatrixWriter",
     "CompressionMethod",
     "DoubleMatrix",
-    "DoubleMatrixWriter",
     "DoubleVector",
-    "DoubleVectorWriter",
-    "DoubleWriter",
     "FloatMatrix",
-    "FloatMatrixWriter",
-    "FloatPairVectorWriter",
     "FloatVector",
-    "FloatVectorWriter",
-    "FloatWriter",
-    "GaussPostWriter",
     "HtkHeader",
-    "HtkMatrixWriter",
-    "Int8VectorWriter",
-    "Int32PairVectorWriter",
-    "Int32VectorVectorWriter",
-    "Int32VectorWriter",
-    "Int32Writer",
     "MatrixShape",
-    "PosteriorWriter",
-    "RandomAccessBlobReader",
-    "RandomAccessBoolReader",
-    "RandomAccessDoubleMatrixReader",
-    "RandomAccessDoubleReader",
-    "RandomAccessDoubleVectorReader",
-    "RandomAccessFloatMatrixReader",
-    "RandomAccessFloatPairVectorReader",
-    "RandomAccessFloatReader",
-    "RandomAccessFloatVectorReader",
-    "RandomAccessGaussPostReader",
-    "RandomAccessHtkMatrixReader",
-    "RandomAccessInt8VectorReader",
-    "RandomAccessInt32PairVectorReader",
-    "RandomAccessInt32Reader",
-    "RandomAccessInt32VectorReader",
-    "RandomAccessInt32VectorVectorReader",
-    "RandomAccessMatrixShapeReader",
-    "RandomAccessPosteriorReader",
-    "RandomAccessTokenReader",
-    "RandomAccessTokenVectorReader",
-    "RandomAccessWaveInfoReader",
-    "RandomAccessWaveReader",
-    "SequentialBlobReader",
-    "SequentialBoolReader",
-    "SequentialDoubleMatrixReader",
-    "SequentialDoubleReader",
-    "SequentialDoubleVectorReader",
-    "SequentialFloatMatrixReader",
-    "SequentialFloatPairVectorReader",
-    "SequentialFloatReader",
-    "SequentialFloatVectorReader",
-    "SequentialGaussPostReader",
-    "SequentialHtkMatrixReader",
-    "SequentialInt8VectorReader",
-    "SequentialInt32PairVectorReader",
-    "SequentialInt32Reader",
-    "SequentialInt32VectorReader",
-    "SequentialInt32VectorVectorReader",
-    "SequentialMatrixShapeReader",
-    "SequentialPosteriorReader",
-    "SequentialTokenReader",
-    "SequentialTokenVectorReader",
-    "SequentialWaveInfoReader",
-    "SequentialWaveReader",
     "TableError",
-    "TokenVectorWriter",
-    "TokenWriter",
     "WaveData",
     "WaveInfo",
-    "WaveWriter",
     "read_blob",
     "read_int8_vector",
     "read_int32_vector",
     "read_wave",
     "read_wave_info",
 ]
+__all__ += table_types.__all__
 
 
-def read_int32_vector(rxfilename: str) -> list[int]:
+def read_int32_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
     """Read a vector of int32.
 
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
+
     Raises:
         TableError: the object cannot be opened or read.
     """
     with as_table_error():
-        numbers: list[int] = _read_object("int-vector", rxfilename).tolist()
+        numbers: list[int] = _read_object("int-vector", rxfilename, pipes=pipes, network=network).tolist()
         return numbers
 
 
-def read_int8_vector(rxfilename: str) -> list[int]:
+def read_int8_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
     """Read a vector of int8.
 
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
+
     Raises:
         TableError: the object cannot be opened or read.
     """
     with as_table_error():
-        numbers: list[int] = _read_object("int8-vector", rxfilename).tolist()
+        numbers: list[int] = _read_object("int8-vector", rxfilename, pipes=pipes, network=network).tolist()
         return numbers
 
 
-def read_blob(rxfilename: str) -> bytes:
+def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> bytes:
     """Read bytes, or a range of them: ``blobs.ark:20[0:9]``, both ends included; ``[5:-1]`` up to the last byte.
+
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         TableError: the object cannot be opened or read, or has no such bytes.
@@ -215,30 +101,40 @@ def read_blob(rxfilename: str) -> bytes:
     with as_table_error():
         name, bracket, part = rxfilename.removesuffix("]").rpartition("[")
         if not (bracket and rxfilename.endswith("]")):
-            return _read_object(_BlobCodec(), rxfilename)
+            return _read_object(_BlobCodec(), rxfilename, pipes=pipes, network=network)
         try:
             first, last = (0, -1) if part == ":" else map(int, part.split(":"))
         except ValueError:
             raise TableError(f"{rxfilename!r} ends in ']' but not in a range such as [0:9]") from None
-        with _open_input(name) as opened:
+        with _open_input(name, pipes=pipes, network=network) as opened:
             return _BlobCodec().read_slice(opened.source, first, last)
 
 
-def read_wave(rxfilename: str) -> WaveData:
+def read_wave(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveData:
     """Read audio.
 
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
+
     Raises:
         TableError: the file cannot be opened or is not a wave file.
     """
     with as_table_error():
-        return WaveData.of(_read_object("wave", rxfilename))
+        return WaveData.of(_read_object("wave", rxfilename, pipes=pipes, network=network))
 
 
-def read_wave_info(rxfilename: str) -> WaveInfo:
+def read_wave_info(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveInfo:
     """Read the header of a wave file.
 
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
+
     Raises:
         TableError: the file cannot be opened or is not a wave file.
     """
     with as_table_error():
-        return WaveInfo(_read_object("wave-info", rxfilename))
+        return WaveInfo(_read_object("wave-info", rxfilename, pipes=pipes, network=network))

@@ -29,6 +29,8 @@ class SequentialTableReader:
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
+        pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         TableError: the table cannot be opened, or an object cannot be read.
@@ -37,7 +39,8 @@ class SequentialTableReader:
     _kind: ClassVar[Kind | Codec[Any]]
     _convert: ClassVar[Convert] = staticmethod(unchanged)
 
-    def __init__(self, rspecifier: str) -> None:
+    def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
+        self._access: dict[str, Any] = {"pipes": pipes, "network": network}
         self._reader: SequentialReader[Any] | None = None
         self._current: tuple[str, Callable[[], Any]] | None = None
         self.open(rspecifier)
@@ -46,7 +49,7 @@ class SequentialTableReader:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._reader = SequentialReader(self._kind, rspecifier)
+            self._reader = SequentialReader(self._kind, rspecifier, **self._access)
             self._entries = self._reader.entries()
             self._current = next(self._entries, None)
         self._value: list[Any] = []  # the current value, once it has been loaded
@@ -122,6 +125,8 @@ class RandomAccessTableReader:
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
+        pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
@@ -130,7 +135,8 @@ class RandomAccessTableReader:
     _kind: ClassVar[Kind | Codec[Any]]
     _convert: ClassVar[Convert] = staticmethod(unchanged)
 
-    def __init__(self, rspecifier: str) -> None:
+    def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
+        self._access: dict[str, Any] = {"pipes": pipes, "network": network}
         self._reader: RandomAccessReader[Any] | None = None
         self.open(rspecifier)
 
@@ -138,7 +144,7 @@ class RandomAccessTableReader:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._reader = RandomAccessReader(self._kind, rspecifier)
+            self._reader = RandomAccessReader(self._kind, rspecifier, **self._access)
 
     @property
     def is_open(self) -> bool:
@@ -176,6 +182,8 @@ class TableWriter:
 
     Args:
         wspecifier: the table, such as ``ark,scp:feats.ark,feats.scp``.
+        pipes: allow commands.
+        network: allow URLs.
 
     Raises:
         TableError: the table cannot be opened or written, or cannot hold a key or value.
@@ -184,7 +192,8 @@ class TableWriter:
     _kind: ClassVar[Kind | Codec[Any]]
     _convert: ClassVar[Convert] = staticmethod(unchanged)
 
-    def __init__(self, wspecifier: str) -> None:
+    def __init__(self, wspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
+        self._access: dict[str, Any] = {"pipes": pipes, "network": network}
         self._writer: Writer[Any] | None = None
         self.open(wspecifier)
 
@@ -192,7 +201,7 @@ class TableWriter:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._writer = Writer(self._kind, wspecifier)
+            self._writer = Writer(self._kind, wspecifier, **self._access)
 
     @property
     def is_open(self) -> bool:

@@ -74,23 +74,34 @@ class _Array:
         return np.array(self._values, dtype) if copy else self._values.astype(dtype or self._dtype, copy=False)
 
     @classmethod
-    def read(cls: type[Self], rxfilename: str) -> Self:
+    def read(cls: type[Self], rxfilename: str, *, pipes: bool = True, network: bool = True) -> Self:
         """Read the object of an rxfilename, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
+
+        Args:
+            rxfilename: the place of the object.
+            pipes: allow commands.
+            network: allow URLs.
 
         Raises:
             TableError: the object cannot be opened or read.
         """
         with as_table_error():
-            return cls(read_object(cls._kind, rxfilename))
+            return cls(read_object(cls._kind, rxfilename, pipes=pipes, network=network))
 
-    def write(self, wxfilename: str, binary: bool) -> None:
+    def write(self, wxfilename: str, binary: bool, *, pipes: bool = True, network: bool = True) -> None:
         """Write the object to a file of its own, in binary or in text.
+
+        Args:
+            wxfilename: the file.
+            binary: write in binary, not in text.
+            pipes: allow commands.
+            network: allow URLs.
 
         Raises:
             TableError: the file cannot be written.
         """
         with as_table_error():
-            write_object(self._kind, wxfilename, self._values, binary=binary)
+            write_object(self._kind, wxfilename, self._values, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
         text = io.BytesIO()
@@ -168,20 +179,30 @@ class MatrixShape:
     num_cols: int = 0
 
     @classmethod
-    def read(cls, rxfilename: str) -> MatrixShape:
+    def read(cls, rxfilename: str, *, pipes: bool = True, network: bool = True) -> MatrixShape:
         """Read the shape of the matrix of an rxfilename.
+
+        Args:
+            rxfilename: the place of the matrix.
+            pipes: allow commands.
+            network: allow URLs.
 
         Raises:
             TableError: the object cannot be opened or read, or is not a matrix.
         """
         with as_table_error():
-            return cls.of(read_object(InfoCodec("matrix"), rxfilename))
+            return cls.of(read_object(InfoCodec("matrix"), rxfilename, pipes=pipes, network=network))
 
     @classmethod
     def of(cls, matrix: Any) -> MatrixShape:
         """Return the shape of an array, or of the info of one."""
         rows, columns = matrix.shape
         return cls(int(rows), int(columns))
+
+
+def _duration(samples: int, frequency: float) -> float:
+    """Return a duration with the rounding of Kaldi and kaldi_native_io, from which others derive times."""
+    return float(np.float32(samples) / np.float32(frequency))
 
 
 class WaveData:
@@ -208,8 +229,8 @@ class WaveData:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds."""
-        return self._data.shape[1] / self._frequency
+        """Duration in seconds, in float32."""
+        return _duration(self._data.shape[1], self._frequency)
 
     def __str__(self) -> str:
         channels = self._data.shape[0]
@@ -249,8 +270,8 @@ class WaveInfo:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds."""
-        return self.sample_count / self.sample_freq if self.sample_freq else 0.0
+        """Duration in seconds, in float32."""
+        return _duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
 
     @property
     def block_align(self) -> int:

@@ -161,3 +161,57 @@ def test_wrong_objects_raise_kaldi_ios_errors(tmp_path: Path) -> None:
     for call in (kaldi_io.read_mat_ark, kaldi_io.read_mat_scp):
         with pytest.raises(PipesRefusedError):
             dict(call(f"cat {tmp_path}/m |", pipes=False))
+
+
+@pytest.mark.parametrize("method", [None, 1, 3, 5])
+def test_private_readers_leave_the_bytes_after_an_object(method: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    matrix = MATRICES["a"]
+    kaldiio.save_mat(str(path), matrix, **({"compression_method": method} if method else {}))
+    expected = kaldi_io.read_mat(str(path))
+    data = path.read_bytes() + b"</End> "
+    assert data[:2] == b"\0B"
+    found = [kaldi_io._read_mat_binary(file := io.BytesIO(data[2:]))]
+    if method:
+        found.append(kaldi_io._read_compressed_mat(file_after := io.BytesIO(data[5:]), data[2:5].decode()))
+        assert file_after.read() == b"</End> "
+    assert file.read() == b"</End> "
+    for each in found:
+        np.testing.assert_array_equal(each, expected)
+
+
+def test_private_readers_of_vectors_and_text_leave_the_bytes_after_an_object() -> None:
+    for vector in VECTORS.values():
+        written = io.BytesIO()
+        kaldi_io.write_vec_flt(written, vector)
+        file = io.BytesIO(written.getvalue()[2:] + b"rest")
+        np.testing.assert_array_equal(kaldi_io._read_vec_flt_binary(file), vector)
+        assert file.read() == b"rest"
+    file = io.BytesIO(b"\n  1 2.5\n  -3 4 ]\nrest")
+    np.testing.assert_array_equal(kaldi_io._read_mat_ascii(file), np.array([[1, 2.5], [-3, 4]], np.float32))
+    assert file.read() == b"rest"
+
+
+def test_private_readers_refuse_damaged_objects() -> None:
+    huge = b"\4\xff\xff\xff\x7f\4\xff\xff\xff\x7f"
+    for call, data in [
+        (kaldi_io._read_mat_binary, b"FM " + huge + bytes(100)),
+        (kaldi_io._read_mat_binary, b"FM \4\2"),
+        (kaldi_io._read_mat_binary, b"FV \4\2\0\0\0" + bytes(8)),
+        (kaldi_io._read_vec_flt_binary, b"DV \4\2\0\0\0" + bytes(8)),
+        (kaldi_io._read_mat_ascii, b"1 2\n 3 4\n"),
+        (lambda file: kaldi_io._read_compressed_mat(file, "CM2"), b" " + bytes(8) + b"\xff\xff\xff\x7f" * 2),
+        (lambda file: kaldi_io._read_compressed_mat(file, "XY "), bytes(30)),
+    ]:
+        with pytest.raises(FormatError, match="<stream>"):
+            call(io.BytesIO(data))
+
+
+def test_script_of_write_ark_scp_names_the_matrices(tmp_path: Path) -> None:
+    with open(tmp_path / "m.ark", "wb") as archive, open(tmp_path / "m.scp", "w") as script:
+        for key, matrix in MATRICES.items():
+            kaldi_io.write_ark_scp(key, matrix, archive, script)
+    found = dict(kaldi_io.read_mat_scp(f"{tmp_path}/m.scp"))
+    assert list(found) == list(MATRICES)
+    for key, matrix in MATRICES.items():
+        np.testing.assert_array_equal(found[key], matrix)

@@ -42,6 +42,9 @@ FUNCTIONS: dict[str, Function] = {
     "centered variances": lambda x, b: ragged.sliding_cmvn(
         x, b, SlidingCmvnOptions(center=True, cmn_window=30, norm_vars=True)
     ),
+    "means over windows": lambda x, b: ragged.window_means(x[:, 0] ** 2, x[:, -1].copy(), b, 9, 4),
+    "means of the past": lambda x, b: ragged.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, 700, -1),
+    "means of the future": lambda x, b: ragged.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, -1, 2),
     "voice activity": lambda x, b: ragged.voiced(x, b, VadOptions(vad_frames_context=3, vad_energy_mean_scale=1.0)),
 }
 
@@ -88,6 +91,8 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: compiled.stats(x, bounds, np.zeros((1, 2, 3))),
         lambda: compiled.weighted_stats(x, bounds, np.ones(3, np.float32)),
         lambda: compiled.appended(x, bounds, np.zeros((2, 3), np.float32)),
+        lambda: compiled.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
+        lambda: compiled.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"must|belong|column"):

@@ -69,6 +69,7 @@ def test_matmul_in_float32_is_farther_from_float64_than_kaldi(audio: Any) -> Non
     assert 0 < mean_error(engine="torch", dft="matmul") < mean_error(engine="exact")
 
 
+@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this PyTorch exports fixed sizes only")
 def test_exported_model_computes_no_fft_and_no_complex_numbers() -> None:
     module = Fbank(dither=0.0, dft="matmul")
     lengths = torch.tensor([16000, 4000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,8 @@ from tests.support.reference import ROOT
 # torch.jit says of itself that it is deprecated, and warns of each look at a size; exporters miss other packages.
 QUIET = ("DeprecationWarning", "FutureWarning", "UserWarning", "torch.jit.TracerWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in QUIET]
+if not hasattr(torch.export.Dim, "AUTO"):
+    pytest.skip("this PyTorch exports fixed sizes only", allow_module_level=True)
 AUTO = torch.export.Dim.AUTO
 Model = Callable[[Tensor, Tensor], Any]
 
@@ -45,10 +48,14 @@ def compiled(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
     return model
 
 
+@functools.cache
+def program(module: nn.Module, example: tuple[Tensor, Tensor]) -> torch.export.ExportedProgram:
+    return torch.export.export(module, example, dynamic_shapes=({0: AUTO, 1: AUTO}, {0: AUTO}))
+
+
 def exported(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
-    program = torch.export.export(module, example, dynamic_shapes=({0: AUTO, 1: AUTO}, {0: AUTO}))
     stored = io.BytesIO()
-    torch.export.save(program, stored)
+    torch.export.save(program(module, example), stored)
     stored.seek(0)
     return torch.export.load(stored).module()
 
@@ -64,11 +71,10 @@ def traced(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
 def of_onnx(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    dynamic = ({0: AUTO, 1: AUTO}, {0: AUTO})
-    program = torch.onnx.export(module, example, dynamo=True, dynamic_shapes=dynamic, verbose=False)
-    assert program is not None
+    converted = torch.onnx.export(program(module, example), verbose=False)
+    assert converted is not None
     stored = io.BytesIO()
-    program.save(stored)
+    converted.save(stored)
     session = onnxruntime.InferenceSession(stored.getvalue())
     samples, lengths = (value.name for value in session.get_inputs())
 
@@ -78,10 +84,31 @@ def of_onnx(module: nn.Module, example: tuple[Tensor, Tensor]) -> Model:
     return run
 
 
-@pytest.mark.parametrize("make", [compiled, exported, traced, of_onnx], ids=lambda make: make.__name__)
-def test_a_model_finds_the_states_that_numpy_finds(make: Callable[..., Model]) -> None:
-    module = Pitch(OPTIONS)
-    model = make(module, (speech("speech16k")[:10000].reshape(2, -1).clone(), torch.tensor([5000, 3000])))
+@pytest.fixture(scope="module")
+def module() -> Pitch:
+    return Pitch(OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def example() -> tuple[Tensor, Tensor]:
+    return speech("speech16k")[:10000].reshape(2, -1).clone(), torch.tensor([5000, 3000])
+
+
+@pytest.mark.xdist_group("pitch models")  # one export for two of them
+@pytest.mark.parametrize(
+    "make",
+    [  # test_export.py compiles the tracker and converts it to ONNX with its default options, too
+        pytest.param(compiled, marks=pytest.mark.slow),
+        exported,
+        traced,
+        pytest.param(of_onnx, marks=pytest.mark.slow),
+    ],
+    ids=lambda make: make.__name__,
+)
+def test_a_model_finds_the_states_that_numpy_finds(
+    make: Callable[..., Model], module: Pitch, example: tuple[Tensor, Tensor]
+) -> None:
+    model = make(module, example)
     audio = [speech(name) for name in NAMES]
     batch = nn.utils.rnn.pad_sequence(audio, batch_first=True, padding_value=1e9)
     features, frames = model(batch, torch.tensor([len(each) for each in audio]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import resample, sums
 from kaldi_compat.native import audio, library
 from kaldi_compat.native import pitch as compiled
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch import exact
+from kaldi_compat.pitch import exact, ragged, tracker
 from kaldi_compat.pitch.exact import PitchTables
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
@@ -125,3 +127,98 @@ def test_a_signal_too_short_for_its_frames_is_refused() -> None:
     tables = PitchTables.of(PitchOptions())
     with pytest.raises(ValueError, match="too short"):
         compiled.correlate(tables, np.zeros(tables.span, np.float32), 1, np.zeros(2, np.float32))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    options=OPTIONS,
+    seed=st.integers(0, 999),
+    lengths=st.lists(st.integers(0, 6000) | st.just(30000), min_size=1, max_size=12),
+    changes=st.fixed_dictionaries(
+        {
+            "snip_edges": st.booleans(),
+            "frames_per_chunk": st.sampled_from([0, 0, 0, 3, 10]),
+            "recompute_frame": st.sampled_from([0, 1, 4, 500]),
+            "nccf_ballast_online": st.sampled_from([False, False, True]),
+        }
+    ),
+    integers=st.booleans(),
+)
+def test_pitch_of_many_utterances(
+    options: PitchOptions, seed: int, lengths: list[int], changes: dict[str, Any], integers: bool
+) -> None:
+    options = dataclasses.replace(options, **changes)
+    audio_in = [signal_of(seed + i, n, quiet=i % 3 == 1) for i, n in enumerate(lengths)]
+    audio_in = [each.astype(np.int16) for each in audio_in] if integers else audio_in
+    sizes = np.array(lengths, np.int64)
+    samples = np.concatenate([each[:1] for each in audio_in[:1]] + audio_in)  # the first one starts late
+    starts = np.cumsum(sizes) - sizes + len(samples) - sizes.sum()
+    features, rows = ragged.track_ragged(samples, starts, sizes, options)
+    expected = [tracker.track_alone(each, options) for each in audio_in]
+    assert np.diff(rows).tolist() == [len(each) for each in expected]
+    np.testing.assert_array_equal(features, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("level", library().levels)
+def test_pitch_of_many_utterances_is_the_same_on_all_levels(level: str) -> None:
+    options = PitchOptions()
+    frames = ragged._joined([ragged._frames_of(signal_of(i, 900 * i, quiet=True), options) for i in range(8)])
+    tables = PitchTables.of(options)
+    expected = np.concatenate([tracker.track_alone(signal_of(i, 900 * i, quiet=True), options) for i in range(8)])
+    np.testing.assert_array_equal(compiled.track(tables, frames, 0, level), expected)
+
+
+def test_paths_that_never_agree_in_digital_silence_are_kept() -> None:
+    samples = np.concatenate([signal_of(1, 16000, quiet=False), np.zeros(16000 * 30, np.float32)]).astype(np.int16)
+    options = PitchOptions()
+    np.testing.assert_array_equal(
+        ragged.track_ragged(samples, np.zeros(1, np.int64), np.array([len(samples)]), options)[0],
+        tracker.track_alone(samples, options),
+    )
+
+
+def test_correlations_that_overflow_are_refused() -> None:
+    loud = np.float32(1e18) * signal_of(2, 16000, quiet=False)
+    for samples in (loud, np.full(16000, np.nan, np.float32)):
+        with pytest.raises(AudioError, match=r"overflows|not a number"):
+            ragged.track_ragged(samples, np.zeros(1, np.int64), np.array([16000]), PitchOptions())
+
+
+def test_arguments_that_do_not_belong_together_are_refused() -> None:
+    options = PitchOptions()
+    frames = ragged._frames_of(signal_of(1, 4000, quiet=False), options)
+    tables = PitchTables.of(options)
+    for changes in (
+        {"rows": np.array([0, 3])},
+        {"rows": np.array([1, len(frames.ballast)])},
+        {"starts": np.array([5])},
+        {"lengths": np.array([-1])},
+    ):
+        with pytest.raises(ValueError, match=r"expected|belong|outside"):
+            compiled.track(tables, dataclasses.replace(frames, **changes), 0)
+    filters = exact.lowpass_filters(options).for_c
+    samples = np.zeros(10, np.int16)
+    for chunk in ([0, 11, 0, 0, 2], [-1, 4, 0, 0, 1], [0, 4, 0, 2, 1]):
+        with pytest.raises(ValueError, match="do not lie within"):
+            audio.resample_chunks(filters, samples, np.array([chunk]))
+    for start, length in ((0, 11), (-1, 2), (9, 2)):
+        with pytest.raises(ValueError, match="do not lie within"):
+            audio.signal_sums(np.zeros(10, np.float32), np.array([start]), np.array([length]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(rate=st.sampled_from([8000, 16000, 44100]), data=st.data())
+def test_resampling_of_chunks(rate: int, data: st.DataObject) -> None:
+    filters = resample.resampling_filters(rate, 4000, 1000.0, 1)
+    x = signal_of(rate, 3000, quiet=False).astype(np.int16)
+    chunks, expected = [], []
+    for _ in range(data.draw(st.integers(1, 4))):
+        start, count = sorted(data.draw(st.tuples(st.integers(0, 3000), st.integers(0, 3000))))
+        count -= start
+        begin = data.draw(st.integers(0, count))
+        outputs = sorted(data.draw(st.tuples(st.integers(0, 400), st.integers(0, 400))))
+        chunks.append([start, count, begin, *outputs])
+        expected.append(resample.resample_chunk(x[start : start + count], filters, (outputs[0], outputs[1]), begin))
+    for level in library().levels:
+        found = audio.resample_chunks(filters.for_c, x, np.array(chunks, np.int64), level)
+        np.testing.assert_array_equal(found, np.concatenate(expected))

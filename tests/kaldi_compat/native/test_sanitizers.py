@@ -25,6 +25,8 @@ from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact import convolution
 from kaldi_compat.native import audio, convolve, pitch, ragged
 from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat.pitch import ragged as ragged_pitch
+from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
@@ -63,6 +65,11 @@ for level in library.levels:
             pitch.search(table, searched, np.ones(frames, np.float32), groups, costs, found, best, level)
             pitch.search(table, 0 * searched, np.ones(frames, np.float32), groups, costs, found, best, level)
             pitch.interpolate(table, correlation, groups, best, level)
+    utterances = [samples[:count] for count in (2000, 0, 300, 9000, 1700)] + [0 * samples.repeat(3)]
+    sizes = np.array([len(each) for each in utterances])
+    for options in (PitchOptions(), PitchOptions(snip_edges=False, recompute_frame=9), PitchOptions(delta_pitch=0.3)):
+        frames = ragged_pitch._frames_of_all(np.concatenate(utterances), np.cumsum(sizes) - sizes, sizes, options)
+        pitch.track(PitchTables.of(options), frames, PitchConstants.of(options).start, level)
 ragged.library = lambda: library
 for level in library.levels:
     for dim in (1, 13, 70):
@@ -78,6 +85,8 @@ for level in library.levels:
         ragged.appended(x, bounds, x[:4, : dim // 2], level)
         for center, norm_vars in ((True, False), (False, True)):
             ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
+        for left, right in ((3, 900), (-1, 0), (500, -1)):
+            ragged.window_means(x[:, 0], x[:, -1], bounds, left, right, level)
         ragged.vad(x, bounds, 3.0, 0.5, 2, 0.6, level)
 convolve.library = lambda: library
 of_level = convolve._convolve

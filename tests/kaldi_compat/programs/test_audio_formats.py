@@ -64,6 +64,25 @@ def test_program_refuses_24_bits_as_kaldi_does_and_says_how_to_read_them(
     assert "which Kaldi refuses: set KALDI_COMPAT_WAV=any" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["", "kaldi"])
+def test_program_refuses_24_bits_by_default_and_with_kaldi(
+    value: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KALDI_COMPAT_WAV", value)
+    assert wav_copy.main([f"scp:{directory}/other.scp", f"ark:{directory}/out.ark"]) == 255
+
+
+def test_unknown_value_of_the_variable_is_taken_for_unset(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KALDI_COMPAT_WAV", "Any")
+    assert wav_copy.main([f"scp:{directory}/plain.scp", f"ark:{directory}/out.ark"]) == 255
+    [line] = capfd.readouterr().err.splitlines()[1:]  # after the command line
+    assert "KALDI_COMPAT_WAV is 'Any': set it to 'any'" in line
+    assert "'kaldi'" in line
+    assert not (directory / "out.ark").exists()
+
+
 def test_data_set_reads_the_same_samples(directory: Path) -> None:
     datasets = pytest.importorskip("kaldi_compat.data.datasets")
     plain, other = (datasets.WaveDataset(directory / f"{name}.scp") for name in ("plain", "other"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Callable
@@ -50,6 +51,7 @@ from kaldi_compat.programs import (
     paste_feats,
     paste_vectors,
     post_to_feats,
+    process_kaldi_pitch_feats,
     select_feats,
     select_voiced_frames,
     shift_feats,
@@ -63,6 +65,9 @@ from kaldi_compat.programs import (
 Stderr = pytest.CaptureFixture[str]
 SIZES = (1, 2, 3, 7, 64, 1000)
 RATE = 16000
+PITCH_PROGRAMS = [
+    f"kaldi_compat.programs.{name}" for name in ("compute_kaldi_pitch_feats", "compute_and_process_kaldi_pitch_feats")
+]
 
 
 def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
@@ -77,6 +82,7 @@ def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
             monkeypatch.setattr(kind, "block_scanner", lambda self: None)
         monkeypatch.setattr(loop, "as_block", lambda key, value: None)
         monkeypatch.setattr(compute, "audio_block", lambda item: None)
+        monkeypatch.setattr("kaldi_compat.pitch.tracker.is_supported", lambda options: False)
 
 
 def random_matrices(rng: np.random.Generator, count: int) -> dict[str, npt.NDArray[np.float32]]:
@@ -122,7 +128,8 @@ def check_all_sizes(run: Callable[[], int], monkeypatch: pytest.MonkeyPatch, cap
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # A thread that reads ahead may log before this thread does.
-    monkeypatch.setattr(compute, "has_second_core", lambda: False)
+    for module in ("kaldi_compat.cli.compute", "kaldi_compat.cli.pipeline", *PITCH_PROGRAMS):
+        monkeypatch.setattr(f"{module}.has_second_core", lambda: False)
 
 
 def write(kind: Any, name: str, values: dict[str, Any]) -> None:
@@ -170,6 +177,35 @@ def test_error_in_the_middle_of_a_block_comes_after_the_utterances_before_it(
     data = Path("in.ark").read_bytes()
     Path("cut.ark").write_bytes(data[: len(data) // 2])
     check_all_sizes(lambda: compute_fbank_feats.main(["ark:cut.ark", "ark:out.ark"]), monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ark:in.ark"],
+        ["--snip-edges=false", "--delay=2", "scp:in.scp"],
+        ["--frames-per-chunk=10", "--simulate-first-pass-online", "ark:in.ark"],
+        ["--frames-per-chunk=7", "--recompute-frame=9", "--add-raw-log-pitch", "scp:in.scp"],
+        ["--nccf-ballast-online", "--add-normalized-log-pitch=false", "ark:cat in.ark |"],
+        ["ark:rates.ark"],
+        ["ark:cut.ark"],
+    ],
+    ids=" ".join,
+)
+def test_pitch_of_blocks(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Stderr) -> None:
+    audio = random_audio(np.random.default_rng(5), 60)
+    write("wave", "rates", audio)
+    audio = {key: wave for key, wave in audio.items() if wave.sample_frequency == RATE}
+    audio["long"] = Wave(float(RATE), np.random.default_rng(6).normal(0, 900, (1, 8 * RATE)).astype(np.int16))
+    write("wave", "in", audio)
+    data = Path("in.ark").read_bytes()
+    Path("cut.ark").write_bytes(data[: len(data) // 5])
+    of_processing = ("--delay", "--add")
+    tracking = [each for each in arguments if not each.startswith(of_processing)]
+    monkeypatch.setattr("kaldi_compat.cli.pitch.LOG_EVERY", 7)
+    for name, flags in zip(PITCH_PROGRAMS, (["--verbose=2", *tracking], arguments), strict=True):
+        main = importlib.import_module(name).main
+        check_all_sizes(partial(main, [*flags, "ark,scp:out.ark,out.scp"]), monkeypatch, capsys)
 
 
 IN, OUT = "ark:in.ark", "ark,scp:out.ark,out.scp"
@@ -307,6 +343,12 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
         extract_feature_segments,
         ["--min-segment-length=0", "--snip-edges=false", "ark,p:cut.ark", "plain_segments", OUT],
     ),
+    "process-kaldi-pitch-feats": (process_kaldi_pitch_feats, ["ark:pitch.ark", OUT]),
+    "process-kaldi-pitch-feats --delay": (
+        process_kaldi_pitch_feats,
+        ["--delay=3", "--add-raw-log-pitch", "--srand=3", "--normalization-right-context=-1", "scp:pitch.scp", OUT],
+    ),
+    "process-kaldi-pitch-feats of gaps": (process_kaldi_pitch_feats, ["ark:gaps.ark", OUT]),
     "feat-to-len": (feat_to_len, [IN, "ark,t:out_len"]),
     "feat-to-len of a script": (feat_to_len, ["scp:in.scp", "ark:out_len"]),
     "feat-to-dim": (feat_to_dim, ["ark:mixed.ark", "ark,t:out_dim"]),
@@ -407,6 +449,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with io_ark.Writer[Any]("int-vector", "ark,t:ints.txt") as numbers:
             for i, key in enumerate(feats):
                 numbers[key] = np.arange(i % 5, dtype=np.int32)
+        tracks = {key: each[:, :2] * [0.05, 9] for key, each in feats.items()}
+        write("matrix", "pitch", {key: np.abs(each).astype(np.float32) for key, each in tracks.items()})
+        gaps = {key: np.where(each > 95, 0, each) for key, each in tracks.items()}
+        write("matrix", "gaps", {key: np.abs(each).astype(np.float32) for key, each in gaps.items()})
         write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
     return folder
 
