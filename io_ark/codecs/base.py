@@ -104,6 +104,14 @@ class Codec(Generic[T]):
         """
         return self.read_body(source, read_marker(source))
 
+    def decode_small(self, data: bytes) -> T | None:
+        """Decode an object in Kaldi's usual layout that is whole in ``data``, which may go on after it.
+
+        Returns:
+            The object; None if it has to be read with :meth:`read`, which also raises the errors.
+        """
+        return None
+
     def scanner(self) -> Scanner | None:
         """Return the C code that reads many small objects of this kind at a time; None if there is none."""
         return scanner(self.scan_kind) if self.scan_kind else None

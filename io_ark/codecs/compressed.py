@@ -30,6 +30,7 @@ __all__ = [
     "decompress",
     "read_compressed",
     "read_decompressed",
+    "read_linear",
     "skip_compressed",
     "write_compressed",
 ]
@@ -39,6 +40,9 @@ Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<ffii")
 LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
+# The marker and the header of the formats with one linear scale, and the bytes of an element of each.
+_LINEAR_HEADER = struct.Struct("<6sffii")
+_LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -368,6 +372,24 @@ def read_decompressed(source: Source, head: bytes) -> Array:
     ``head`` is its header as peeked from the source: :data:`LONGEST_HEADER` bytes or more, if the source has them.
     """
     return decompress(*_read_stored(source, head))
+
+
+def read_linear(source: Source, head: bytes) -> Array | None:
+    """Read the float32 values of a matrix of the format CM2 or CM3, with its marker, in one pass.
+
+    ``head`` is what follows in the source: marker and header, if the source has them.
+
+    Returns:
+        The matrix; None if nothing was read, because the matrix has another format or the C library is missing.
+    """
+    if _NATIVE is None or len(head) < _LINEAR_HEADER.size:
+        return None
+    start, _, _, rows, columns = _LINEAR_HEADER.unpack_from(head)
+    size = _LINEAR_SIZES.get(start)
+    if size is None or rows <= 0 or columns <= 0:
+        return None
+    source.skip(_LINEAR_HEADER.size)
+    return _NATIVE.from_linear(head, rows, columns, *source.take(rows * columns * size))
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:

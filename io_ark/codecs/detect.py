@@ -209,6 +209,10 @@ class AnyCodec(Codec[Any]):
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
 
+    def decode_small(self, data: bytes) -> Any:
+        token = _TOKENS.get(data[2:4]) if data.startswith(BINARY_MARKER) and data[4:5] == b" " else None
+        return None if token is None else _codec(token[0], **token[1]).decode_small(data)
+
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)
 

@@ -17,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import base
-from io_ark.codecs.base import ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.batch import Batch, objects
 from io_ark.codecs.nested_lists import (
     format_lists,
     lengths_in_text,
     pack_lists,
     pack_nested,
+    print_nested,
     read_lists,
     split_lists,
     write_lists,
@@ -51,6 +53,8 @@ Array = npt.NDArray[Any]
 
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
+# Pairs of a vector that is written together with others at most: 10 bytes each.
+_FEW_PAIRS = 400
 # A minus that is not the sign of an integer.
 _NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
 
@@ -237,6 +241,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         if binary and (packed := pack_nested(value, 2, "i")) is not None:
             sink.write(packed)
             return
+        if not binary and (text := print_nested(value, 2, "i", b"", b"; ")) is not None:
+            sink.write(text + b"\n")
+            return
         lengths, numbers = _joined(list(value))
         if binary:
             write_lists(sink, lengths, (numbers,))
@@ -265,6 +272,17 @@ class PairVectorCodec(Codec[Array]):
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._layout = sized(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
+        self._types = "ii" if self.dtype.kind == "i" else "ff"
+
+    def batch(self, binary: bool) -> Batch | None:
+        return objects(self._small) if binary else None
+
+    def _small(self, value: object) -> bytes | None:
+        """Encode a list of few pairs in binary with the marker; return None for anything else."""
+        if type(value) is not list or len(value) > _FEW_PAIRS:
+            return None
+        packed = pack_nested(value, 1, self._types)
+        return None if packed is None else BINARY_MARKER + packed
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -312,8 +330,11 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        if binary and (packed := pack_nested(value, 1, "ii" if self.dtype.kind == "i" else "ff")) is not None:
+        if binary and (packed := pack_nested(value, 1, self._types)) is not None:
             sink.write(packed)
+            return
+        if not binary and (text := print_nested(value, 1, self._types, b"", b"; ")) is not None:
+            sink.write(text.removesuffix(b"; ") + b"\n")
             return
         first, second = self._columns(value)
         if binary:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink
 from io_ark.codecs.blocks import ArrayBlock, Block
-from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
+from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, read_linear, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -52,6 +52,19 @@ class MatrixCodec(ArrayCodec):
         self._stored = self.dtype.newbyteorder("<")
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
+    def decode_small(self, data: bytes) -> Array | None:
+        if len(data) < _DENSE_HEADER.size:
+            return None
+        start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(data)
+        if start != self._marker_and_token or row_size != 4 or column_size != 4 or rows < 0 or columns < 0:
+            return None
+        end = _DENSE_HEADER.size + rows * columns * self._stored.itemsize
+        if end > len(data):
+            return None
+        # A third of the time of copying an array whose numbers are not aligned.
+        matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(data[_DENSE_HEADER.size : end]))
+        return matrix
+
     def read(self, source: Source) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
         head = source.peek(_LONGEST_HEAD)
@@ -61,6 +74,9 @@ class MatrixCodec(ArrayCodec):
                 source.skip(_DENSE_HEADER.size)
                 return source.read_array(self._stored, rows * columns).reshape(rows, columns)
         if head.startswith(_COMPRESSED):
+            values = read_linear(source, head)
+            if values is not None:
+                return values if self.dtype == np.float32 else values.astype(self.dtype)
             source.skip(2)
             return read_decompressed(source, head[2:]).astype(self.dtype, copy=False)
         return super().read(source)

@@ -23,6 +23,7 @@ __all__ = [
     "format_lists",
     "lengths_in_text",
     "pack_nested",
+    "print_nested",
     "read_lists",
     "remove_counts",
     "split_lists",
@@ -148,6 +149,17 @@ def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
         types: ``i`` or ``f`` for each number of an element: ``"if"`` for pairs of an integer and a float.
     """
     return None if _NATIVE is None or type(value) is not list else _NATIVE.pack_nested(value, depth, types)
+
+
+def print_nested(value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
+    """Return nested lists of Python's numbers in text; None in the cases where :func:`pack_nested` returns None, too.
+
+    Args:
+        value: as for :func:`pack_nested`, also ``depth`` and ``types``.
+        begin: text before each inner list, or before each element if ``depth`` is 1.
+        end: text after it.
+    """
+    return None if _NATIVE is None or type(value) is not list else _NATIVE.print_nested(value, depth, types, begin, end)
 
 
 def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:

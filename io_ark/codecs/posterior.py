@@ -20,6 +20,7 @@ from io_ark.codecs.nested_lists import (
     format_lists,
     lengths_in_text,
     pack_nested,
+    print_nested,
     read_lists,
     remove_counts,
     write_lists,
@@ -51,6 +52,8 @@ class PosteriorCodec(Codec[Posterior]):
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
         if binary and (packed := pack_nested(value, 2, "if")) is not None:
             sink.write(packed)
+        elif not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
+            sink.write(text + b"\n")
         else:
             _write_arrays(sink, _arrays(value), binary)
 

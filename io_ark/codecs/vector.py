@@ -51,6 +51,18 @@ class VectorCodec(ArrayCodec):
             return None
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
 
+    def decode_small(self, data: bytes) -> Array | None:
+        if len(data) < _MARKED_HEADER.size:
+            return None
+        start, size, count = _MARKED_HEADER.unpack_from(data)
+        if start != self._marker_and_token or size != 4 or count < 0:
+            return None
+        end = _MARKED_HEADER.size + count * self._stored.itemsize
+        if end > len(data):
+            return None
+        vector: Array = np.ndarray((count,), self._stored, bytearray(data[_MARKED_HEADER.size : end]))
+        return vector
+
     def read(self, source: Source) -> Array:
         # A fast path for the common case, as for matrices.
         head = source.peek(_MARKED_HEADER.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from io_ark.native.library import Library, load
 
@@ -11,9 +11,9 @@ __all__ = ["FUNCTIONS", "library"]
 FUNCTIONS = (
     "ark_compress_arrays",
     "ark_find_objects",
-    "ark_from_bytes",
+    "ark_from_codes",
+    "ark_from_linear",
     "ark_from_percentiles",
-    "ark_from_words",
     "ark_pack_arrays",
     "ark_pack_entries",
     "ark_pack_lists",
@@ -21,6 +21,7 @@ FUNCTIONS = (
     "ark_print_entries",
     "ark_print_integers",
     "ark_print_lists",
+    "ark_print_marshalled",
     "ark_print_numbers",
     "ark_print_script",
     "ark_read_rows",
@@ -34,7 +35,7 @@ FUNCTIONS = (
 """Functions of the library that this package calls."""
 
 
-_DIRECTORY = str(Path(__file__).parent)
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def library() -> Library:

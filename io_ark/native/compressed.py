@@ -15,7 +15,7 @@ __all__ = ["Compressed", "compressed"]
 Array = npt.NDArray[Any]
 Number = float | np.float32
 
-_POINTER, _SIZE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+_POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
 
 
 def compressed() -> Compressed | None:
@@ -30,19 +30,36 @@ class Compressed:
         function = library().function
         linear = (_POINTER, _SIZE, _FLOAT, _FLOAT, _POINTER)
         shape_and_range = (_SIZE, _SIZE, _FLOAT, _FLOAT)
-        self._from = {size: function(f"ark_from_{name}", *linear, result=None) for size, name in _NAMES.items()}
+        self._from_linear = function("ark_from_linear", _POINTER, _POINTER, _SIZE, _POINTER, result=None)
+        self._from_codes = function(
+            "ark_from_codes", _POINTER, _INT, _SIZE, _FLOAT, _FLOAT, _POINTER, result=None
+        )  # fmt: skip
         self._to = {size: function(f"ark_to_{name}", *linear, result=None) for size, name in _NAMES.items()}
         self._from_percentiles = function(
             "ark_from_percentiles", _POINTER, _POINTER, *shape_and_range, _POINTER, result=None
         )
         self._to_percentiles = function("ark_to_percentiles", _POINTER, *shape_and_range, _POINTER, _POINTER)
 
+    def from_linear(self, header: bytes, rows: int, columns: int, codes: Any, begin: int) -> Array:
+        """Return the float32 values of an object of the format CM2 or CM3.
+
+        Args:
+            header: the object from its marker on, at least to the end of its header.
+            rows, columns: as the header says, both positive.
+            codes: bytes-like: a buffer that has the integers.
+            begin: where they start in it.
+        """
+        values = np.empty((rows, columns), np.float32)
+        where = codes if type(codes) is bytes else np.frombuffer(codes, np.uint8).ctypes.data
+        self._from_linear(header, where, begin, address(values))
+        return values
+
     def from_integers(self, codes: Array, step: Number, minimum: Number) -> Array:
         """Return ``codes * step + minimum`` as float32, of uint8 or uint16."""
         if not codes.flags.c_contiguous:
             codes = codes.copy()
         values = np.empty(codes.shape, np.float32)
-        self._from[codes.itemsize](address(codes), codes.size, step, minimum, address(values))
+        self._from_codes(address(codes), codes.itemsize, codes.size, step, minimum, address(values))
         return values
 
     def to_integers(self, values: Array, minimum: Number, span: Number, dtype: npt.DTypeLike) -> Array:

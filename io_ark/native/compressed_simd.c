@@ -17,24 +17,45 @@ enum { ROWS_FOR_TABLE = 100 };
 enum { ROWS_TO_COUNT = 40 };
 /* Kaldi's constant for 1/65535. */
 static const float PER_STEP = 1.52590218966964e-05f;
+/* Bytes of an object "CM2" or "CM3" before its range and shape: the binary marker, the name and a space. */
+enum { BEFORE_RANGE = 6 };
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
 static const double ROUNDING = 0.499;
 
 /* The values of integers of one byte, and of two bytes at any address. */
-EXPORT void SIMD_NAME(ark_from_bytes)(const uint8_t *codes, int64_t count, float step, float minimum,
-                                      float *restrict values)
+static void from_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     for (int64_t i = 0; i < count; i++) values[i] = (float)codes[i] * step + minimum;
 }
 
-EXPORT void SIMD_NAME(ark_from_words)(const uint8_t *codes, int64_t count, float step, float minimum,
-                                      float *restrict values)
+static void from_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     for (int64_t i = 0; i < count; i++) {
         uint16_t code;
         memcpy(&code, codes + 2 * i, sizeof code);
         values[i] = (float)code * step + minimum;
     }
+}
+
+/* Decompress an object "CM2" or "CM3": `header` starts with its binary marker, and its integers start at `begin`
+ * of `codes`. The caller has checked the header; `values` has room for all numbers. */
+EXPORT void SIMD_NAME(ark_from_linear)(const uint8_t *header, const uint8_t *codes, int64_t begin, float *values)
+{
+    float range[2];
+    int32_t shape[2];
+    memcpy(range, header + BEFORE_RANGE, sizeof range);
+    memcpy(shape, header + BEFORE_RANGE + sizeof range, sizeof shape);
+    const int64_t count = (int64_t)shape[0] * shape[1];
+    const int one_byte = header[4] == '3';
+    const float step = (float)((double)range[1] * (one_byte ? 1.0 / 255 : 1.0 / 65535));
+    (one_byte ? from_bytes : from_words)(codes + begin, count, step, range[0], values);
+}
+
+/* The same for integers without a header, of `size` bytes each. */
+EXPORT void SIMD_NAME(ark_from_codes)(const uint8_t *codes, int size, int64_t count, float step, float minimum,
+                                      float *values)
+{
+    (size == 1 ? from_bytes : from_words)(codes, count, step, minimum, values);
 }
 
 /* The values that a column's percentiles stand for. */

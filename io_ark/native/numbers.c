@@ -289,8 +289,7 @@ EXPORT int64_t ark_print_integers(const int32_t *values, int64_t count, uint8_t 
     return to - text;
 }
 
-/* A number of 32 bits, at most 14 characters; NULL if the caller has to print it. */
-static uint8_t *put_element(uint8_t *to, const uint8_t *element, int is_float)
+uint8_t *ark_put_element(uint8_t *to, const uint8_t *element, int is_float)
 {
     float value;
     if (!is_float) return put_int(to, ark_load_int32(element));
@@ -312,10 +311,10 @@ EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint
     for (int64_t list = 0; list < lists; list++) {
         to = put_text(to, begin);
         for (const int64_t behind = i + lengths[list]; i < behind; i++) {
-            if (!(to = put_element(to, first + 4 * i, first_float))) return -1;
+            if (!(to = ark_put_element(to, first + 4 * i, first_float))) return -1;
             *to++ = ' ';
             if (!second) continue;
-            if (!(to = put_element(to, second + 4 * i, second_float))) return -1;
+            if (!(to = ark_put_element(to, second + 4 * i, second_float))) return -1;
             *to++ = ' ';
         }
         to = put_text(to, end);

@@ -52,12 +52,13 @@ EXPORT int64_t ark_pack_entries(const uint8_t *keys, const uint8_t *numbers, int
  * bytes, an integer of 32 bits is 'i' and 4 bytes, a float is 'g' and 8 bytes. This is the only way to walk through
  * Python's lists without Python's API, and takes a fraction of the time of any other.
  *
- * `depth` is how deep the lists are (1 or 2); `pairs` if their elements are pairs; `floats` has bit 0 set if the first (or
- * only) number of an element is a float, and bit 1 for the second. `bytes` has room for `size` bytes. Returns how many
- * bytes there are in Kaldi's layout: every length and number after a byte 4. Returns -1 for anything else in `data`. */
+ * The functions below convert them to Kaldi's layout. `depth` is how deep the lists are (1 or 2); `pairs` if their elements
+ * are pairs; `floats` has bit 0 set if the first (or only) number of an element is a float, and bit 1 for the second.
+ * They return how many bytes there are in `to`, or -1 for anything else in `data`. */
 typedef struct {
     const uint8_t *at, *end;
     uint8_t *to;
+    int text;
 } walk;
 
 static int take_length(walk *it, int64_t *length)
@@ -68,28 +69,47 @@ static int take_length(walk *it, int64_t *length)
     return *length >= 0;
 }
 
+static int put_taken(walk *it, const uint8_t *number, int is_float)
+{
+    if (!it->text) {
+        it->to = put_sized(it->to, number);
+        return 1;
+    }
+    uint8_t *const behind = ark_put_element(it->to, number, is_float);
+    if (!behind) return 0;
+    *behind = ' ';
+    it->to = behind + 1;
+    return 1;
+}
+
 static int take_number(walk *it, int is_float)
 {
     if (!is_float) {
         if (it->end - it->at < 5 || it->at[0] != 'i') return 0;
-        it->to = put_sized(it->to, it->at + 1);
         it->at += 5;
-        return 1;
+        return put_taken(it, it->at - 4, 0);
     }
     double wide;
     if (it->end - it->at < 9 || it->at[0] != 'g') return 0;
     memcpy(&wide, it->at + 1, sizeof wide);
     if (!(wide >= -3.4028234663852886e38 && wide <= 3.4028234663852886e38)) return 0;
     const float single = (float)wide;
-    it->to = put_sized(it->to, (const uint8_t *)&single);
     it->at += 9;
-    return 1;
+    return put_taken(it, (const uint8_t *)&single, 1);
 }
 
+static int take_element(walk *it, int pairs, int floats)
+{
+    int64_t two;
+    if (pairs && (!take_length(it, &two) || two != 2)) return 0;
+    return take_number(it, floats & 1) && (!pairs || take_number(it, floats & 2));
+}
+
+/* In binary: every length and number after a byte 4. `bytes` has room for `size` bytes. */
 EXPORT int64_t ark_pack_marshalled(const uint8_t *data, int64_t size, int depth, int pairs, int floats, uint8_t *bytes)
 {
-    walk it = {data, data + size, bytes};
-    int64_t lists = 1, length, two;
+    walk it = {data, data + size, bytes, 0};
+    int64_t lists = 1, length;
     if (depth == 2) {
         if (!take_length(&it, &lists)) return -1;
         const int32_t count = (int32_t)lists;
@@ -99,10 +119,31 @@ EXPORT int64_t ark_pack_marshalled(const uint8_t *data, int64_t size, int depth,
         if (!take_length(&it, &length)) return -1;
         const int32_t count = (int32_t)length;
         it.to = put_sized(it.to, (const uint8_t *)&count);
-        for (int64_t i = 0; i < length; i++) {
-            if (pairs && (!take_length(&it, &two) || two != 2)) return -1;
-            if (!take_number(&it, floats & 1) || (pairs && !take_number(&it, floats & 2))) return -1;
-        }
+        for (int64_t i = 0; i < length; i++)
+            if (!take_element(&it, pairs, floats)) return -1;
     }
     return it.at == it.end ? it.to - bytes : -1;
+}
+
+static void put_mark(walk *it, const char *mark)
+{
+    while (*mark) *it->to++ = (uint8_t)*mark++;
+}
+
+/* In text: each number with a space after it, and around each inner list (around each element, if `depth` is 1) `begin`
+ * and `end`, of at most 2 characters each. `text` has room for 3 * `size` characters. */
+EXPORT int64_t ark_print_marshalled(const uint8_t *data, int64_t size, int depth, int pairs, int floats, const char *begin,
+                                    const char *end, uint8_t *text)
+{
+    walk it = {data, data + size, text, 1};
+    int64_t lists, length = 1;
+    if (!take_length(&it, &lists)) return -1;
+    for (int64_t list = 0; list < lists; list++) {
+        if (depth == 2 && !take_length(&it, &length)) return -1;
+        put_mark(&it, begin);
+        for (int64_t i = 0; i < length; i++)
+            if (!take_element(&it, pairs, floats)) return -1;
+        put_mark(&it, end);
+    }
+    return it.at == it.end ? it.to - text : -1;
 }

@@ -42,6 +42,9 @@ class Packer:
         self._pack_lists = function("ark_pack_lists", *[_POINTER] * 3, _SIZE, _POINTER, result=_SIZE)
         marshalled = (_CHARACTERS, _SIZE, _INT, _INT, _INT, _POINTER)
         self._pack_marshalled = function("ark_pack_marshalled", *marshalled, result=_SIZE)
+        self._print_marshalled = function(
+            "ark_print_marshalled", *marshalled[:5], _CHARACTERS, _CHARACTERS, _POINTER, result=_SIZE
+        )  # fmt: skip
         entries = (_CHARACTERS, _POINTER, _INT, _SIZE, _POINTER)
         self._print_entries = function("ark_print_entries", *entries, result=_SIZE)
         self._pack_entries = function("ark_pack_entries", _CHARACTERS, _POINTER, _SIZE, _SIZE, _POINTER, result=_SIZE)
@@ -92,14 +95,29 @@ class Packer:
         Returns:
             None if the value is anything else, or has numbers of other types, or that do not fit.
         """
-        try:
-            data = marshal.dumps(value, _MARSHAL_VERSION)
-        except ValueError:
-            return None
+        data = _marshalled(value)
         packed = np.empty(len(data), np.uint8)  # no number or length takes more bytes than in `data`
-        floats = sum(1 << i for i, kind in enumerate(types) if kind == "f")
-        used = self._pack_marshalled(data, len(data), depth, len(types) == 2, floats, address(packed))
+        used = self._pack_marshalled(data, len(data), depth, len(types) == 2, _float_bits(types), address(packed))
         return None if used < 0 else packed[:used].tobytes()
+
+    def print_nested(self, value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
+        """Return nested lists in text: each number with a space after it, and two marks around each list.
+
+        Args:
+            value: as for :meth:`pack_nested`, also ``depth`` and ``types``.
+            begin: the text before each inner list, or before each element if ``depth`` is 1, and
+            end: after it: at most two characters each.
+
+        Returns:
+            None if the value is anything else, or has a float that is hard to print.
+        """
+        if len(begin) > 2 or len(end) > 2:
+            raise ValueError("marks of more than two characters")
+        data = _marshalled(value)
+        text = np.empty(3 * len(data), np.uint8)  # 15 characters for a float of 9 bytes, 12 for an integer of 5
+        pairs, floats = len(types) == 2, _float_bits(types)
+        used = self._print_marshalled(data, len(data), depth, pairs, floats, begin, end, address(text))
+        return None if used < 0 else text[:used].tobytes()
 
     def print_entries(self, keys: bytes, numbers: Array) -> bytes | None:
         """Return entries of a table in text; None if a float is hard to print.
@@ -124,6 +142,18 @@ class Packer:
         _check_keys(keys, numbers)
         used = self._pack_entries(keys, address(numbers), numbers.itemsize, len(numbers), address(packed))
         return packed[:used].tobytes()
+
+
+def _marshalled(value: Any) -> bytes:
+    """Return a value as pack.c reads it; nothing, which it refuses, for values that marshal cannot write."""
+    try:
+        return marshal.dumps(value, _MARSHAL_VERSION)
+    except ValueError:
+        return b""
+
+
+def _float_bits(types: str) -> int:
+    return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
 def _checked(columns: Columns, lengths: Sequence[int]) -> tuple[Array, Array, npt.NDArray[np.int64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["Process", "current_process"]
+__all__ = ["Process", "current", "current_process"]
 
 
 class Process:
@@ -13,17 +13,18 @@ class Process:
     __slots__ = ()
 
 
-_current = Process()
+current = Process()
+"""Identity of this process. Read it as an attribute of this module, because a fork changes it."""
 
 
 def current_process() -> Process:
     """Return the identity of this process."""
-    return _current
+    return current
 
 
 def _renew() -> None:
-    global _current
-    _current = Process()
+    global current
+    current = Process()
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -111,6 +111,21 @@ class Source:
             return self._window[at : self._at]  # type: ignore[no-any-return]
         return self.read_array(np.uint8, count).data
 
+    def take(self, count: int) -> tuple[Any, int]:
+        """Consume ``count`` bytes without copying them out of the window.
+
+        Returns:
+            A buffer that has the bytes, and where they begin in it.
+
+        Raises:
+            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
+        """
+        at = self._at
+        if self._end - at >= count >= 0:
+            self._at = at + count
+            return self._window, at
+        return self.read_array(np.uint8, count), 0
+
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         """Read ``count`` elements as a one-dimensional array, which is writable unless the source is memory.
 
@@ -404,12 +419,14 @@ class FileSource(StreamSource):
         self._base = self._at = self._end = 0
         self._go(offset)
 
-    def _go(self, offset: int) -> None:
-        self._window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
+    def _go(self, offset: int) -> bytes:
+        """Seek to an offset and return the window, which begins there."""
+        self._window = window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
         self._base = offset
         self._at = 0
-        self._end = len(self._window)
+        self._end = len(window)
         self._step = 2 * SMALL_WINDOW
+        return window
 
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True; return False if it is beyond the known end of the file.
@@ -424,6 +441,15 @@ class FileSource(StreamSource):
         else:
             self._go(offset)
         return True
+
+    def head_at(self, path: str, offset: int) -> bytes | None:
+        """Seek to an offset and return the first bytes there, which stay unread.
+
+        Returns:
+            None if that cannot be done in this way: if the source reads ahead, or has another name, or the offset is
+            beyond the known end of the file.
+        """
+        return None if self._ahead or self.name != path or offset > self._size else self._go(offset)
 
     def _pread(self, size: int, offset: int) -> bytes:
         try:
@@ -469,6 +495,24 @@ class FileSource(StreamSource):
         self._at = 0
         self._end = len(window)
         return self._end > 0
+
+    def take(self, count: int) -> tuple[Any, int]:
+        at = self._at
+        if not 0 <= count <= self._end - at:
+            # The part in the window is read again, which is faster than joining two parts.
+            start = self._base + at
+            if not 0 <= count <= self._size - start:
+                self.check(count)
+            window = self._pread(count + TAIL if self._ahead else count, start)
+            if len(window) < count:
+                return super().take(count)
+            self._window = window
+            self._base = start
+            self._end = len(window)
+            self._step = SMALL_WINDOW
+            at = 0
+        self._at = at + count
+        return self._window, at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)

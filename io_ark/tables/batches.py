@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from io_ark.codecs import Codec
@@ -14,14 +15,16 @@ logger = logging.getLogger("io_ark")
 
 __all__ = ["Pending", "pending_entries"]
 
-# Maximum number of pending entries.
-_MAX_ENTRIES = 500
+# Number of pending keys and values from which on they are written.
+_MAX_PENDING = 1000
 
 
-def pending_entries(codec: Codec[Any], binary: bool, output: Output) -> Pending | None:
+def pending_entries(
+    codec: Codec[Any], binary: bool, output: Output, lock: AbstractContextManager[Any]
+) -> Pending | None:
     """Create the buffer of entries for an output; None if objects of this kind are written one by one."""
     batch = codec.batch(binary)
-    return None if batch is None else Pending(batch, output)
+    return None if batch is None else Pending(batch, output, lock)
 
 
 class Pending:
@@ -30,15 +33,17 @@ class Pending:
     Args:
         batch: encoder of many entries, which accepts some values.
         output: the output to write to.
+        lock: held while entries are written; the same thread may acquire it again.
 
     Attributes:
-        add: adds a key and a value and returns True, or returns False if the codec has to write the entry.
+        add: adds a key and a value and returns True, or returns False if the codec has to write the entry. Threads may
+            call it without a lock.
         send: writes all pending entries to the output.
     """
 
-    def __init__(self, batch: Batch, output: Output) -> None:
+    def __init__(self, batch: Batch, output: Output, lock: AbstractContextManager[Any]) -> None:
         self._output = output
-        self.add, self.send = _functions(batch, output)
+        self.add, self.send = _functions(batch, output, lock)
 
     def __del__(self) -> None:
         if self._output.inherited:
@@ -49,27 +54,28 @@ class Pending:
             logger.error("%s", error)
 
 
-def _functions(batch: Batch, output: Output) -> tuple[Callable[[str, Any], bool], Callable[[], None]]:
+def _functions(
+    batch: Batch, output: Output, lock: AbstractContextManager[Any]
+) -> tuple[Callable[[str, Any], bool], Callable[[], None]]:
     """Return ``add`` and ``send``, which share local variables because attributes would be slower."""
-    keys: list[str] = []
-    values: list[Any] = []
-    take, add_key, add_value = batch.take, keys.append, values.append
+    # Keys and values in turn. One call adds both, so that other threads cannot come in between.
+    pending: list[Any] = []
+    take, extend = batch.take, pending.extend
 
     def send() -> None:
-        if keys:
-            data = batch.encode(keys, values)
-            keys.clear()
-            values.clear()
-            output.write(data)
+        with lock:
+            entries = pending[:]
+            del pending[: len(entries)]  # other threads may have added more
+            if entries:
+                output.write(batch.encode(entries[0::2], entries[1::2]))
 
     def add(key: str, value: Any) -> bool:
         # A subset of the keys that check_key allows, which is faster to check.
         if type(key) is str and key.isascii() and key.isprintable() and key and " " not in key:
             taken = take(value)
             if taken is not None:
-                add_key(key)
-                add_value(taken)
-                if len(keys) == _MAX_ENTRIES:
+                extend((key, taken))
+                if len(pending) >= _MAX_PENDING:
                     send()
                 return True
         return False

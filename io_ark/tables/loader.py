@@ -164,6 +164,24 @@ class Loader:
         return source
 
     def _read_at(self, path: str, offset: int) -> Any:
+        if self._in_order:
+            return self._read_anew(path, offset)
+        idle = self._files.idle_sources
+        try:
+            source = idle.pop()
+        except IndexError:
+            return self._read_anew(path, offset)
+        head = source.head_at(path, offset)
+        if head is None:
+            del source  # which closes a file that is not kept any more, before another one is opened
+            return self._read_anew(path, offset)
+        value = self._codec.decode_small(head)
+        if value is None:
+            value = self._codec.read(source)
+        idle.append(source)
+        return value
+
+    def _read_anew(self, path: str, offset: int) -> Any:
         source = self._source(path, offset)
         value = self._codec.read(source)
         if isinstance(source, FileSource):

@@ -77,17 +77,17 @@ class LineSplitter:
         self._number = 0
         self._blank: list[int] = []
 
-    def split(self, line: bytes) -> Iterator[tuple[str, str] | FormatError]:
-        """Yield key and rest of the next line, after an error for each blank line before it."""
+    def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
+        """Return key and rest of the next line, after an error for each blank line before it."""
         self._number += 1
         if self._number > 1 and not line.strip():
             self._blank.append(self._number)
-            return
-        yield from self.blank_lines()
+            return ()
+        errors = [*self.blank_lines()] if self._blank else ()
         try:
-            yield split_line(line, self._name, self._number)
+            return (*errors, split_line(line, self._name, self._number))
         except FormatError as error:
-            yield error
+            return (*errors, error)
 
     def blank_lines(self) -> Iterator[FormatError]:
         """Yield an error for each blank line so far, once another line follows."""
@@ -224,10 +224,12 @@ class Script(Mapping[str, str]):
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        end = self._find(key)
+        few = self._ends_of_few  # without the calls of _find and _rest, of which the time shows
+        end = self._find(key) if few is None else few.get(key)
         if end is None:
             raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
-        return self._rest(end)
+        data = self._data
+        return data[end : data.find(b"\n", end)].strip().decode("utf-8", "surrogateescape")
 
     def items(self) -> ItemsView[str, str]:
         """Return a view of key and rest of each line, in file order."""

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
@@ -18,6 +19,7 @@ from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
+from io_ark.streams import process
 from io_ark.streams.output import open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending, pending_entries
@@ -114,11 +116,11 @@ class ArchiveTarget:
             self._archive.write(values[first : first + size])
             begin, first = end, first + size
 
-    def pending(self, codec: Codec[Any]) -> Pending | None:
+    def pending(self, codec: Codec[Any], lock: AbstractContextManager[Any]) -> Pending | None:
         """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
         if self._script is not None or self._table.flush:
             return None
-        return pending_entries(codec, self._table.binary, self._archive)
+        return pending_entries(codec, self._table.binary, self._archive, lock)
 
     def flush(self) -> None:
         self._archive.flush()
@@ -159,7 +161,7 @@ class ScriptTarget:
         """Return False: each entry is a file."""
         return False
 
-    def pending(self, codec: Codec[Any]) -> None:
+    def pending(self, codec: Codec[Any], lock: AbstractContextManager[Any]) -> None:
         """Return None: entries are not buffered."""
 
     def flush(self) -> None:
@@ -297,19 +299,21 @@ class Writer(Generic[Value]):
         self._process = current_process()
         # Reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
-        self._pending = self._target.pending(self._encoder)
+        self._pending = self._target.pending(self._encoder, self._lock)
+        self._add = None if self._pending is None else self._pending.add
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
-        if current_process() is not self._process:
+        if process.current is not self._process:
             self._refuse_process(key)
+        # close() sets _closed before it writes the pending entries, so that none is lost if a thread closes meanwhile.
+        if self._add is not None and self._add(key, value) and not self._closed:
+            return
         with self._lock:
-            if self._pending is not None:
-                if self._pending.add(key, value):
-                    return
-                self._pending.send()
             if self._closed:
                 raise ClosedError("the writer is closed", key=key)
+            if self._pending is not None:
+                self._pending.send()
         check_key(key)
         buffer = ChunkBuffer()
         try:

@@ -262,7 +262,7 @@ class SpectralFeature(ConfiguredModule):
             exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
             noise = noise_of_frames(frames, exist, generator)
         if is_traced_or_differentiated(frames) or frames.numel() == 0:
-            features = self.features_of_frames(frames, noise and noise(ALL), banks)
+            features = self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
         else:
             features = self._in_blocks(frames, noise, banks)
         return features.reshape(*leading, *features.shape[1:])
@@ -277,9 +277,11 @@ class SpectralFeature(ConfiguredModule):
         else:
             block = max(1, DEVICE_BLOCK // rows)
         if block >= count:
-            return self.features_of_frames(frames, noise and noise(ALL), banks)
+            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
         parts = [slice(start, start + block) for start in range(0, count, block)]
-        return torch.cat([self.features_of_frames(frames[:, p], noise and noise(p), banks) for p in parts], 1)
+        return torch.cat(
+            [self.features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts], 1
+        )
 
     def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Filter banks for VTLN factors, one or one per row; None for the module's own."""

@@ -144,6 +144,9 @@ static void test_print(int rounds)
         uint8_t *const marshalled = exactly((size_t)count), *const nested = exactly((size_t)count);
         for (int64_t k = 0; k < count; k++) marshalled[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
         ark_pack_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), nested);
+        uint8_t *const shown = exactly((size_t)count * 3);
+        ark_print_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), "[ ", "] ", shown);
+        free(shown);
         free(marshalled);
         free(nested);
         ark_print_entries(keys, values, (int)draw(2), count, entries);
@@ -178,9 +181,9 @@ static void test_compressed(int rounds)
         for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
         SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
         SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
-        SIMD_NAME(ark_from_bytes)(narrow, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_codes)(narrow, 1, size, limits[1], limits[0], values);
         SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
-        SIMD_NAME(ark_from_words)((uint8_t *)wide, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_codes)((uint8_t *)wide, 2, size, limits[1], limits[0], values);
         free(values);
         free(percentiles);
         free(narrow);

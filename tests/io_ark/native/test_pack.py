@@ -1,15 +1,20 @@
-"""Nested lists packed by the C library: the bytes of the codec without it, or left to the codec."""
+"""Nested lists written by the C library: the bytes of the codec without it, or left to the codec."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from io_ark.codecs import codec, nested_lists
 from io_ark.errors import ArkError
+
+needs_library = pytest.mark.skipif(nested_lists._NATIVE is None, reason="the C library is not built")
 
 VALUES: list[tuple[str, Any]] = [
     ("posterior", [[(1, 0.5), (2, 0.1)], [], [(2**31 - 1, -3e38)]]),
@@ -37,30 +42,53 @@ VALUES: list[tuple[str, Any]] = [
 ]
 
 
-def written(kind: str, value: Any) -> bytes | str:
+def written(kind: str, value: Any, binary: bool) -> bytes | str:
     sink = io.BytesIO()
     try:
-        codec(kind).write(sink, value)
+        codec(kind).write(sink, value, binary=binary)
     except ArkError as error:
         return type(error).__name__
     return sink.getvalue()
 
 
+def check(kind: str, value: Any, binary: bool) -> None:
+    with_library = written(kind, value, binary)
+    with patch.object(nested_lists, "_NATIVE", None):
+        assert with_library == written(kind, value, binary)
+
+
+@needs_library
+@pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize(("kind", "value"), VALUES)
-def test_nested_lists_are_packed_alike_with_and_without_the_library(
-    kind: str, value: Any, monkeypatch: pytest.MonkeyPatch
+def test_nested_lists_are_written_alike_with_and_without_the_library(kind: str, value: Any, binary: bool) -> None:
+    check(kind, value, binary)
+
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+FLOATS = st.floats(width=32) | st.floats()
+NESTED = st.one_of(
+    st.tuples(st.just("posterior"), st.lists(st.lists(st.tuples(INT32, FLOATS)))),
+    st.tuples(st.just("int-vector-vector"), st.lists(st.lists(INT32))),
+    st.tuples(st.just("int-pair-vector"), st.lists(st.tuples(INT32, INT32))),
+    st.tuples(st.just("float-pair-vector"), st.lists(st.tuples(FLOATS, FLOATS))),
+)
+
+
+@needs_library
+@settings(max_examples=300, deadline=None)
+@given(nested=NESTED, binary=st.booleans())
+def test_random_nested_lists_are_written_alike_with_and_without_the_library(
+    nested: tuple[str, Any], binary: bool
 ) -> None:
-    if nested_lists._NATIVE is None:
-        pytest.skip("the C library is not built")
-    with_library = written(kind, value)
-    monkeypatch.setattr(nested_lists, "_NATIVE", None)
-    assert with_library == written(kind, value)
+    check(*nested, binary)
 
 
-def test_common_lists_are_packed_by_the_library() -> None:
-    if nested_lists._NATIVE is None:
-        pytest.skip("the C library is not built")
+@needs_library
+def test_common_lists_are_written_by_the_library() -> None:
     assert nested_lists.pack_nested([[(1, 0.5)], []], 2, "if") == bytes.fromhex(
         "04 02000000 04 01000000 04 01000000 04 0000003f 04 00000000"
     )
     assert nested_lists.pack_nested([[1, 2.5]], 2, "i") is None
+    assert nested_lists.print_nested([[(1, 0.5)], []], 2, "if", b"[ ", b"] ") == b"[ 1 0.5 ] [ ] "
+    assert nested_lists.print_nested([(1, -2), (3, 4)], 1, "ii", b"", b"; ") == b"1 -2 ; 3 4 ; "
+    assert nested_lists.print_nested([[1, 2.5]], 2, "i", b"", b"; ") is None

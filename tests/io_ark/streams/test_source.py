@@ -18,22 +18,7 @@ from hypothesis import strategies as st
 from io_ark.errors import FormatError, OpenError, TruncatedError
 from io_ark.streams.files import OpenFile
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
-
-
-class Trickle(io.RawIOBase):
-    """A stream that gives a few bytes a call, as a pipe or terminal may."""
-
-    def __init__(self, data: bytes, step: int) -> None:
-        self._data = io.BytesIO(data)
-        self._step = step
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        piece = self._data.read(min(self._step, len(memoryview(buffer))))  # type: ignore[call-overload]
-        memoryview(buffer)[: len(piece)] = piece  # type: ignore[call-overload]
-        return len(piece)
+from tests.support.reading_ways import Trickle
 
 
 @contextmanager
@@ -55,11 +40,16 @@ def sources(data: bytes, folder: Path, step: int = 7) -> Iterator[list[Source]]:
 Step = tuple[str, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["peek", "read", "array", "skip", "line", "lines", "token", "until", "space", "some"]),
+        st.sampled_from(["peek", "read", "take", "array", "skip", "line", "lines", "token", "until", "space", "some"]),
         st.integers(0, 9000),
     ),
     max_size=12,
 )
+
+
+def taken(source: Source, count: int) -> bytes:
+    buffer, begin = source.take(count)
+    return bytes(memoryview(buffer).cast("B")[begin : begin + count])
 
 
 def act(source: Source, step: Step) -> object:
@@ -68,6 +58,7 @@ def act(source: Source, step: Step) -> object:
     calls: dict[str, Callable[[], object]] = {
         "peek": lambda: source.peek(count),
         "read": lambda: bytes(source.read(count)),
+        "take": lambda: taken(source, count),
         "array": lambda: source.read_array("<u2", count // 2).tobytes(),
         "skip": lambda: source.skip(count),
         "line": source.read_line,
@@ -125,6 +116,16 @@ def test_hostile_size_takes_no_memory(tmp_path: Path) -> None:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 1 << 22
+
+
+def test_file_that_has_become_shorter_is_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"x" * 5000)
+    file = OpenFile(str(path))
+    for read in FileSource.read, FileSource.take:
+        source = FileSource(file.descriptor, 0, 9000, str(path))
+        with pytest.raises(TruncatedError, match="8000 bytes should follow, 5000 are available"):
+            read(source, 8000)
 
 
 def test_negative_size_is_refused(tmp_path: Path) -> None:

@@ -166,6 +166,43 @@ def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: P
             assert (value == thread * 1000 + i).all() and (value.size > 0) == (i % 5 > 0)
 
 
+@pytest.mark.parametrize("writes", [20, 700, 3000])
+def test_entry_that_a_thread_wrote_before_another_one_closed_the_writer_is_in_the_table(
+    writes: int, folder: Path
+) -> None:
+    accepted = [0] * 4
+
+    def write(thread: int) -> None:
+        for i in range(100_000):
+            try:
+                writer[f"t{thread}-{i}"] = i
+            except ClosedError:
+                return
+            accepted[thread] = i + 1
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writer = io_ark.Writer("int", "ark:o.ark")
+        threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
+        for thread in threads:
+            thread.start()
+        while sum(accepted) < writes:
+            pass
+        writer.close()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert max(accepted) < 100_000
+    found: dict[int, list[int]] = {thread: [] for thread in range(4)}
+    for key, value in io_ark.SequentialReader("int", "ark:o.ark"):
+        found[int(key[1:].split("-")[0])].append(value)
+    for thread, values in found.items():
+        # The entry during which the writer was closed may be in the table.
+        assert values in (list(range(accepted[thread])), list(range(accepted[thread] + 1)))
+
+
 @pytest.mark.parametrize("wspecifier", ["ark,t:o.ark", "ark,t,scp:o.ark,o.scp", "ark,t,f:o.ark"])
 def test_fork_does_not_write_entries_twice(wspecifier: str, folder: Path) -> None:
     with io_ark.Writer("int", wspecifier) as writer:

@@ -195,6 +195,7 @@ def test_stereo_of_soundfile_is_refused() -> None:
     assert Fbank(dither=0.0, snip_edges=False)(torch.zeros(500, 200), torch.full((500,), 200))[0].shape == (500, 1, 23)
 
 
+@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="the exporter of this PyTorch drops warnings")
 def test_export_with_dithering_gets_a_warning() -> None:
     with pytest.warns(UserWarning, match="exported with dither=1"):
         torch.export.export(Fbank(), (torch.zeros(16000),))

@@ -1,0 +1,185 @@
+"""Every way to read an archive, and its outcome: all of them, with the C library and without it, have to agree."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from io_ark.api import load_scp
+from io_ark.codecs import Codec, codec, compressed, nested_lists, text_format, text_parse
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.errors import ArkError
+from io_ark.streams.source import BytesSource, Source, StreamSource
+from io_ark.tables.blocks import read_blocks
+from io_ark.tables.entries import read_entries, read_entry
+from io_ark.tables.readers import SequentialReader
+
+__all__ = [
+    "Outcome",
+    "Trickle",
+    "Way",
+    "by_lookup",
+    "expected",
+    "frozen",
+    "sequential_ways",
+    "without_library",
+    "without_offset",
+]
+
+Outcome = tuple[list[Any], tuple[Any, ...]]
+"""Entries, and type, key and offset of the error after them."""
+Way = Callable[[bytes, str, Path], Outcome]
+
+_CHOSEN_IN_C = compressed, nested_lists, text_format, text_parse
+
+
+@contextmanager
+def without_library() -> Iterator[None]:
+    """Let the codecs do without the C library."""
+    with ExitStack() as off:
+        for module in _CHOSEN_IN_C:
+            off.enter_context(patch.object(module, "_NATIVE", None))
+        off.enter_context(patch.object(Codec, "scanner", lambda _: None))
+        off.enter_context(patch.object(Codec, "block_scanner", lambda _: None))
+        yield
+
+
+class Trickle(io.RawIOBase):
+    """A stream that gives a few bytes a call, as a pipe or terminal may."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self._data = io.BytesIO(data)
+        self._step = step
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._data.read(min(self._step, len(memoryview(buffer))))
+        memoryview(buffer)[: len(piece)] = piece
+        return len(piece)
+
+
+def frozen(value: Any) -> Any:
+    """Return a value and its types as something that compares equal to the bit."""
+    if isinstance(value, np.ndarray):
+        return "array", value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [frozen(element) for element in value]
+    if isinstance(value, CompressedMatrix):
+        numbers = np.array([value.minimum, value.range], np.float32)
+        return value.format, frozen(numbers), frozen(value.codes), frozen(value.percentiles)
+    if isinstance(value, float):
+        return "float", np.float64(value).tobytes()
+    return type(value).__name__, value
+
+
+def _outcome(entries: Iterable[tuple[str, Any]]) -> Outcome:
+    """Read entries up to the first error."""
+    found: list[Any] = []
+    try:
+        found.extend((key, frozen(value)) for key, value in entries)
+    except ArkError as error:
+        return found, (type(error), error.key, error.offset)
+    return found, ()
+
+
+def without_offset(outcome: Outcome) -> Outcome:
+    """Return an outcome without the offset of the error: a stream is not known to be too short before its end."""
+    entries, error = outcome
+    return entries, error[:2]
+
+
+def _one_by_one(source: Source, reader: Codec[Any]) -> Iterator[tuple[str, Any]]:
+    while (entry := read_entry(source, reader)) is not None:
+        yield entry
+
+
+def _block_entries(source: Source, reader: Codec[Any]) -> Iterator[tuple[str, Any]]:
+    for item in read_blocks(source, reader):
+        if isinstance(item, tuple):
+            yield item
+        else:
+            yield from item.entries()
+
+
+def _of_reader(kind: str, rspecifier: str, blocks: bool) -> Iterator[tuple[str, Any]]:
+    with SequentialReader(kind, rspecifier, blocks=blocks) as reader:
+        yield from reader
+
+
+def expected(data: bytes, kind: str) -> Outcome:
+    """Read an archive entry by entry from memory, without the C library."""
+    with without_library():
+        return _outcome(_one_by_one(BytesSource(data), codec(kind)))
+
+
+def sequential_ways(step: int) -> dict[str, Way]:
+    """Return the ways to read an archive from its start; streams give ``step`` bytes at a time.
+
+    Each takes the bytes, the kind of the objects and a folder for files.
+    """
+
+    def of_file(blocks: bool) -> Way:
+        def read(data: bytes, kind: str, folder: Path) -> Outcome:
+            path = folder / "table.ark"
+            path.write_bytes(data)
+            return _outcome(_of_reader(kind, f"ark:{path}", blocks))
+
+        return read
+
+    return {
+        "memory": lambda data, kind, _: _outcome(read_entries(BytesSource(data), codec(kind))),
+        "memory, in blocks": lambda data, kind, _: _outcome(_block_entries(BytesSource(data), codec(kind))),
+        "stream": lambda data, kind, _: _outcome(read_entries(StreamSource(Trickle(data, step)), codec(kind))),
+        "stream, in blocks": lambda data, kind, _: _outcome(
+            _block_entries(StreamSource(Trickle(data, step)), codec(kind))
+        ),
+        "file": of_file(blocks=False),
+        "file, in blocks": of_file(blocks=True),
+    }
+
+
+def by_lookup(good: bytes, data: bytes, kind: str, folder: Path) -> tuple[list[Any], list[Any]]:
+    """Look up what follows each space of an archive, and read it from memory without the C library.
+
+    Args:
+        good: an object, which is looked up in between.
+        data: the archive.
+        kind: kind of the objects.
+        folder: for files.
+
+    Returns:
+        The outcomes of the look-ups, and those that they should have.
+    """
+    path = folder / "table.ark"
+    data = good + data
+    path.write_bytes(data)
+    places = [found.end() for found in re.finditer(b" ", data)][:20]
+    lines = "".join(f"k{place} {path}:{place}\n" for place in (0, *places))
+    (folder / "table.scp").write_text(lines)
+    table = load_scp(folder / "table.scp", kind=kind)  # type: ignore[call-overload]  # any kind
+
+    def look_up(place: int) -> Any:
+        try:
+            return frozen(table[f"k{place}"])
+        except ArkError as error:
+            return type(error), error.offset
+
+    def read(place: int) -> Any:
+        try:
+            return frozen(codec(kind).read(BytesSource(data, place)))
+        except ArkError as error:
+            return type(error), error.offset
+
+    order = [chosen for place in places for chosen in (0, place)]
+    looked_up = [look_up(place) for place in order]
+    with without_library():
+        return looked_up, [read(place) for place in order]
