@@ -9,7 +9,7 @@ import logging
 import math
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
@@ -20,7 +20,15 @@ import numpy.typing as npt
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.batch import Batch, objects
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, BlockScanner, ScannedBlock, join_keys, split_keys
+from io_ark.codecs.blocks import (
+    BLOCK_BYTES,
+    MAX_ENTRIES,
+    BlockScanner,
+    ScannedBlock,
+    encode_keys,
+    join_keys,
+    split_keys,
+)
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
 from io_ark.native.blocks import BlockFunctions, Found, block_functions
@@ -340,6 +348,20 @@ class AudioBlock:
         sizes = np.array([0, wave.samples.shape[1]], np.int64)
         rates = np.array([wave.sample_frequency], np.uint32)
         return cls(join_keys([key.encode("utf-8", "surrogateescape")]), wave.samples[0], sizes[:1], sizes[1:], rates)
+
+    @classmethod
+    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> AudioBlock:
+        """Return the block of entries of one channel; the samples are copied unless there is one entry."""
+        if len(entries) == 1:
+            return cls.of(*entries[0])
+        lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
+        rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
+        samples = np.concatenate([wave.samples[0] for _, wave in entries])
+        return cls(encode_keys([key for key, _ in entries]), samples, np.cumsum(lengths) - lengths, lengths, rates)
+
+    def durations(self) -> npt.NDArray[np.float64]:
+        """Return the duration of each entry in seconds, in single precision as in Kaldi."""
+        return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
 
     def __len__(self) -> int:
         return len(self.starts)
