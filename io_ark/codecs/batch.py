@@ -113,12 +113,12 @@ def lines(take: Callable[[Any], str | None]) -> Batch:
     return Batch(take, encode)
 
 
-def objects(take: Callable[[Any], bytes | None]) -> Batch:
-    """Return the batch of objects whose bytes ``take`` returns."""
+def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Batch:
+    """Return the batch of objects of at most ``largest`` bytes, which ``take`` returns."""
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)
-        return taken if taken is not None and len(taken) <= _LARGEST else None
+        return taken if taken is not None and len(taken) <= largest else None
 
     def encode(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
         parts = [b" "] * (3 * len(keys))

@@ -18,8 +18,7 @@ from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
 from kaldi_compat.cli.loop import BlockTable, Skip
-from kaldi_compat.cli.objects import Matrix, duration_of
-from kaldi_compat.cli.pitch import audio_block
+from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
