@@ -301,11 +301,11 @@ def _each_posterior(
     for count in frames:
         of_frames = lengths[first_frame : first_frame + count].tolist()
         end = first_pair + sum(of_frames)
-        pairs = list(zip(indices[first_pair:end].tolist(), weights[first_pair:end].tolist(), strict=True))
-        if len(pairs) == count and 0 not in of_frames:
+        pairs = zip(indices[first_pair:end].tolist(), weights[first_pair:end].tolist(), strict=True)
+        if end - first_pair == count and 0 not in of_frames:
             yield [[pair] for pair in pairs]
         else:
-            yield _pieces(pairs, of_frames)
+            yield _pieces(list(pairs), of_frames)
         first_pair = end
         first_frame += count
 
