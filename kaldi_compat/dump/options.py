@@ -234,6 +234,10 @@ class Layout:
         """Path of the mean and variance statistics of an archive's features."""
         return self.log / f"{self.log_stem}.{shard}.stats"
 
+    def lengths(self, shard: int, name: str) -> Path:
+        """Path of an archive's part of ``utt2num_frames`` or ``utt2dur``."""
+        return self.log / f"{self.log_stem}.{shard}.{name}"
+
     def in_data(self, name: str) -> Path:
         """Path of a file of the data directory."""
         return self.data / name

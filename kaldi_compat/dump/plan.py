@@ -10,9 +10,9 @@ import dataclasses
 import hashlib
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -340,12 +340,12 @@ def how_to_start_over(options: DumpOptions) -> str:
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def lines_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
-    """Return the lines of the list of utterances that an archive is made of."""
+def lines_of(plan: Plan, shard: Shard, data: Path) -> Iterator[bytes]:
+    """Yield the lines of the list of utterances that an archive is made of, without their ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
-        text = file.read(shard.stop - shard.start)
-    return [line.decode("utf-8", "surrogateescape") for line in text.split(b"\n") if line.strip()]
+        for line in islice(file, shard.count):
+            yield line.removesuffix(b"\n")
 
 
 def _line_offsets(path: Path) -> Sequence[int]:

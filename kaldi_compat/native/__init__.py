@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from io_ark.native.library import Library, load
 
@@ -10,6 +10,7 @@ __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
     "dot",
+    "interpolate_pitch",
     "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",
@@ -32,7 +33,7 @@ FUNCTIONS = (
 """Functions of the library that this package calls. A library without one of them was built from other sources."""
 
 
-_DIRECTORY = str(Path(__file__).parent)
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def library() -> Library:

@@ -41,6 +41,7 @@ from kaldi_compat.programs import (
     extend_transform_dim,
     feat_to_dim,
     feat_to_len,
+    interpolate_pitch,
     modify_cmvn_stats,
     multiply_vectors,
     paste_feats,
@@ -285,6 +286,9 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
         ["--delay=3", "--add-raw-log-pitch", "--srand=3", "--normalization-right-context=-1", "scp:pitch.scp", OUT],
     ),
     "process-kaldi-pitch-feats of gaps": (process_kaldi_pitch_feats, ["ark:gaps.ark", OUT]),
+    "interpolate-pitch": (interpolate_pitch, ["ark:gaps.ark", OUT]),
+    "interpolate-pitch --linear-interpolation": (interpolate_pitch, ["--linear-interpolation", "ark:gaps.ark", OUT]),
+    "interpolate-pitch of correlations": (interpolate_pitch, ["--pitch-interval=3", "ark:negative.ark", OUT]),
     "feat-to-len": (feat_to_len, [IN, "ark,t:out_len"]),
     "feat-to-len of a script": (feat_to_len, ["scp:in.scp", "ark:out_len"]),
     "feat-to-dim": (feat_to_dim, ["ark:mixed.ark", "ark,t:out_dim"]),
@@ -345,6 +349,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 numbers[key] = np.arange(i % 5, dtype=np.int32)
         tracks = {key: each[:, :2] * [0.05, 9] for key, each in feats.items()}
         write("matrix", "pitch", {key: np.abs(each).astype(np.float32) for key, each in tracks.items()})
+        write("matrix", "negative", {key: each.astype(np.float32) for key, each in tracks.items()})
         gaps = {key: np.where(each > 95, 0, each) for key, each in tracks.items()}
         write("matrix", "gaps", {key: np.abs(each).astype(np.float32) for key, each in gaps.items()})
         write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
