@@ -1,11 +1,14 @@
 """The bulk dump against a pipe of our programs, and against kaldi-native-fbank with kaldiio in a process pool.
 
 python benchmarks/dump.py [--hours 4] [--jobs N] [--runs 3] [--work DIR]          on the CPU, whole processes
+python benchmarks/dump.py --short 100000 [--jobs N] [--runs 3] [--work DIR]       utterances of 0.1 s, in an archive
 python benchmarks/dump.py --gpu [--hours 100] [--jobs 16] [--work DIR]            with a GPU
 
 All contestants compute 80 mel bins without dithering from WAV files in the page cache, on as many processes as --jobs
 says, and write compressed archives; they run in turn, --runs times. Printed are medians: wall clock, hours of audio a
 minute, the same for a minute of processor time, which a busy machine changes less; and the stage that bounds the dump.
+
+With --short: the dump alone, in utterances a second, and the processor time of an utterance.
 
 With --gpu: a batch that lies on the device (int16 in, float32 out), as times real time and as the share of the card's
 measured copy bandwidth that its memory traffic is; torchaudio's and lhotse's fbank the same way; and the dump from disk
@@ -29,7 +32,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from corpus import RATE, SECONDS, make
+
+import io_ark
 
 PEERS = Path(__file__).parent / "peers"
 CONF = "--num-mel-bins=80\n--dither=0\n"
@@ -124,6 +130,29 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
         print(f"| {name} | {figures} | {rounds[-1][name].bound} |")
 
 
+def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
+    """Print what the dump does with many short utterances."""
+    data = work / "short"
+    data.mkdir(parents=True, exist_ok=True)
+    script = make(work / "corpus")
+    _, audio = next(iter(io_ark.SequentialReader("wave", f"scp:{script}")))
+    rng = np.random.default_rng(0)
+    with io_ark.Writer("wave", f"ark,scp:{data}/wav.ark,{data}/wav.scp") as writer:
+        for number in range(count):
+            size = int(rng.uniform(0.08, 0.12) * RATE)
+            start = int(rng.integers(0, audio.samples.shape[1] - size))
+            writer[f"utt{number:07d}"] = io_ark.Wave(float(RATE), audio.samples[:, start : start + size])
+    (work / "fbank.conf").write_text(CONF)
+    seconds, cores = [], []
+    for _ in range(runs):
+        before = core_seconds()
+        seconds.append(ours(data, work, jobs)[0])
+        cores.append(core_seconds() - before)
+    wall, used = statistics.median(seconds), statistics.median(cores)
+    print(f"{count} utterances of 0.1 s, {jobs} processes: {wall:.2f} s, {count / wall:.0f} utterances a second, "
+          f"{1e6 * used / count:.0f} us of processor time each")  # fmt: skip
+
+
 def seconds_on_device(run: Callable[[], object], repeats: int = 20) -> float:
     """Median seconds of what a call does on the GPU."""
     import torch
@@ -200,11 +229,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--short", type=int, default=0, help="number of short utterances")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
         if chosen.gpu:
             on_a_gpu(work, chosen.hours, chosen.jobs)
+        elif chosen.short:
+            short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
         else:
             on_the_cpu(work, chosen.hours, chosen.jobs, chosen.runs)
 

@@ -37,6 +37,37 @@ MISTAKES = {
     **{f"no {kind}": f"without `{kind}`" for kind in STEPS},
 }
 
+# What users of the models reported, by page.
+REPORTED = {
+    "funasr": """\
+- sherpa-onnx kept only complete stacks that start at the first frame, where FunASR repeats the first and the last
+  frame: other alignment, fewer frames, other transcripts
+  ([sherpa-onnx 3839](https://github.com/k2-fsa/sherpa-onnx/pull/3839)).
+- Recognizing the same audio again gave another text: dithering, which shows in silence and quiet audio
+  ([FunASR 2111](https://github.com/modelscope/FunASR/issues/2111)).
+- WavFrontend could not be used without torchaudio. Its second implementation, by kaldi-native-fbank, differs from the
+  first by up to 1.5e-4 in a test of its authors ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
+""",
+    "asr": """\
+- WeKws trains with the Povey window, torchaudio's default, and its runtime in C++ has a Hamming window
+  ([wekws 166](https://github.com/wenet-e2e/wekws/issues/166), [209](https://github.com/wenet-e2e/wekws/issues/209)).
+  One of its authors measured: of 21282 files, 21038 woke the device up in place of 21069.
+""",
+    "audio-events": """\
+- ASTFeatureExtractor refuses a batch of tensors, and does not compute on a GPU
+  ([transformers 42821](https://github.com/huggingface/transformers/issues/42821)). The preset `ast` takes a batch,
+  on any device.
+""",
+    "speakers": """\
+- 3D-Speaker's runtime in C++ and its Python code give different features of the same file
+  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)).
+""",
+    "transformers": """\
+- In transformers 5.2.0, LasrFeatureExtractor failed for all audio: a change for another model passed it an argument
+  that it does not have ([transformers 44207](https://github.com/huggingface/transformers/pull/44207)).
+""",
+}
+
 
 def families() -> dict[str, list[Preset]]:
     """Return the presets of each page."""
@@ -150,13 +181,18 @@ def mistakes(presets: list[Preset]) -> str:
     return "\n".join([*lines, ""])
 
 
+def reported(family: str) -> str:
+    """Return the list of what users reported."""
+    return f"Users reported:\n\n{REPORTED[family]}"
+
+
 def main() -> None:
     """Rewrite the pages."""
     warnings.simplefilter("ignore")
     for family, presets in families().items():
         page = PAGES / f"{family}.md"
         text = page.read_text().partition(MARK)[0]
-        sections = (settings(presets), differences(presets), mistakes(presets))
+        sections = (settings(presets), differences(presets), mistakes(presets), reported(family))
         page.write_text(f"{text}{MARK}\n" + "\n".join(sections))
 
 

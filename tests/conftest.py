@@ -24,7 +24,7 @@ else:
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
-# Where there is no GPU, Triton's kernels run in its interpreter; it is to be told so before it is imported.
+# Without a GPU, Triton's kernels run in its interpreter, which must be chosen before Triton is imported.
 if not HAS_GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")
 

@@ -107,7 +107,7 @@ def _opened(data: Any, source: Source, name: str) -> Iterator[Any]:
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             yield file
-    except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError) as error:  # soundfile's own are RuntimeErrors
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from io_ark.codecs.text_format import format_row
 from io_ark.native.pack import packer
 
-__all__ = ["Batch", "floats", "integers", "lines", "objects"]
+__all__ = ["Batch", "floats", "integers", "lines", "objects", "print_numbers"]
 
 _NATIVE = packer()
 _INT32_MAX = 2**31 - 1
@@ -55,18 +56,32 @@ def _joined(keys: Sequence[str]) -> bytes:
     return ("\n".join(keys) + "\n").encode("ascii")
 
 
+def print_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
+    """Return entries of a table in text.
+
+    Args:
+        keys: a newline after each.
+        numbers: one for each key, as int32 or float64.
+
+    >>> print_numbers(b"a\nb\n", np.array([1.5, 2.0]))
+    b'a 1.5 \nb 2 \n'
+    """
+    text = None if _NATIVE is None else _NATIVE.print_entries(keys, numbers)
+    if text is not None:
+        return text
+    form = format_row if numbers.dtype.kind == "f" else lambda row: f"{row[0]} "
+    entries = zip(keys.split(b"\n")[:-1], numbers.tolist(), strict=True)
+    return b"".join([b"%b %b\n" % (key, form([number]).encode("ascii")) for key, number in entries])
+
+
 def integers(binary: bool) -> Batch:
     """Return the batch of single int32 values."""
 
     def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
-        if _NATIVE is not None:
-            numbers = np.array(array("i", values))
-            packed = _NATIVE.pack_entries(_joined(keys), numbers) if binary else None
-            text = None if binary else _NATIVE.print_entries(_joined(keys), numbers)
-            if (data := packed or text) is not None:
-                return data
         if not binary:
-            return "".join([f"{key} {value} \n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
+            return print_numbers(_joined(keys), np.array(array("i", values)))
+        if _NATIVE is not None:
+            return _NATIVE.pack_entries(_joined(keys), np.array(array("i", values)))
         pack = struct.Struct("<bi").pack
         return b"".join([b"%b \0B%b" % (key.encode(), pack(4, v)) for key, v in zip(keys, values, strict=True)])
 
@@ -78,14 +93,11 @@ def floats(binary: bool, double: bool) -> Batch:
 
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
         numbers = np.array(values) if double else np.array(values, np.float32)
-        if _NATIVE is not None:
-            if binary:
-                return _NATIVE.pack_entries(_joined(keys), numbers)
-            if (text := _NATIVE.print_entries(_joined(keys), numbers.astype(np.float64))) is not None:
-                return text
-        entries = zip(keys, numbers.tolist(), strict=True)
         if not binary:
-            return "".join([f"{key} {format_row([value])}\n" for key, value in entries]).encode("ascii")
+            return print_numbers(_joined(keys), numbers.astype(np.float64))
+        if _NATIVE is not None:
+            return _NATIVE.pack_entries(_joined(keys), numbers)
+        entries = zip(keys, numbers.tolist(), strict=True)
         pack = struct.Struct("<bd" if double else "<bf").pack
         return b"".join([b"%b \0B%b" % (key.encode(), pack(numbers.itemsize, value)) for key, value in entries])
 
@@ -101,12 +113,12 @@ def lines(take: Callable[[Any], str | None]) -> Batch:
     return Batch(take, encode)
 
 
-def objects(take: Callable[[Any], bytes | None]) -> Batch:
-    """Return the batch of objects whose bytes ``take`` returns."""
+def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Batch:
+    """Return the batch of objects of at most ``largest`` bytes, which ``take`` returns."""
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)
-        return taken if taken is not None and len(taken) <= _LARGEST else None
+        return taken if taken is not None and len(taken) <= largest else None
 
     def encode(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
         parts = [b" "] * (3 * len(keys))

@@ -9,7 +9,7 @@ import logging
 import math
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
@@ -19,7 +19,16 @@ import numpy.typing as npt
 
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, BlockScanner, ScannedBlock, join_keys, split_keys
+from io_ark.codecs.batch import Batch, objects
+from io_ark.codecs.blocks import (
+    BLOCK_BYTES,
+    MAX_ENTRIES,
+    BlockScanner,
+    ScannedBlock,
+    encode_keys,
+    join_keys,
+    split_keys,
+)
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
 from io_ark.native.blocks import BlockFunctions, Found, block_functions
@@ -54,6 +63,8 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
+_SAMPLE = np.dtype("<i2")
+_SHORT_FILE = 1 << 14  # bytes of files that are written together
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -338,6 +349,20 @@ class AudioBlock:
         rates = np.array([wave.sample_frequency], np.uint32)
         return cls(join_keys([key.encode("utf-8", "surrogateescape")]), wave.samples[0], sizes[:1], sizes[1:], rates)
 
+    @classmethod
+    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> AudioBlock:
+        """Return the block of entries of one channel; the samples are copied unless there is one entry."""
+        if len(entries) == 1:
+            return cls.of(*entries[0])
+        lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
+        rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
+        samples = np.concatenate([wave.samples[0] for _, wave in entries])
+        return cls(encode_keys([key for key, _ in entries]), samples, np.cumsum(lengths) - lengths, lengths, rates)
+
+    def durations(self) -> npt.NDArray[np.float64]:
+        """Return the duration of each entry in seconds, in single precision as in Kaldi."""
+        return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -471,6 +496,9 @@ class WaveCodec(Codec[Wave]):
         functions = block_functions()
         return None if functions is None or self.max_duration != math.inf else WaveScanner(functions)
 
+    def batch(self, binary: bool) -> Batch | None:
+        return objects(_short_file, _SHORT_FILE) if binary else None
+
     def read_info(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):
             return _info(size_of(source.read_rest(), source, name))
@@ -502,9 +530,31 @@ class WaveCodec(Codec[Wave]):
             raise FormatError(
                 f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file"
             )
-        sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate,
-                               2 * channels * rate, 2 * channels, 16, b"data", data.nbytes))  # fmt: skip
+        sink.write(_file_header(channels, rate, data.nbytes))
         sink.write(raw_bytes(data.T))
+
+
+def _file_header(channels: int, rate: int, size: int) -> bytes:
+    """Return what a wave file has before ``size`` bytes of 16-bit samples."""
+    return _PLAIN.pack(b"RIFF", 36 + size, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate, 2 * channels,
+                       16, b"data", size)  # fmt: skip
+
+
+def _short_file(value: Any) -> bytes | None:
+    """Return the wave file of little audio of one channel of 16-bit samples; None for any other value."""
+    if type(value) is not Wave:
+        return None
+    rate, samples = value
+    if (
+        type(samples) is np.ndarray
+        and samples.dtype == _SAMPLE
+        and samples.ndim == 2
+        and samples.shape[0] == 1
+        and 0 < samples.nbytes < _SHORT_FILE
+        and 1 <= rate < 2**31
+    ):
+        return _file_header(1, int(rate), samples.nbytes) + samples.tobytes()
+    return None
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
@@ -522,8 +572,11 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         raise FormatError(f"audio is an array of shape (channels, samples), not {array.shape} of {array.dtype}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    least, most = array.min(), array.max()
+    if not (np.isfinite(least) and np.isfinite(most)):
         raise FormatError("audio has infinite or NaN samples")
+    if least > -32769 and most < 32768:  # the conversion truncates
+        return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
     count = int((clipped != whole).sum())

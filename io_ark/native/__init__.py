@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from io_ark.native.library import Library, load
 
@@ -35,7 +35,7 @@ FUNCTIONS = (
 """Functions of the library that this package calls."""
 
 
-_DIRECTORY = str(Path(__file__).parent)
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def library() -> Library:

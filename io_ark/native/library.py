@@ -16,7 +16,6 @@ import functools
 import logging
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 __all__ = ["INTERFACE", "Library", "load"]
@@ -85,11 +84,12 @@ def load(directory: str, *functions: str) -> Library:
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
         return _missing("switched off by KALDI_COMPAT_NATIVE=0")
-    path = Path(directory, "_native" + (".dll" if os.name == "nt" else ".so"))
-    if not path.exists():
+    name = "_native" + (".dll" if os.name == "nt" else ".so")
+    path = os.path.join(directory, name)
+    if not os.path.exists(path):
         return _missing(f"{path} was not built: there was no C compiler at installation")
     try:
-        handle = ctypes.CDLL(str(path))
+        handle = ctypes.CDLL(path)
         interface, available = handle.native_interface(), handle.simd_levels()
     except (OSError, AttributeError) as error:
         return _missing(f"{path} cannot be loaded: {error}")
@@ -105,10 +105,10 @@ def load(directory: str, *functions: str) -> Library:
             "KALDI_COMPAT_SIMD=%s is not available, so %s is used: choose one of %s", level, levels[-1], choices
         )
         level = levels[-1]
-    for name in functions:
-        if not hasattr(handle, f"{name}_{level}") and not hasattr(handle, name):
-            return _missing(f"{path} is of another version (it has no function {name}): reinstall the package")
-    return Library(handle, levels, level, f"{path.name} with {level} instructions")
+    for function in functions:
+        if not hasattr(handle, f"{function}_{level}") and not hasattr(handle, function):
+            return _missing(f"{path} is of another version (it has no function {function}): reinstall the package")
+    return Library(handle, levels, level, f"{name} with {level} instructions")
 
 
 def _missing(reason: str) -> Library:

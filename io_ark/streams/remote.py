@@ -209,8 +209,8 @@ def _is_final(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     status = getattr(error, "status", None)
-    told = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
-    return told or type(error).__name__
+    description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
+    return description or type(error).__name__
 
 
 class RemoteSource(FileSource):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
@@ -92,18 +93,17 @@ class _ListScanner:
         return None if scanner is None else cls(scanner)
 
     def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
-        found = self._scanner.entries(window, begin, end)
+        found = self._scanner.scan(window, begin, end)
         if found is None:
             return None
-        size = found.ends[-1] - begin
+        size = int(found.ends[-1])
         data = np.frombuffer(window, np.uint8, size, begin).copy()
-        ends = [end - begin for end in found.ends]
-        return ScannedBlock(ListBlock(found.entries, len(ends), data, ends), size)
+        return ScannedBlock(ListBlock(found.entries, len(found.ends), data, found.ends), size)
 
     def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
         values = self._scanner.objects(window, begin, end, places)
         names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
-        return ScannedBlock(ListBlock(zip(names, values, strict=True), len(names)), 0) if values else None
+        return ScannedBlock(ListBlock(lambda: zip(names, values, strict=True), len(names)), 0) if values else None
 
 
 class BlockLoader:
@@ -112,11 +112,13 @@ class BlockLoader:
     Args:
         codec: codec of the objects.
         files: cache of open files.
+        largest: bytes of an object that is a file of its own, at most; larger ones are left to the usual way.
     """
 
-    def __init__(self, codec: Codec[Any], files: OpenFiles) -> None:
+    def __init__(self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize) -> None:
         self._scanner: BlockScanner | None = codec.block_scanner() or _ListScanner.of(codec)
         self._files = files
+        self._largest = largest
         self._source: FileSource | None = None
         self._path = b""
         self._pause = 0
@@ -174,7 +176,7 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, scanner: BlockScanner, lines: list[bytes], first: int) -> ScannedBlock | None:
-        files = _Files()
+        files = _Files(self._largest)
         for line in lines[first : first + MAX_ENTRIES]:
             key, _, path = line.partition(b" ")
             if not _PLAIN_NAME.fullmatch(path) or not files.add(key, path):
@@ -220,6 +222,9 @@ def _places(lines: list[bytes], first: int, prefix: bytes) -> tuple[list[bytes],
 class _Files:
     """Contents of regular files in one array: as many as fit into a block, or one that is larger.
 
+    Args:
+        largest: bytes of a file at most.
+
     Attributes:
         keys: of each file.
         starts: where each file starts: a multiple of 64.
@@ -227,7 +232,8 @@ class _Files:
         end: where the last file ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
         self.keys: list[bytes] = []
         self.starts: list[int] = []
         self.contents = np.empty(0, np.uint8)
@@ -239,7 +245,8 @@ class _Files:
         try:
             status = os.stat(path)
             size = status.st_size
-            if not stat.S_ISREG(status.st_mode) or (self.keys and at + size > len(self.contents)):
+            fits = size <= self._largest and (not self.keys or at + size <= len(self.contents))
+            if not stat.S_ISREG(status.st_mode) or not fits:
                 return False
             if not self.keys:
                 self.contents = np.empty(max(size, _FILES_BYTES), np.uint8)

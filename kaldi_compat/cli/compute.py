@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
 from kaldi_compat.cli.pipeline import has_second_core, write_in_background
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.batch import make_batch, num_frames
+from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.engine import compute, subtract_mean
 from kaldi_compat.exact.features import features_of_list
 from kaldi_compat.exact.plan import is_supported, plan_of
@@ -313,8 +313,7 @@ class Extractor:
         """Compute the features of a block of utterances at once; None if one of them needs anything unusual."""
         if not isinstance(self.computer, ExactComputer) or self.options.channel > 0:
             return None
-        durations = block.lengths.astype(np.float32) / block.rates.astype(np.float32)
-        if (durations < as_float32(self.options.min_duration)).any() or (
+        if (block.durations() < as_float32(self.options.min_duration)).any() or (
             block.rates.astype(np.float32) != self.options.sample_frequency
         ).any():
             return None
@@ -333,24 +332,6 @@ class Extractor:
                 features[first:end] = subtract_mean(features[first:end])
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
-
-    def of_list(self, audio: Sequence[tuple[str, Wave]], seeds: Callable[[npt.NDArray[np.int64]], Any]) -> list[Matrix]:
-        """Compute features of several utterances at once, with the exact engine and without a table of VTLN factors.
-
-        Args:
-            audio: keys and audio of one channel.
-            seeds: gives the states of the dithering noise, from the utterances' numbers of frames.
-
-        Raises:
-            Skip, KaldiCompatError: one of them cannot be computed, or is not at the feature's sampling rate.
-        """
-        samples = [self.audio(key, wave, None)[0] for key, wave in audio]
-        if any(wave.sample_frequency != self.options.sample_frequency for _, wave in audio):
-            raise Skip("audio that must be resampled is computed alone")
-        plan = cast(ExactComputer, self.computer).plan
-        counts = num_frames(plan, np.array([len(each) for each in samples], np.int64))
-        all_features = features_of_list(plan, samples, self.warp("", None), lambda _: seeds(counts))
-        return [subtract_mean(each) if self.options.subtract_mean and len(each) else each for each in all_features]
 
 
 class Computer(Protocol):

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
@@ -123,4 +123,5 @@ def _warn(
     line: str | None = None,
 ) -> None:
     where = (filename, lineno)
-    logger.handle(logger.makeRecord(logger.name, logging.WARNING, *where, str(message), (), None, Path(filename).stem))
+    module = os.path.splitext(os.path.basename(filename))[0]
+    logger.handle(logger.makeRecord(logger.name, logging.WARNING, *where, str(message), (), None, module))

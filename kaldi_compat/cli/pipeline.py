@@ -10,13 +10,15 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from io_ark.codecs.blocks import Block
 from kaldi_compat.cli.loop import Sink, write_block
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = [
     "QUEUE_SIZE",
@@ -71,6 +73,8 @@ class ComputeAhead(Generic[Entry, Result]):
     def _work(self) -> None:
         end: BaseException | None = None
         try:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
+
             with ThreadPoolExecutor(COMPUTING) as pool:
                 for entry in self._entries:
                     self._queue.put((pool.submit(self._context.copy().run, self._function, entry),))

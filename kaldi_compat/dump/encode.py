@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,37 +12,41 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec, codec
+from io_ark.codecs.blocks import ArrayBlock, PackedBlock, compressed_block, encode_keys
 from io_ark.errors import ArkError, FormatError
+from io_ark.native.blocks import block_functions
 from io_ark.streams.source import BytesSource
+from io_ark.tables.blocks import as_block, read_blocks
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Failure, failed
-from kaldi_compat.dump.spectral import Computed
+from kaldi_compat.dump.spectral import Computed, ComputedBlock
 from kaldi_compat.exact.ragged import stats as cmvn_stats
 
 __all__ = ["Encoded", "Encoder"]
 
 logger = logging.getLogger(__name__)
 
+Integers = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Encoded:
-    """An utterance as it is stored in the archive.
+    """Utterances as they are stored in the archive.
 
     Attributes:
-        key: its name.
-        data: the matrix's bytes.
-        frames: its rows.
-        duration: of the audio, in seconds.
-        stats: CMVN statistics of what the bytes read back as, shape (2, dim + 1); None if they are not needed.
-        left_uncompressed: whether it should have been compressed, but has values that cannot be.
+        packed: their keys, and their entries in the archive.
+        frames: (utterances,): rows of each matrix.
+        durations: (utterances,): of the audio, in seconds.
+        stats: CMVN statistics of what the bytes read back as, (utterances, 2, dim + 1); None if they are not needed.
+        left_uncompressed: how many should have been compressed, but have values that cannot be.
     """
 
-    key: str
-    data: bytes
-    frames: int
-    duration: float
-    stats: npt.NDArray[np.float64] | None = None
-    left_uncompressed: bool = False
+    packed: PackedBlock
+    frames: Integers
+    durations: Doubles
+    stats: Doubles | None = None
+    left_uncompressed: int = 0
 
 
 class Encoder:
@@ -50,10 +55,39 @@ class Encoder:
     def __init__(self, options: DumpOptions, *, with_stats: bool) -> None:
         self.with_stats = with_stats
         self.matrix = codec("matrix")
+        self.method = options.compression_method if options.compress else None
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
-    def __call__(self, computed: Computed) -> Encoded | Failure:
-        """Return the bytes, and the statistics if they are needed; a failure if the features cannot be encoded."""
+    def __call__(self, computed: Computed | ComputedBlock) -> Sequence[Encoded | Failure]:
+        """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
+        if isinstance(computed, Computed):
+            return [self.one(computed)]
+        packed = self._packed(computed.features)
+        if packed is None:
+            return [self.one(each) for each in computed.each()]
+        frames = computed.features.shapes[:, 0]
+        stats = self._stats(packed, computed.features) if self.with_stats else None
+        return [Encoded(packed, frames, computed.durations, stats)]
+
+    def _packed(self, features: ArrayBlock) -> PackedBlock | None:
+        """Encode matrices together; None if one of them is empty or cannot be compressed, or without the C library."""
+        functions = block_functions()
+        if functions is None or not features.shapes.all():
+            return None
+        if self.method is not None:
+            return compressed_block(features, self.method)
+        data, objects, _ = functions.pack_arrays(features.keys, features.shapes, 2, features.values)
+        return PackedBlock(features.keys, data, objects)
+
+    def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
+        # Later steps of a recipe read the features back from the archive, so these are the ones to count.
+        items = read_blocks(BytesSource(packed.data), self.matrix) if self.method is not None else [features]
+        blocks = [as_block(*item) if isinstance(item, tuple) else item for item in items]
+        parts = [_stats_of(block) for block in blocks if isinstance(block, ArrayBlock)]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def one(self, computed: Computed) -> Encoded | Failure:
+        """Return the bytes of one utterance."""
         try:
             data, left_uncompressed = self._data(computed)
         except ArkError as error:
@@ -61,10 +95,13 @@ class Encoder:
         frames = computed.features.shape[0]
         stats = computed.stats
         if self.with_stats and frames and stats is None:
-            # Later steps of a recipe read the features back from the archive, so these are the ones to count.
             stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
             stats = cmvn_stats(stored, np.array([0, frames]))[0]
-        return Encoded(computed.key, data, frames, computed.duration, stats, left_uncompressed)
+        keys = encode_keys([computed.key])
+        start = len(keys)  # a space follows the key there, and a newline here
+        packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([start]))
+        durations = np.array([computed.duration])
+        return Encoded(packed, np.array([frames]), durations, None if stats is None else stats[None], left_uncompressed)
 
     def _data(self, computed: Computed) -> tuple[bytes, bool]:
         if self.compressed is None:
@@ -74,6 +111,11 @@ class Encoder:
         except FormatError as error:
             logger.warning("%s: written uncompressed: %s", computed.key, error)
             return _written(self.matrix, computed.features), True
+
+
+def _stats_of(block: ArrayBlock) -> Doubles:
+    columns = int(block.shapes[0, 1])
+    return cmvn_stats(np.ascontiguousarray(block.values.reshape(-1, columns), np.float32), block.rows())
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:

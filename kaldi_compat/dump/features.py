@@ -8,10 +8,11 @@ import numpy as np
 
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.paste import pasted
+from kaldi_compat.dump.batching import one_by_one as utterances_of
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance, failed
-from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, ready
+from kaldi_compat.dump.read import Failure, Utterance, UtteranceBlock, failed
+from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, one_by_one, ready
 
 __all__ = ["Computer", "pitch_computer", "spectral_computer"]
 
@@ -29,18 +30,23 @@ class Computer:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = pitch_computer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
+        self.takes_blocks = self.pitch is None and self.spectral is not None and self.spectral.takes_blocks
 
-    def submit(self, batch: Sequence[Utterance]) -> Pending:
-        """Start computing a batch; call the returned function for the features of each utterance, in any order."""
+    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
+        """Start computing a batch; call the returned function for the features of each utterance, in any order.
+
+        Args:
+            batch: utterances, and blocks of them if ``takes_blocks`` is true.
+        """
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch(batch)
+        pitch = self.pitch([each for each in utterances_of(batch) if isinstance(each, Utterance)])
         if spectral is None:
             return ready(pitch)
         by_index = {each.index: each for each in pitch}
-        return lambda: [self._paste(each, by_index[each.index]) for each in spectral()]
+        return lambda: [self._paste(each, by_index[each.index]) for each in one_by_one(spectral())]
 
     def figures(self) -> dict[str, float]:
         """Return figures for the summary."""

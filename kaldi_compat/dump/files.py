@@ -20,6 +20,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.errors import OutputError
 
 __all__ = [
+    "WholeFile",
     "WholeTable",
     "check_writable",
     "is_replaceable",
@@ -29,7 +30,6 @@ __all__ = [
     "remove_unfinished",
     "temporary_name",
     "whole_file",
-    "whole_table",
     "write_sealed",
     "write_whole",
     "writing",
@@ -171,6 +171,58 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+class WholeFile:
+    """Writes a binary file in parts that gets its name when :meth:`finish` has all of it on the disk.
+
+    Args:
+        path: the file; see :func:`is_replaceable` for what it should not be.
+
+    Attributes:
+        temporary: its name until then.
+        size, checksum: number of bytes, and their CRC-32.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = self.checksum = 0
+        self.temporary = temporary_name(path)
+        with writing(path):
+            self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in close or abandon
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append to the file."""
+        with writing(self.path):
+            self._file.write(data)
+        self.size += len(data)
+        self.checksum = zlib.crc32(data, self.checksum)
+
+    def flush(self) -> None:
+        """Pass to the system what has been written."""
+        with writing(self.path):
+            self._file.flush()
+
+    def close(self) -> None:
+        """Write the rest to the disk; the file keeps its temporary name."""
+        with writing(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def finish(self) -> tuple[int, int]:
+        """Give the file its name, closing it if necessary, and return its size and CRC-32."""
+        if not self._file.closed:
+            self.close()
+        with writing(self.path):
+            put_in_place(self.temporary, self.path)
+        return self.size, self.checksum
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        with contextlib.suppress(OSError):  # the content is not needed, so it does not matter if it got there
+            self._file.close()
+        self.temporary.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a text file completely or not at all."""
     with whole_file(path) as file:
@@ -207,13 +259,12 @@ class WholeTable:
     Args:
         kind: the type of the objects, as ``io_ark`` calls it.
         path: the archive; what is not a regular file is written to in place.
-        text: write text.
     """
 
-    def __init__(self, kind: io_ark.Kind, path: Path, *, text: bool = False) -> None:
+    def __init__(self, kind: io_ark.Kind, path: Path) -> None:
         self.path = path
         self.temporary = temporary_name(path) if is_replaceable(path) else path
-        self._writer = io_ark.Writer[Any](kind, f"ark,t:{self.temporary}" if text else f"ark:{self.temporary}")
+        self._writer = io_ark.Writer[Any](kind, f"ark:{self.temporary}")
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._writer[key] = value
@@ -239,15 +290,3 @@ class WholeTable:
             self._writer.close()
         if self.temporary != self.path:
             self.temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def whole_table(kind: io_ark.Kind, path: Path, *, text: bool = False) -> Iterator[WholeTable]:
-    """Open a :class:`WholeTable` that is finished at the end of the block, or abandoned after an error."""
-    table = WholeTable(kind, path, text=text)
-    try:
-        yield table
-        table.finish()
-    except BaseException:
-        table.abandon()
-        raise

@@ -15,10 +15,10 @@ import numpy as np
 
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory, whole_file, whole_table, write_whole
+from kaldi_compat.dump.files import make_directory, whole_file, write_whole
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
-from kaldi_compat.dump.write import Manifest, Stats, read_manifest, read_stats
+from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
 
 __all__ = [
     "Outcome",
@@ -79,7 +79,8 @@ def start_over(layout: Layout, plan: Plan) -> None:
         make_directory(backup)
         features.replace(backup / "feats.scp")
     stem = layout.log_stem
-    for pattern in (f"{stem}.*.json", f"{stem}.*.stats", f"{stem}.*.log", f"{stem}.failures"):
+    kinds = ("json", "stats", "log", FRAMES, DURATIONS)
+    for pattern in (*(f"{stem}.*.{kind}" for kind in kinds), f"{stem}.failures"):
         for old in layout.log.glob(pattern):
             old.unlink()
     prepare_archives(layout, [shard.number for shard in plan.shards])
@@ -118,13 +119,9 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     layout = job.layout
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
     if job.options.write_utt2num_frames:
-        with whole_table("int", layout.in_data("utt2num_frames"), text=True) as table:
-            for key, frames, _ in _utterances(layout, plan):
-                table[key] = frames
+        _concatenate([layout.lengths(shard.number, FRAMES) for shard in plan.shards], layout.in_data(FRAMES))
     if job.options.write_utt2dur:
-        with whole_table("double", layout.in_data("utt2dur"), text=True) as table:
-            for key, _, seconds in _utterances(layout, plan):
-                table[key] = seconds
+        _concatenate([layout.lengths(shard.number, DURATIONS) for shard in plan.shards], layout.in_data(DURATIONS))
     confs = plan.settings["confs"]
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values()))) + "\n")
     make_directory(layout.in_data("conf"))
@@ -147,7 +144,7 @@ def outcome_of(job: Job, plan: Plan) -> Outcome:
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
     for manifest in _manifests(job.layout, plan):
-        done += len(manifest.utterances)
+        done += manifest.utterances
         seconds += manifest.seconds
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
@@ -185,11 +182,6 @@ def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
         if manifest is None:
             raise DumpError(f"{layout.archive(shard.number)} is not complete: finish it with --resume")
         yield manifest
-
-
-def _utterances(layout: Layout, plan: Plan) -> Iterator[tuple[str, int, float]]:
-    for manifest in _manifests(layout, plan):
-        yield from manifest.utterances
 
 
 def _concatenate(sources: Sequence[Path], target: Path) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.rand import KaldiRandom
 
-__all__ = ["UtteranceNoise", "frame_seeds", "seeds_of_batch", "utterance_state"]
+__all__ = ["BlockNoise", "UtteranceNoise", "frame_seeds", "seeds_of_batch", "utterance_state"]
 
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -51,6 +51,28 @@ def _mixed(state: Any, frame: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         words ^= words >> np.uint64(31)
     seeds: npt.NDArray[np.int32] = (words >> np.uint64(32)).astype(np.uint32).view(np.int32)
     return seeds
+
+
+class BlockNoise:
+    """Replaces Kaldi's generator for several utterances at once; each has the noise of :class:`UtteranceNoise`.
+
+    Args:
+        seed: of the dump.
+        keys: of the utterances.
+        counts: (utterances,): their numbers of frames.
+    """
+
+    def __init__(self, seed: int, keys: Sequence[str], counts: npt.NDArray[np.int64]) -> None:
+        self._seed = seed
+        self._keys = keys
+        self._counts = counts
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        """Return states for the noise of all frames."""
+        seeds = seeds_of_batch([utterance_state(self._seed, key) for key in self._keys], self._counts)
+        if len(seeds) != count:
+            raise ValueError(f"noise of {len(seeds)} frames is not that of {count}")
+        return seeds
 
 
 class UtteranceNoise(KaldiRandom):

@@ -81,6 +81,7 @@ class DumpOptions(BaseOptions):
     speeds: str = option("", "speed factors such as 0.9,1.0,1.1; --speed-dir is made from the data directory with them")
     speed_dir: str = option("", "data directory to make for the speed-perturbed utterances, which is then dumped")
     pipes: bool = option(True, "run the commands in wav.scp; if not, utterances that need one fail")
+    network: bool = option(True, "read from the URLs in wav.scp; if not, utterances that need one fail")
     report: str = option("", "write a page about the job to this file (HTML)")
     engine: str = option(
         "auto", "what computes the features: exact gives Kaldi's bits, on a CPU; auto is exact there", choices=ENGINES
@@ -232,6 +233,10 @@ class Layout:
     def stats(self, shard: int) -> Path:
         """Path of the mean and variance statistics of an archive's features."""
         return self.log / f"{self.log_stem}.{shard}.stats"
+
+    def lengths(self, shard: int, name: str) -> Path:
+        """Path of an archive's part of ``utt2num_frames`` or ``utt2dur``."""
+        return self.log / f"{self.log_stem}.{shard}.{name}"
 
     def in_data(self, name: str) -> Path:
         """Path of a file of the data directory."""

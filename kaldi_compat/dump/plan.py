@@ -10,9 +10,9 @@ import dataclasses
 import hashlib
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,12 +52,22 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
 # Files of the data directory that the computed numbers depend on besides the audio, if they are present.
 INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
-DECISIVE = ("engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "speeds", "batching")
+DECISIVE = (
+    "engine",
+    "compress",
+    "compression_method",
+    "paste_length_tolerance",
+    "seed",
+    "pipes",
+    "network",
+    "speeds",
+    "batching",
+)
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 
 
@@ -273,7 +283,7 @@ def _changed_options(job: Job, conf: str, before: str, now: str) -> list[Change]
 def _only_mends(name: str, before: Any, now: Any) -> bool:
     if name == "min-duration":
         return bool(now < before)
-    return name in ("allow-downsample", "allow-upsample", "pipes") and bool(now)
+    return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(now)
 
 
 def updated(plan: Plan, job: Job, path: Path, with_failures: Sequence[int]) -> Plan:
@@ -330,12 +340,12 @@ def how_to_start_over(options: DumpOptions) -> str:
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def lines_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
-    """Return the lines of the list of utterances that an archive is made of."""
+def lines_of(plan: Plan, shard: Shard, data: Path) -> Iterator[bytes]:
+    """Yield the lines of the list of utterances that an archive is made of, without their ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
-        text = file.read(shard.stop - shard.start)
-    return [line.decode("utf-8", "surrogateescape") for line in text.split(b"\n") if line.strip()]
+        for line in islice(file, shard.count):
+            yield line.removesuffix(b"\n")
 
 
 def _line_offsets(path: Path) -> Sequence[int]:

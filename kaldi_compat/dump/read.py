@@ -10,10 +10,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import io_ark
 from io_ark.codecs import codec
+from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
+from io_ark.streams.files import OpenFiles
+from io_ark.tables.blocks import BlockLoader
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
@@ -26,12 +30,32 @@ from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
-__all__ = ["Clock", "Failure", "Task", "Utterance", "failed", "read_ahead", "read_audio", "read_task", "tasks_of"]
+__all__ = [
+    "Clock",
+    "Entry",
+    "Failure",
+    "Lines",
+    "Task",
+    "TaskReader",
+    "Utterance",
+    "UtteranceBlock",
+    "failed",
+    "read_ahead",
+    "read_audio",
+    "read_task",
+    "tasks_of",
+]
 
 logger = logging.getLogger(__name__)
 
 # Bytes of audio that may wait between reading and computing.
 WAITING_BYTES = 256 << 20
+# Audio of lines that are read together: as much as is computed together.
+BYTES_AT_ONCE = 1 << 20
+FIRST_LINES, MOST_LINES = 8, 256
+# Larger files are read alone: their headers say whether they are too long.
+LARGEST_FILE = 64 << 20
+OPEN_ARCHIVES = 4  # of each thread
 RIFF = (b"RIFF", b"RIFX")
 CHUNK = 1 << 20  # samples of each channel that are decoded at once
 
@@ -73,7 +97,32 @@ def failed(index: int, key: str, error: BaseException) -> Failure:
     return Failure(index, key, reason_for(key, one_line(error)))
 
 
-Read = list[Utterance | Failure]
+@dataclass(frozen=True)
+class UtteranceBlock:
+    """Utterances of one channel that follow each other in the archive's list, with their audio in one array.
+
+    Attributes:
+        index: position of the first one.
+        audio: their keys and audio.
+    """
+
+    index: int
+    audio: AudioBlock
+
+    def __len__(self) -> int:
+        return len(self.audio)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio."""
+        return float((self.audio.lengths / self.audio.rates).sum())
+
+    def utterances(self) -> list[Utterance]:
+        """Return the utterances one by one; their samples are views."""
+        return [Utterance(index, *entry) for index, entry in enumerate(self.audio.entries(), self.index)]
+
+
+Entry = Utterance | Failure | UtteranceBlock
 
 
 @dataclass(frozen=True)
@@ -96,20 +145,45 @@ class Task:
         return [self.whole] if self.whole else [(index, segment.key) for index, segment in self.segments]
 
 
-def tasks_of(job: Job, plan: Plan, shard: Shard, recordings: Script | None) -> Iterator[Task | Failure]:
+@dataclass(frozen=True)
+class Lines:
+    """Lines of ``wav.scp`` that follow each other and name files: they are read together.
+
+    Attributes:
+        index: position of the first one in the archive's list.
+        lines: the lines.
+    """
+
+    index: int
+    lines: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def task(self, number: int) -> Task:
+        """Return the task of one of the lines."""
+        return _task_of(self.index + number, self.lines[number])
+
+
+Read = list[Utterance | Failure | UtteranceBlock | Lines]
+
+
+def tasks_of(
+    job: Job, plan: Plan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
+) -> Iterator[Task | Lines | Failure]:
     """Yield the files to read for an archive, in order, and a failure for each invalid line.
 
     Args:
         job, plan, shard: identify the list of utterances.
         recordings: wav.scp, if the list is ``segments``.
+        lines_at_once: returns how many lines of wav.scp are to be read together now.
     """
     lines = lines_of(plan, shard, job.layout.data)
     if recordings is None:
-        for index, line in enumerate(lines):
-            key, rxfilename = split_line(line.encode("utf-8", "surrogateescape"), SCRIPT, index + 1)
-            yield Task(rxfilename, whole=(index, key))
+        yield from _tasks_of_script(lines, lines_at_once)
         return
-    for recording, group in itertools.groupby(map(_segment, itertools.count(), lines), _recording):
+    texts = (line.decode("utf-8", "surrogateescape") for line in lines)
+    for recording, group in itertools.groupby(map(_segment, itertools.count(), texts), _recording):
         found = None if recording is None else recordings.get(recording)
         segments = []
         for index, segment in group:
@@ -123,6 +197,28 @@ def tasks_of(job: Job, plan: Plan, shard: Shard, recordings: Script | None) -> I
             yield Task(found, segments=tuple(segments))
 
 
+def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
+    files: list[bytes] = []
+    wanted = lines_at_once()
+    index = -1
+    for index, line in enumerate(lines):
+        is_command = line.rstrip().endswith(b"|")
+        if not is_command:
+            files.append(line)
+        if files and (is_command or len(files) >= wanted):
+            yield Lines(index + (not is_command) - len(files), files)
+            files, wanted = [], lines_at_once()
+        if is_command:  # commands take long, and run side by side
+            yield _task_of(index, line)
+    if files:
+        yield Lines(index + 1 - len(files), files)
+
+
+def _task_of(index: int, line: bytes) -> Task:
+    key, rxfilename = split_line(line, SCRIPT, index + 1)
+    return Task(rxfilename, whole=(index, key))
+
+
 def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(line)
@@ -134,12 +230,68 @@ def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:
     return numbered[1].recording if isinstance(numbered[1], Segment) else None
 
 
+class TaskReader:
+    """Reads tasks, and lines that name files together. Threads may share it.
+
+    Attributes:
+        options: of the dump.
+        lines_at_once: how many lines should be read together, according to those before.
+    """
+
+    def __init__(self, options: DumpOptions) -> None:
+        self.options = options
+        self.lines_at_once = FIRST_LINES
+        self._codec = codec("wave")
+        self._of_thread = threading.local()
+
+    def __call__(self, task: Task | Lines) -> Read:
+        """Read a task; what is left of lines whose audio is too much at once comes last."""
+        return read_task(task, self.options) if isinstance(task, Task) else self._read_lines(task)
+
+    def _read_lines(self, lines: Lines) -> Read:
+        found: Read = []
+        done = size = 0
+        while done < len(lines) and size < BYTES_AT_ONCE:
+            audio = self._block(lines.lines, done)
+            if audio is not None:
+                found.append(UtteranceBlock(lines.index + done, audio))
+                done, size = done + len(audio), size + audio.samples.nbytes
+                continue
+            one = read_task(lines.task(done), self.options)
+            found += one
+            done, size = done + 1, size + sum(map(_bytes_of, one))
+        if done < len(lines):
+            self.lines_at_once = done
+            return [*found, Lines(lines.index + done, lines.lines[done:])]
+        if 2 * size <= BYTES_AT_ONCE and len(lines) >= self.lines_at_once:
+            self.lines_at_once = min(2 * len(lines), MOST_LINES)
+        return found
+
+    def _block(self, lines: list[bytes], first: int) -> AudioBlock | None:
+        """Return the audio of the first lines; None if nothing can be read together, or one is too long."""
+        if not hasattr(self._of_thread, "loader"):
+            files = OpenFiles(OPEN_ARCHIVES)
+            self._of_thread.loader = BlockLoader(self._codec, files, largest=LARGEST_FILE)
+        block = self._of_thread.loader.load(lines, first)
+        if not isinstance(block, AudioBlock) or (block.durations() > self.options.max_duration).any():
+            return None
+        return block
+
+
+def _bytes_of(entry: Entry | Lines) -> int:
+    """Return how many bytes of audio an entry has."""
+    if isinstance(entry, UtteranceBlock):
+        return entry.audio.samples.nbytes
+    return entry.wave.samples.nbytes if isinstance(entry, Utterance) else 0
+
+
 def read_task(task: Task, options: DumpOptions) -> Read:
     """Read a task's audio; an error becomes the failure of the utterances concerned."""
     try:
         wave = read_audio(
             task.rxfilename,
             pipes=options.pipes,
+            network=options.network,
             own_speed=bool(options.speeds),
             max_duration=options.max_duration,
             timeout=options.command_timeout,
@@ -162,6 +314,7 @@ def read_audio(
     rxfilename: str,
     *,
     pipes: bool = True,
+    network: bool = True,
     own_speed: bool = False,
     max_duration: float = float("inf"),
     timeout: float = 0.0,
@@ -169,8 +322,9 @@ def read_audio(
     """Read audio: WAV, or other formats with the extra ``audio``.
 
     Args:
-        rxfilename: a file, ``file:offset``, or a command that ends in ``|``.
+        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``.
         pipes: whether commands may be run.
+        network: whether URLs may be read.
         own_speed: change the speed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
         max_duration: the longest audio that is accepted, in seconds.
         timeout: seconds that a command may take; 0 is no limit.
@@ -185,7 +339,7 @@ def read_audio(
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, codec("wave", max_duration=max_duration), pipes=pipes, timeout=timeout)
     else:
-        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, max_duration=max_duration)
+        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, network=network, max_duration=max_duration)
     return wave if factor is None else at_speed(wave, factor)
 
 
@@ -210,16 +364,21 @@ class Clock:
 
 
 def read_ahead(
-    tasks: Iterable[Task | Failure], read: Callable[[Task], Read], threads: int, most: int, clock: Clock
-) -> Generator[Utterance | Failure]:
+    tasks: Iterable[Task | Lines | Failure],
+    read: Callable[[Any], Read],
+    threads: int,
+    most: int,
+    clock: Clock,
+) -> Generator[Entry]:
     """Yield the results of the tasks in order, read by threads ahead of the consumer.
 
-    They read at most ``most`` tasks ahead, and fewer if the largest task so far suggests more than WAITING_BYTES.
+    They read at most ``most`` files ahead, and fewer if the largest task so far suggests more than WAITING_BYTES; but
+    at least one task each.
     """
     largest = 1
-    pending: deque[Future[Read]] = deque()
+    pending: deque[tuple[int, Future[Read]]] = deque()
 
-    def timed(task: Task | Failure) -> Read:
+    def timed(task: Task | Lines | Failure) -> Read:
         if isinstance(task, Failure):
             return [task]
         start = time.perf_counter()
@@ -231,13 +390,25 @@ def read_ahead(
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
     try:
         waiting = iter(tasks)
+        files = 0
         while True:
-            ahead = max(threads, min(most, WAITING_BYTES // largest))
-            pending.extend(pool.submit(timed, task) for task in itertools.islice(waiting, max(0, ahead - len(pending))))
+            while len(pending) < threads or (files < most and (len(pending) + 1) * largest <= WAITING_BYTES):
+                if (task := next(waiting, None)) is None:
+                    break
+                count = len(task) if isinstance(task, Lines) else 1
+                pending.append((count, pool.submit(timed, task)))
+                files += count
             if not pending:
                 return
-            result = pending.popleft().result()
-            largest = max(largest, sum(each.wave.samples.nbytes for each in result if isinstance(each, Utterance)))
-            yield from result
+            count, future = pending.popleft()
+            result = future.result()
+            files -= count
+            largest = max(largest, sum(map(_bytes_of, result)))
+            if result and isinstance(rest := result[-1], Lines):
+                pending.appendleft((len(rest), pool.submit(timed, rest)))
+                files += len(rest)
+            for each in result:
+                if not isinstance(each, Lines):
+                    yield each
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

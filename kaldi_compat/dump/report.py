@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import html
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
-from kaldi_compat.dump.write import read_manifest, read_stats
+from kaldi_compat.dump.write import DURATIONS, read_stats
 from kaldi_compat.functional.cmvn import mean_and_variance
 
 __all__ = ["failure_groups", "pictures", "sections", "table", "total_stats", "write_report"]
@@ -102,11 +104,11 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         times, seconds = np.array(monitor.samples).T
         speeds = np.diff(seconds) / np.maximum(np.diff(times), 1e-9)
         yield "Throughput", curve(times[1:], [("", speeds)], ("seconds of this run", "times real time"))
-    utterances = list(_utterances(job, plan))
-    if utterances:
-        counts, edges = np.histogram([seconds for _, seconds in utterances], BINS)
+    durations = np.fromiter((seconds for _, seconds in _durations(job, plan)), np.float32)
+    if len(durations):
+        counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
-        yield "Longest and shortest utterances", _extremes(utterances)
+        yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
     if (stats := total_stats(job, plan)) is not None and np.isfinite(stats).all():
         mean, variance = mean_and_variance(stats)
         deviation = np.sqrt(variance)
@@ -153,17 +155,18 @@ def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _extremes(utterances: list[tuple[str, float]]) -> str:
-    ordered = sorted(utterances, key=lambda each: each[1])
-    few = min(3, len(ordered))
-    return table((key, f"{seconds:.2f} s") for key, seconds in [*reversed(ordered[-few:]), *reversed(ordered[:few])])
+def _extremes(job: Job, plan: Plan, few: int) -> str:
+    longest = heapq.nlargest(few, _durations(job, plan), key=itemgetter(1))
+    shortest = heapq.nsmallest(few, _durations(job, plan), key=itemgetter(1))
+    return table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
-def _utterances(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
+def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
-        manifest = read_manifest(job.layout, shard.number)
-        for key, _, seconds in manifest.utterances if manifest else ():
-            yield key, seconds
+        with open(job.layout.lengths(shard.number, DURATIONS), "rb") as lines:
+            for line in lines:
+                key, seconds = line.split()
+                yield key.decode("utf-8", "surrogateescape"), float(seconds)
 
 
 def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:

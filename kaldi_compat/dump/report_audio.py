@@ -15,12 +15,14 @@ from kaldi_compat.dump.options import Job
 
 __all__ = ["Finding", "Sample", "inspect_audio", "oddities"]
 
-MAX_UTTERANCES = 200
+MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
+SHARE_INSPECTED = 20  # one in so many utterances
 MAX_SECONDS = 10.0  # for all of it
 SILENT_PEAK = 32  # of 32768: 60 dB below full scale
 SHARE_CLIPPED = 0.001
 SHARE_ZERO = 0.5
-OFFSET = 0.05  # of the root mean square plus full scale / 100
+OFFSET = 0.05  # of the standard deviation plus full scale / 100
+FULL_SCALE_SHARE = 327.68
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Sample:
 
 
 def inspect_audio(job: Job, shown: int = 5) -> Sample:
-    """Read the audio of up to 200 utterances, evenly spread, for at most ten seconds.
+    """Read the audio of one utterance in 20, at least 20 and at most 200, evenly spread, for at most ten seconds.
 
     Utterances that cannot be read here, such as those in other formats than WAV, are left out: if they have no
     features, the page lists them as failures.
@@ -59,7 +61,8 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
         keys = list(waves)
     except ArkError:
         return Sample(0, [], [], {})
-    chosen = sorted({round(place) for place in np.linspace(0, len(keys) - 1, min(MAX_UTTERANCES, len(keys)))})
+    wanted = min(max(len(keys) // SHARE_INSPECTED, MIN_UTTERANCES), MAX_UTTERANCES, len(keys))
+    chosen = sorted({round(place) for place in np.linspace(0, len(keys) - 1, wanted)})
     odd: list[Finding] = []
     times: list[tuple[str, float]] = []
     rates: dict[float, int] = {}
@@ -86,8 +89,8 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
 def _waves(job: Job) -> Mapping[str, Any]:
     wav, segments = job.layout.in_data("wav.scp"), job.layout.in_data("segments")
     if segments.exists():
-        return io_ark.load_segments(segments, wav, pipes=job.options.pipes)
-    return io_ark.load_scp(str(wav), kind="wave", pipes=job.options.pipes)
+        return io_ark.load_segments(segments, wav, pipes=job.options.pipes, network=job.options.network)
+    return io_ark.load_scp(str(wav), kind="wave", pipes=job.options.pipes, network=job.options.network)
 
 
 def oddities(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
@@ -98,18 +101,17 @@ def oddities(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[s
     """
     if not samples.size:
         return ["empty"]
-    values = samples.astype(np.float64)
-    peak = float(np.abs(values).max())
+    peak = max(abs(int(samples.min())), abs(int(samples.max())))
     if peak <= SILENT_PEAK:
         return [f"silent: the largest sample is {peak:g}"]
     found = []
-    clipped = float(((samples == 32767) | (samples == -32768)).mean())
+    clipped = float(((samples == 32767) | (samples == -32768)).mean()) if peak >= 32767 else 0.0
     if clipped >= SHARE_CLIPPED:
         found.append(f"clipped: {clipped:.1%} of the samples are at full scale")
-    zero = float((samples == 0).mean())
+    zero = 1.0 - np.count_nonzero(samples) / samples.size
     if zero >= SHARE_ZERO:
         found.append(f"digital silence: {zero:.0%} of the samples are 0")
-    mean = float(values.mean())
-    if abs(mean) > OFFSET * (float(values.std()) + 327.68):
+    mean = float(samples.mean(dtype=np.float64))
+    if abs(mean) > OFFSET * FULL_SCALE_SHARE and abs(mean) > OFFSET * (float(samples.std()) + FULL_SCALE_SHARE):
         found.append(f"offset: the mean of the samples is {mean:.0f}")
     return found

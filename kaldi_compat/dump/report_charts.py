@@ -108,7 +108,7 @@ def histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
-    """Draw a bar for each named value, with the value beside it."""
+    """Draw a bar for each named value, with its value."""
     most = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'

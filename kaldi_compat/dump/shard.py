@@ -7,22 +7,21 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from io_ark.tables.script import Script
 from io_ark.text import printable
-from kaldi_compat.dump.batching import InOrder, batches
+from kaldi_compat.dump.batching import InOrder, batches, one_by_one
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.errors import EXPECTED
+from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import Computer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
-from kaldi_compat.dump.read import Clock, Failure, Utterance, read_ahead, read_task, tasks_of
-from kaldi_compat.dump.spectral import Computed, Pending, Result
+from kaldi_compat.dump.read import Clock, Entry, Failure, TaskReader, read_ahead, tasks_of
+from kaldi_compat.dump.spectral import ComputedBlock, Pending, Result, Results
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 from kaldi_compat.dump.write_behind import WorkBehind
 
@@ -50,6 +49,7 @@ class ShardRunner:
         self.job = job
         self.owns_process = owns_process
         self.plan = plan
+        self.read = TaskReader(job.options)
         self.compute = Computer(job, plan, device)
         self.wants_stats = job.options.wants_stats
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
@@ -84,17 +84,23 @@ class ShardRunner:
         count, seconds, failures = 0, 0.0, 0
         with WorkBehind(_Encoding(self.encode, writer, writing)) as out:
             for results in self._results(shard, reading, computing):
-                ready: list[Result] = []
+                ready: list[Result | ComputedBlock] = []
                 for result in results:
-                    count += 1
+                    utterances = len(result) if isinstance(result, ComputedBlock) else 1
+                    count += utterances
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
                     else:
-                        seconds += result.duration
-                    ready += order.add(result.index, result)
-                out.put(ready, sum(_size(result) for result in ready))
+                        seconds += result.seconds
+                    ready += order.add(result.index, result, utterances)
+                out.put(ready, sum(map(_size, ready)))
                 report(count, seconds, failures)
+        if writer.done != shard.count:
+            raise DumpError(
+                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
+                f"{self.job.layout.in_data(self.plan.listing)} changed meanwhile?"
+            )
         wall = time.perf_counter() - start
         work = {
             "wall": wall,
@@ -104,39 +110,37 @@ class ShardRunner:
         }
         return writer.finish(work | self.compute.figures())
 
-    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
+    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Results]:
         """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
         started: deque[Pending] = deque()
         for batch in self._batches(shard, reading):
             failures = [entry for entry in batch if isinstance(entry, Failure)]
-            utterances = [entry for entry in batch if isinstance(entry, Utterance)]
+            utterances = [entry for entry in batch if not isinstance(entry, Failure)]
             with computing:
                 if utterances:
                     started.append(self.compute.submit(utterances))
-                results = started.popleft()() if len(started) > 1 else []
+                results: Results = started.popleft()() if len(started) > 1 else []
             yield [*failures, *results]
         for pending in started:
             with computing:
                 results = pending()
             yield results
 
-    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Utterance | Failure]]:
+    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
         options = self.job.options
-        entries = read_ahead(
-            tasks_of(self.job, self.plan, shard, self.recordings),
-            partial(read_task, options=options),
-            options.readers,
-            options.window_utterances,
-            reading,
-        )
-        with contextlib.closing(entries):
+        tasks = tasks_of(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
+        found = read_ahead(tasks, self.read, options.readers, options.window_utterances, reading)
+        with contextlib.closing(found):
+            entries: Iterator[Entry] = found if self.compute.takes_blocks else one_by_one(found)
             yield from batches(entries, options.window_utterances, options.seconds_in_batch)
 
 
-def _size(result: Result) -> int:
+def _size(result: Result | ComputedBlock) -> int:
     """Return about how many bytes a result takes in memory."""
     if isinstance(result, Failure):
         return 0
+    if isinstance(result, ComputedBlock):
+        return result.features.values.nbytes
     features = result.features
     return features.nbytes if isinstance(features, np.ndarray) else features.codes.nbytes
 
@@ -149,10 +153,11 @@ class _Encoding:
         self.writer = writer
         self.clock = clock
 
-    def __call__(self, entries: Sequence[Result]) -> None:
+    def __call__(self, entries: Results) -> None:
         with self.clock:
             for entry in entries:
-                self.writer.add(self.encode(entry) if isinstance(entry, Computed) else entry)
+                for encoded in [entry] if isinstance(entry, Failure) else self.encode(entry):
+                    self.writer.add(encoded)
 
 
 def opened(job: Job, name: str) -> Script | None:

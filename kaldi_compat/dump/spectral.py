@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,33 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
-from kaldi_compat.cli.loop import Skip
-from kaldi_compat.cli.objects import Matrix, duration_of
+from kaldi_compat.cli.loop import BlockTable, Skip
+from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
 from kaldi_compat.dump.configuration import configured_options
-from kaldi_compat.dump.noise import UtteranceNoise, seeds_of_batch, utterance_state
+from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance, failed
+from kaldi_compat.dump.read import Failure, Utterance, UtteranceBlock, failed
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.exact.batch import num_frames
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 
 __all__ = [
     "Computed",
+    "ComputedBlock",
     "Pending",
     "Result",
+    "Results",
     "SpectralComputer",
     "check_warps",
     "computed",
     "failure",
+    "one_by_one",
     "ready",
     "vtln_warps",
     "warp_file",
@@ -60,10 +66,45 @@ class Computed:
     duration: float
     stats: npt.NDArray[np.float64] | None = None
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio."""
+        return self.duration
+
+
+@dataclass(frozen=True)
+class ComputedBlock:
+    """Features of utterances that follow each other in the archive's list.
+
+    Attributes:
+        index: position of the first one.
+        features: their keys and features.
+        durations: (utterances,): of the audio, in seconds.
+    """
+
+    index: int
+    features: ArrayBlock
+    durations: npt.NDArray[np.float64]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio."""
+        return float(self.durations.sum())
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def each(self) -> list[Computed]:
+        """Return the results of the utterances one by one."""
+        numbered = enumerate(zip(self.features.entries(), self.durations.tolist(), strict=True), self.index)
+        return [Computed(index, key, features, duration) for index, ((key, features), duration) in numbered]
+
 
 Result = Computed | Failure
+# What the computers of a batch return: results, and blocks of results where they were computed at once.
+Results = Sequence[Result | ComputedBlock]
 # Work that was started on a device; a call waits for its results.
-Pending = Callable[[], list[Result]]
+Pending = Callable[[], Results]
 
 
 def computed(utterance: Utterance, features: Matrix | CompressedMatrix) -> Computed:
@@ -78,13 +119,26 @@ def failure(utterance: Utterance, reason: BaseException) -> Failure:
     return failed(utterance.index, utterance.key, reason)
 
 
-def ready(results: list[Result]) -> Pending:
+def ready(results: Results) -> Pending:
     """Wrap results that are already computed."""
     return lambda: results
 
 
+def one_by_one(results: Results) -> Iterator[Result]:
+    """Yield the results of blocks one by one, and other results as they are."""
+    for result in results:
+        if isinstance(result, ComputedBlock):
+            yield from result.each()
+        else:
+            yield result
+
+
 class SpectralComputer:
-    """Computes spectral features utterance by utterance, as the programs do."""
+    """Computes spectral features as the programs do.
+
+    Attributes:
+        takes_blocks: computes the utterances of a block at once; without, blocks only cost time.
+    """
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         self.feature = SPECTRAL_FEATURES[job.spectral]
@@ -93,39 +147,33 @@ class SpectralComputer:
         )
         self.seed = plan.seed
         self.extractor = Extractor(self.feature, options)
-        self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
+        found = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
+        self.warps = None if found is None else BlockTable[float](found)
+        self.takes_blocks = isinstance(self.extractor.computer, ExactComputer)
 
-    def submit(self, batch: Sequence[Utterance]) -> Pending:
+    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
         """Compute a batch."""
-        return ready([result for group in self._groups(batch) for result in self._together(group)])
+        results: list[Result | ComputedBlock] = []
+        for group in _groups(batch) if self.takes_blocks else batch:
+            if isinstance(group, Utterance):
+                results.append(self.one(group))
+            elif (block := self._block(group)) is not None:
+                results.append(block)
+            else:
+                results += [self.one(each) for each in group.utterances()]
+        return ready(results)
 
-    def _groups(self, batch: Sequence[Utterance]) -> Iterator[list[Utterance]]:
-        """Yield utterances that can be computed at once, in order: nothing heavy is done for each short one."""
-        group: list[Utterance] = []
-        samples = 0
-        can_group = isinstance(self.extractor.computer, ExactComputer) and self.warps is None
-        for utterance in batch:
-            count = utterance.wave.samples.size
-            if group and (not can_group or samples + count > _GROUP_SAMPLES or len(utterance.wave.samples) != 1):
-                yield group
-                group, samples = [], 0
-            group.append(utterance)
-            samples += count if len(utterance.wave.samples) == 1 else _GROUP_SAMPLES
-        if group:
-            yield group
-
-    def _together(self, group: list[Utterance]) -> list[Result]:
-        """Compute a group; one utterance after the other if one of them needs anything unusual."""
-        if len(group) == 1:
-            return [self.one(group[0])]
-        states = [utterance_state(self.seed, each.key) for each in group]
+    def _block(self, block: UtteranceBlock) -> ComputedBlock | None:
+        """Compute the utterances of a block at once; None if one of them needs anything unusual."""
+        names = block.audio.names()
+        if isinstance(self.extractor.computer, ExactComputer):
+            counts = num_frames(self.extractor.computer.plan, block.audio.lengths)
+            self.extractor.generator = BlockNoise(self.seed, names, counts)
         try:
-            found = self.extractor.of_list(
-                [(each.key, each.wave) for each in group], lambda counts: seeds_of_batch(states, counts)
-            )
-        except (Skip, KaldiCompatError, MemoryError, RuntimeError):  # which of them fails shows one after the other
-            return [self.one(each) for each in group]
-        return [computed(utterance, features) for utterance, features in zip(group, found, strict=True)]
+            features = self.extractor.of_block(block.audio, names, self.warps)
+        except (ArkError, MemoryError, RuntimeError):  # which of them fails shows one after the other
+            return None
+        return None if features is None else ComputedBlock(block.index, features, block.audio.durations())
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""
@@ -142,6 +190,29 @@ class SpectralComputer:
             if "DefaultCPUAllocator" not in str(error):  # how torch says that memory is short
                 raise
             return failure(utterance, MemoryError())
+
+
+def _groups(batch: Iterable[Utterance | UtteranceBlock]) -> Iterator[Utterance | UtteranceBlock]:
+    """Yield blocks, of short utterances too, so that nothing heavy is done for each; and what cannot be in a block."""
+    group: list[Utterance] = []
+    samples = 0
+    for entry in batch:
+        joins = isinstance(entry, Utterance) and audio_block((entry.key, entry.wave)) is not None
+        size = entry.wave.samples.size if isinstance(entry, Utterance) else 0
+        if group and (not joins or samples + size > _GROUP_SAMPLES or entry.index != group[-1].index + 1):
+            yield _joined(group)
+            group, samples = [], 0
+        if joins and isinstance(entry, Utterance):
+            group.append(entry)
+            samples += size
+        else:
+            yield entry
+    if group:
+        yield _joined(group)
+
+
+def _joined(group: Sequence[Utterance]) -> UtteranceBlock:
+    return UtteranceBlock(group[0].index, AudioBlock.joined([(each.key, each.wave) for each in group]))
 
 
 def vtln_warps(job: Job, options: VtlnOptions) -> Any:

@@ -23,10 +23,11 @@ from io_ark.errors import ArkError
 from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.cli.loop import Skip
+from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Utterance
+from kaldi_compat.dump.read import Utterance, UtteranceBlock
 from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, computed, failure, ready
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
@@ -55,6 +56,7 @@ class PackedComputer(SpectralComputer):
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         super().__init__(job, plan, device)
+        self.takes_blocks = False  # which utterances are computed together decides about rounding
         self.transfers = Transfers(torch.device(device))
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
         # Packing takes care of the edges of an utterance.
@@ -69,9 +71,10 @@ class PackedComputer(SpectralComputer):
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._count_on_cpu = self._count_without_kernels = 0
 
-    def submit(self, batch: Sequence[Utterance]) -> Pending:
+    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
         """Start computing a batch."""
-        return together(halving(self._start, batch, self._compute_on_cpu))
+        utterances = [each for each in one_by_one(batch) if isinstance(each, Utterance)]
+        return together(halving(self._start, utterances, self._compute_on_cpu))
 
     def figures(self) -> dict[str, float]:
         """Return the peak of the device memory in use, and how many utterances were computed otherwise since last."""

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.codecs.batch import print_numbers
+from io_ark.codecs.blocks import split_keys
+from io_ark.native.blocks import block_functions
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
+    WholeFile,
     WholeTable,
     is_replaceable,
-    put_in_place,
     read_sealed,
     remove_unfinished,
-    temporary_name,
     write_sealed,
-    write_whole,
     writing,
 )
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.read import Failure
+from kaldi_compat.dump.write_behind import WorkBehind
 
 __all__ = [
+    "DURATIONS",
+    "FRAMES",
     "STATS",
     "ArchiveWriter",
     "Counts",
@@ -42,9 +46,8 @@ __all__ = [
     "fingerprint",
     "read_manifest",
     "read_stats",
-    "script_text",
+    "script_lines",
     "verified_manifest",
-    "verify",
 ]
 
 Stats = npt.NDArray[np.float64]
@@ -55,6 +58,12 @@ Fingerprint = tuple[int, int]
 CHUNK = 1 << 20
 # The files of an archive, as manifests call them.
 ARCHIVE, SCRIPT, STATS = "archive", "script", "statistics"
+LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
+# Bytes of an archive that are read back at a time, behind the writing.
+VERIFIED_AT_ONCE = 64 << 20
+
+
+Part = TypeVar("Part", "WholeFile", "StatsWriter")
 
 
 class DamagedError(Exception):
@@ -67,27 +76,25 @@ class Manifest:
 
     Attributes:
         shard: the archive's number.
-        files: size and CRC-32 of the archive, its script file, and its statistics if there are any.
-        utterances: key, frames and seconds of each, in order.
+        files: size and CRC-32 of the archive, its script file, its parts of utt2num_frames and utt2dur, and its
+            statistics if there are any.
+        utterances: number of those with features.
+        seconds: of their audio.
         failures: key and reason of each that has no features.
         work: how long each stage was busy, and other figures for the summary.
     """
 
     shard: int
     files: dict[str, Fingerprint] = field(default_factory=dict)
-    utterances: list[tuple[str, int, float]] = field(default_factory=list)
+    utterances: int = 0
+    seconds: float = 0.0
     failures: list[tuple[str, str]] = field(default_factory=list)
     work: dict[str, float] = field(default_factory=dict)
 
     @property
-    def seconds(self) -> float:
-        """Seconds of audio that have features."""
-        return sum(duration for _, _, duration in self.utterances)
-
-    @property
     def counts(self) -> Counts:
         """The archive's part of the progress."""
-        return len(self.utterances) + len(self.failures), self.seconds, len(self.failures)
+        return self.utterances + len(self.failures), self.seconds, len(self.failures)
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
@@ -114,7 +121,7 @@ def verified_manifest(
     path = layout.manifest(shard)
     try:
         manifest = Manifest(**read_sealed(path)[0])
-        described = manifest.shard == shard and {ARCHIVE, SCRIPT} <= manifest.files.keys()
+        described = manifest.shard == shard and {ARCHIVE, SCRIPT, *LENGTHS} <= manifest.files.keys()
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -129,6 +136,8 @@ def verified_manifest(
 
 
 def _file_of(layout: Layout, shard: int, name: str) -> Path:
+    if name in LENGTHS:
+        return layout.lengths(shard, name)
     return {ARCHIVE: layout.archive, SCRIPT: layout.script, STATS: layout.stats}[name](shard)
 
 
@@ -155,7 +164,9 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 class ArchiveWriter:
-    """Writes one archive of a plan, its script file, statistics and manifest.
+    """Writes one archive of a plan, its script file, lengths, statistics and manifest.
+
+    What is written is read back meanwhile, in a thread.
 
     Args:
         layout: where they go.
@@ -168,39 +179,52 @@ class ArchiveWriter:
         self.layout = layout
         self.shard = shard
         self.speakers = speakers or {}
-        self.manifest = Manifest(shard)
-        self.offsets: list[int] = []
-        self.uncompressed = 0
-        self._size = 0
-        self._checksum = 0
+        self.uncompressed = self.utterances = 0
+        self.seconds = 0.0
+        self.failures: list[tuple[str, str]] = []
         if not is_replaceable(layout.archive(shard)):
             raise OutputError(f"{layout.archive(shard)} is not a regular file: move it out of the way")
         with writing(layout.archive(shard)):
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.
             layout.manifest(shard).unlink(missing_ok=True)
-            self.temporary = temporary_name(layout.archive(shard))
-            self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in finish or abandon
-        self._stats = StatsWriter(layout.stats(shard)) if wants_stats else None
+        self._parts: list[WholeFile | StatsWriter] = []
+        try:
+            names = (ARCHIVE, SCRIPT, *LENGTHS)
+            self._files = {name: self._opened(WholeFile(_file_of(layout, shard, name))) for name in names}
+            self._stats = self._opened(StatsWriter(layout.stats(shard))) if wants_stats else None
+        except BaseException:
+            self._abandon_parts()
+            raise
+        self._verification = _Verification(self._files[ARCHIVE])
+
+    def _opened(self, part: Part) -> Part:
+        self._parts.append(part)
+        return part
+
+    @property
+    def done(self) -> int:
+        """Number of utterances so far, failures included."""
+        return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
-        """Write the next utterance, or record its failure."""
+        """Write the next utterances, or record a failure."""
         if isinstance(entry, Failure):
-            self.manifest.failures.append((entry.key, entry.reason))
+            self.failures.append((entry.key, entry.reason))
             return
-        self._write(entry.key.encode("utf-8", "surrogateescape") + b" ")
-        self.offsets.append(self._size)
-        self._write(entry.data)
-        self.manifest.utterances.append((entry.key, entry.frames, entry.duration))
+        packed, archive = entry.packed, self._files[ARCHIVE]
+        offsets = packed.objects + archive.size
+        archive.write(packed.data.data)
+        self._verification.follow()
+        self._files[SCRIPT].write(script_lines(packed.keys, offsets, self.layout.archive(self.shard)))
+        self._files[FRAMES].write(print_numbers(packed.keys, entry.frames.astype(np.int32)))
+        self._files[DURATIONS].write(print_numbers(packed.keys, entry.durations))
+        self.utterances += len(entry.frames)
+        self.seconds += float(entry.durations.sum())
         self.uncompressed += entry.left_uncompressed
         if self._stats and entry.stats is not None:
-            self._stats.add(self.speakers.get(entry.key) or entry.key, entry.stats)
-
-    def _write(self, data: bytes) -> None:
-        with writing(self.layout.archive(self.shard)):
-            self._file.write(data)
-        self._size += len(data)
-        self._checksum = zlib.crc32(data, self._checksum)
+            for key, stats in zip(split_keys(packed.keys), entry.stats, strict=True):
+                self._stats.add(self.speakers.get(key) or key, stats)
 
     def finish(self, work: dict[str, float]) -> Manifest:
         """Verify what was written, and rename the archive, its script file and at last its manifest.
@@ -208,35 +232,73 @@ class ArchiveWriter:
         Raises:
             OutputError: the archive cannot be written, or does not read back as it was written.
         """
-        with writing(self.layout.archive(self.shard)):
-            return self._finish(work)
-
-    def _finish(self, work: dict[str, float]) -> Manifest:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        verify(self.temporary, self._size, self._checksum)
-        layout, shard = self.layout, self.shard
-        put_in_place(self.temporary, layout.archive(shard))
-        keys = (key for key, _, _ in self.manifest.utterances)
-        script = script_text(keys, self.offsets, layout.archive(shard))
-        write_whole(layout.script(shard), script)
-        in_bytes = script.encode("utf-8", "surrogateescape")
-        files = {ARCHIVE: (self._size, self._checksum), SCRIPT: (len(in_bytes), zlib.crc32(in_bytes))}
+        self._files[ARCHIVE].close()
+        self._verification.finish()
+        files = {name: file.finish() for name, file in self._files.items()}
         if self._stats:
             files[STATS] = self._stats.finish()
         work = work | {"uncompressed": self.uncompressed}
-        manifest = Manifest(shard, files, self.manifest.utterances, self.manifest.failures, work)
-        write_sealed(layout.manifest(shard), [asdict(manifest)])
+        manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
+        write_sealed(self.layout.manifest(self.shard), [vars(manifest)])
         return manifest
 
     def abandon(self) -> None:
         """Delete what was written."""
-        with contextlib.suppress(OSError):  # the content is not needed, so it does not matter if it got there
-            self._file.close()
-        self.temporary.unlink(missing_ok=True)
-        if self._stats:
-            self._stats.abandon()
+        self._verification.stop()
+        self._abandon_parts()
+
+    def _abandon_parts(self) -> None:
+        for part in self._parts:
+            part.abandon()
+
+
+class _Verification:
+    """Reads a file back behind its writer, from the disk on: each part after it was synchronized.
+
+    Args:
+        file: the file, which is being written.
+    """
+
+    def __init__(self, file: WholeFile) -> None:
+        self._file = file
+        self._announced = self._size = self._checksum = 0
+        self._thread = WorkBehind[int](self._read_up_to)
+        self._thread.__enter__()
+
+    def follow(self) -> None:
+        """Read what was written since the last time if that is enough."""
+        if self._file.size - self._announced >= VERIFIED_AT_ONCE:
+            self._file.flush()
+            self._announced = self._file.size
+            with writing(self._file.path):
+                self._thread.put(self._announced, 0)
+
+    def _read_up_to(self, size: int) -> None:
+        with open(self._file.temporary, "rb") as file:
+            getattr(os, "fdatasync", os.fsync)(file.fileno())
+            file.seek(self._size)
+            while self._size < size and (chunk := file.read(min(CHUNK, size - self._size))):
+                self._size += len(chunk)
+                self._checksum = zlib.crc32(chunk, self._checksum)
+
+    def finish(self) -> None:
+        """Read the rest.
+
+        Raises:
+            OutputError: the file does not hold the bytes that were written.
+        """
+        with writing(self._file.path):
+            self._thread.put(sys.maxsize, 0)
+            self._thread.__exit__(None, None, None)
+        if (self._size, self._checksum) != (self._file.size, self._file.checksum):
+            raise OutputError(
+                f"{self._file.temporary} does not read back as it was written ({self._size} bytes of "
+                f"{self._file.size}, or other ones): check the disk"
+            )
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._thread.__exit__(OSError, None, None)
 
 
 class StatsWriter:
@@ -280,22 +342,19 @@ class StatsWriter:
 
 def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
     """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
-    for path in (layout.archive(shard), layout.script(shard), layout.manifest(shard), layout.stats(shard)):
+    names = (ARCHIVE, SCRIPT, *LENGTHS, STATS)
+    for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
 
 
-def script_text(keys: Iterable[str], offsets: Iterable[int], archive: Path) -> str:
-    """Return the content of an archive's script file."""
-    return "".join(f"{key} {archive}:{offset}\n" for key, offset in zip(keys, offsets, strict=True))
-
-
-def verify(path: Path, size: int, checksum: int) -> None:
-    """Read a file back and raise :class:`OutputError` unless it holds the bytes that were written."""
-    found = fingerprint(path)
-    if found != (size, checksum):
-        raise OutputError(
-            f"{path} does not read back as it was written ({found[0]} bytes of {size}, or other ones): check the disk"
-        )
+def script_lines(keys: bytes, offsets: npt.NDArray[np.int64], archive: Path) -> bytes | memoryview:
+    """Return the lines of an archive's script file for these keys, which have a newline after each."""
+    name, functions = os.fsencode(archive), block_functions()
+    if functions is not None:
+        lines: memoryview = functions.print_script(keys, offsets, name).data
+        return lines
+    entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
+    return b"".join([b"%b %b:%d\n" % (key, name, offset) for key, offset in entries])
 
 
 def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +61,8 @@ def compute(
     if threads == 1 or rows < 64 * threads:
         compiled.compute(plan, batch, 0, rows, out)
         return out
+    from concurrent.futures import ThreadPoolExecutor  # takes as long to import as a program's other modules
+
     with ThreadPoolExecutor(threads) as pool:
         parts = itertools.pairwise(edges)
         for done in [pool.submit(compiled.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.libm import cosf, logf
 
-__all__ = ["RAND_MAX", "KaldiRandom", "NoiseSource", "rand_r_jumps", "rand_r_starts"]
+__all__ = ["RAND_MAX", "SEED_OFFSET", "KaldiRandom", "NoiseSource", "rand_r_jumps", "rand_r_starts"]
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it

@@ -381,7 +381,7 @@ class MelFeature(SpectralFeature):
         self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
 
     def warped(self, vtln_warp: float) -> MelFeature:
-        """Return a copy for one VTLN factor, which the torch engine computes without being told the factor."""
+        """Return a copy for one VTLN factor, which the torch engine computes without a factor as an argument."""
         copied = copy.deepcopy(self)
         copied.engine = "torch"
         copied._set_mel(vtln_warp)

@@ -1,4 +1,4 @@
-"""Whisper's log-mel features, which kaldifeat computes beside Kaldi's (openai/whisper: whisper/audio.py)."""
+"""Whisper's log-mel features, which kaldifeat computes in addition to Kaldi's (openai/whisper: whisper/audio.py)."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 from lhotse.features.base import FeatureExtractor, register_extractor
+from lhotse.utils import EPSILON
 from torch import Tensor
 
 from kaldi_compat.data.batching import pad, unpad
@@ -126,7 +127,7 @@ class Config(NamedOptions):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options by name, for lhotse's configuration files."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
@@ -333,7 +334,7 @@ def _one_channel(samples: Samples) -> Tensor:
 class _LogEnergies:
     """Mixing of features that are logs of energies, added as energies."""
 
-    floor: ClassVar[float] = float(np.finfo(np.float32).eps)
+    floor: ClassVar[float] = EPSILON  # below it lies only what lhotse pads cuts with
 
     @classmethod
     def mix(

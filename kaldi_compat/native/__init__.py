@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from io_ark.native.library import Library, load
 
 __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
+    "convolve",
     "dot",
+    "interpolate_pitch",
     "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",
     "pitch_search",
     "pitch_track",
     "ragged_affine",
+    "ragged_append",
     "ragged_columns",
     "ragged_filter",
     "ragged_sliding",
     "ragged_splice",
     "ragged_stats",
     "ragged_vad",
+    "ragged_weighted_stats",
     "ragged_window_means",
     "resample",
     "resample_chunks",
@@ -32,7 +36,7 @@ FUNCTIONS = (
 """Functions of the library that this package calls. A library without one of them was built from other sources."""
 
 
-_DIRECTORY = str(Path(__file__).parent)
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def library() -> Library:

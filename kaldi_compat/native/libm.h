@@ -1,4 +1,4 @@
-/* The C library's logf and cosf: the same table and polynomials in double precision as glibc 2.28 and later. Compared with glibc
+/* The C library's logf, sinf and cosf: the same table and polynomials in double precision as glibc 2.28 and later. Compared with glibc
    for every float that occurs here, with and without fused multiply-adds: no result differs. Table and polynomials are those of
    Szabolcs Nagy's "Arm optimized routines". */
 #ifndef LIBM_H
@@ -40,11 +40,12 @@ INLINE vf log_of_finite(vf x)
 /* The same; infinity and NaN stay. */
 INLINE vf log_of(vf x) { return choose(x <= 0x1.fffffep127f, log_of_finite(x), x); }
 
-INLINE vd cos_of_half(vd x)
+/* The sine of x plus `quarters_ahead` right angles. */
+INLINE vd sin_of_half(vd x, int quarters_ahead)
 {
     const double shift = 0x1.8p52; /* adding it leaves the nearest integer in the last bits */
     vd quarters = multiply_add(x, constant(0x1.45f306dc9c883p-1), constant(shift));
-    vl quadrant = (vl)quarters;
+    vl quadrant = (vl)quarters + quarters_ahead;
     x = multiply_add(quarters - shift, constant(-0x1.921fb54442d18p0), x);
     vd x2 = x * x, x3 = x * x2, x4 = x2 * x2;
     vd sine = multiply_add(x3, constant(-0x1.555545995a603p-3), x);
@@ -54,15 +55,22 @@ INLINE vd cos_of_half(vd x)
     cosine = multiply_add(x4, constant(0x1.55553e1068f19p-5), cosine);
     rest = multiply_add(x2, constant(0x1.99343027bf8c3p-16), constant(-0x1.6c087e89a359dp-10));
     cosine = multiply_add(x4 * x2, rest, cosine);
-    vl negative = (quadrant + 1) << 62 & INT64_MIN; /* in the second and third quarter */
-    return (vd)((vl)choose_double((quadrant & 1) == 0, cosine, sine) ^ negative);
+    vl negative = quadrant << 62 & INT64_MIN; /* in the third and fourth quarter */
+    return (vd)((vl)choose_double((quadrant & 1) == 0, sine, cosine) ^ negative);
 }
 
 /* Cosine of angles from 0 to 2 pi. */
 INLINE vf cos_of(vf x)
 {
     vd2 angle = widen(x);
-    return narrow((vd2){cos_of_half(angle.low), cos_of_half(angle.high)});
+    return narrow((vd2){sin_of_half(angle.low, 1), sin_of_half(angle.high, 1)});
+}
+
+/* Sine of angles from 0 to 2 pi. */
+INLINE vf sin_of(vf x)
+{
+    vd2 angle = widen(x);
+    return narrow((vd2){sin_of_half(angle.low, 0), sin_of_half(angle.high, 0)});
 }
 
 #endif

@@ -11,10 +11,10 @@ case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
@@ -179,7 +179,7 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda found: names[found[0]], message)
 
 
-def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
+def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
     """Yield the options set in a configuration file, in order.
 
     Raises:
@@ -189,7 +189,8 @@ def read_config(path: str | Path, flags: dict[str, Flag]) -> Iterator[tuple[Flag
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
     yield from parse_config(text, str(path), flags)
@@ -216,7 +217,7 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
             raise type(error)(f"{name}, line {number}: {error}") from None
 
 
-def load_options(options: type[OptionsType], path: str | Path, **changes: Scalar) -> OptionsType:
+def load_options(options: type[OptionsType], path: str | os.PathLike[str], **changes: Scalar) -> OptionsType:
     """Fill an options dataclass from a Kaldi configuration file such as ``conf/fbank.conf``.
 
     Args:

@@ -9,18 +9,23 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf, sincosf
-from kaldi_compat.exact.rand import RAND_MAX, KaldiRandom, rand_r_jumps
+from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, rand_r_jumps
+from kaldi_compat.native import interpolate as compiled
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
 __all__ = [
     "InterpolationCounts",
+    "RaggedGrids",
     "check_track",
     "interpolate_linearly",
+    "interpolate_ragged",
     "interpolate_smoothly",
     "interpolate_tracks",
+    "is_supported",
     "normal_vectors",
 ]
 
@@ -31,6 +36,7 @@ Indices = npt.NDArray[np.intp]
 Key = TypeVar("Key")
 
 _NOISE = np.float32(0.01)  # on the log probabilities, so that the grid of pitches shows no pattern
+_MOST_STATES = 1 << 31
 _WAITING = 256  # utterances read ahead, of which those with as many pitches are searched together
 _FRAMES_WAITING = 1 << 19
 _ROWS = 128  # utterances searched together
@@ -103,6 +109,11 @@ def interpolate_smoothly(
     Raises:
         FeatureError: the features do not have two columns, or hold a negative or no number.
     """
+    check_track(features)
+    options = options or InterpolatePitchOptions()
+    if len(features) and is_supported(features, options):
+        bounds = np.array([0, len(features)])
+        return interpolate_ragged(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
     ((_, smooth),) = interpolate_tracks([("", features)], options, random, counts)
     return smooth
 
@@ -155,8 +166,8 @@ class _Grid:
         states: number of pitches.
         bottom: ``(frames,)`` the lowest of them.
         nearest: ``(frames,)`` which is nearest to the measured pitch; 0 where there is none.
-        elsewhere: ``(frames,)`` log probability of any pitch.
-        here: ``(frames,)`` how much more probable the measured pitch is, as a logarithm.
+        elsewhere: ``(frames,)`` half the log probability of any pitch.
+        here: ``(frames,)`` how much more probable the measured pitch is, as half a logarithm.
         seeds: ``(frames,)`` of the noise.
     """
 
@@ -172,28 +183,119 @@ class _Grid:
     def of(cls, features: Floats, options: InterpolatePitchOptions, random: KaldiRandom) -> _Grid:
         """Create the grids; draw the random numbers in Kaldi's order."""
         check_track(features)
+        grids = RaggedGrids.of(features, np.array([0, len(features)]), options, random)
+        return cls(
+            features=features,
+            states=int(grids.states[0]),
+            bottom=grids.bottom,
+            nearest=grids.nearest,
+            elsewhere=grids.elsewhere,
+            here=grids.here,
+            seeds=grids.seeds,
+        )
+
+
+@dataclass
+class RaggedGrids:
+    """Utterances on their grids of pitches, one a frame, each shifted at random.
+
+    Attributes:
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
+        states: (utterances,): number of pitches.
+        bottom, nearest, elsewhere, here, seeds: (rows,): see :class:`_Grid`; log probabilities are halved.
+    """
+
+    bounds: Indices
+    states: Indices
+    bottom: Floats
+    nearest: Indices
+    elsewhere: Floats
+    here: Floats
+    seeds: Seeds
+
+    @classmethod
+    def of(
+        cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
+    ) -> RaggedGrids:
+        """Create the grids of utterances (rows, 2); draw the random numbers in Kaldi's order."""
+        counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
         voiced = measured != 0
-        lowest = measured[voiced].min() if voiced.any() else np.float32(100)
-        highest = measured[voiced].max() if voiced.any() else np.float32(100)
-        highest = max(highest, lowest + np.float32(2.0 * float(interval)))
-        states = int(np.floor(float((highest - lowest) / interval) + 0.5)) + 2
-        bottom = lowest - interval * random.uniform(len(features))
+        infinity = np.float32(np.inf)
+        lowest, highest = _extremes(np.where(voiced, measured, infinity), np.where(voiced, measured, -infinity), bounds)
+        without = lowest == infinity
+        lowest = np.where(without, np.float32(100), lowest)
+        highest = np.where(without, np.float32(100), highest)
+        highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
+        steps = ((highest - lowest) / interval).astype(np.float64)
+        if (steps > _MOST_STATES).any():
+            raise MemoryError(f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz")
+        states = np.floor(steps + 0.5).astype(np.int64) + 2
+        draws = random.draws(2 * len(features))
+        # An utterance draws a number for each frame, and then the seed of each.
+        places = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
+        uniform = ((draws[places] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+        bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         others = np.maximum(others, np.finfo(np.float32).tiny)  # a certain pitch leaves others a logarithm too
         return cls(
-            features=features,
+            bounds=bounds,
             states=states,
             bottom=bottom,
-            nearest=np.where(voiced, np.clip(nearest, 0, states - 1), 0),
-            elsewhere=logf(others),
+            nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
+            elsewhere=np.float32(0.5) * logf(others),
             # where a correlation below 0 stands for the probability, nothing is probable
-            here=logf(np.maximum(voicing + others, 0) / others),
-            seeds=random.frame_seeds(len(features)),
+            here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
+            seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
+
+
+def _extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest number of each utterance, which is empty only if all are."""
+    if not len(low):
+        return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
+    return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
+
+
+def interpolate_ragged(
+    features: Floats,
+    bounds: Indices,
+    options: InterpolatePitchOptions,
+    random: KaldiRandom,
+    counts: InterpolationCounts,
+) -> Floats:
+    """Compute :func:`interpolate_smoothly` of many utterances at once, in C.
+
+    Args:
+        features: (rows, 2): the features of all utterances, for which :func:`is_supported` is true.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``; none is empty.
+        options, random, counts: see :func:`interpolate_smoothly`.
+
+    Returns:
+        (rows, 2)
+    """
+    grids = RaggedGrids.of(features, bounds, options, random)
+    interval = np.float32(options.pitch_interval)
+    path = compiled.most_probable_paths(grids, _reach(options), interval, float(_NOISE) / 2)
+    counts.frames += len(path)
+    counts.gaps += int(np.count_nonzero(grids.nearest == 0))
+    counts.changed += int(np.count_nonzero((grids.nearest != 0) & (path != grids.nearest)))
+    return np.stack((features[:, 0], grids.bottom + interval * path.astype(np.float32)), -1)
+
+
+def is_supported(features: Floats, options: InterpolatePitchOptions) -> bool:
+    """Return True if :func:`interpolate_ragged` can compute these features (rows, 2)."""
+    return (
+        bool(native.library())
+        and features.shape[1] == 2
+        and features.dtype == np.float32
+        and _reach(options) <= compiled.MAX_REACH
+        and bool(np.isfinite(features).all())
+        and bool((features[:, 1] >= 0).all())
+    )
 
 
 def _interpolated(
@@ -278,7 +380,6 @@ def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -
         _stacked([getattr(grid, name) for grid in grids])
         for name in ("bottom", "nearest", "elsewhere", "here", "seeds")
     )
-    elsewhere, here = np.float32(0.5) * elsewhere, np.float32(0.5) * here
     going_on = (lengths > np.arange(frames)[:, None]).sum(1)
     outside = np.where(np.arange(states) < np.array([[grid.states] for grid in grids]), 0, -np.inf)
     row = np.arange(len(grids))
@@ -311,7 +412,9 @@ def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -
     ended = 0
     for frame in range(frames - 1, -1, -1):
         rows = going_on[frame]
-        state[ended:rows] = totals[frame, ended:rows, reach : reach + states].argmax(-1)
+        last = totals[frame, ended:rows, reach : reach + states]
+        # where the first one is impossible, Kaldi has NaN, than which nothing is greater
+        state[ended:rows] = np.where(last[:, 0] > -np.inf, last.argmax(-1), 0)
         path[frame, :rows] = state[:rows]
         if frame > 0:
             there = totals[frame - 1, row[:rows, None], state[:rows, None] + steps.moves]

@@ -25,6 +25,7 @@ def test_settings_and_differences_of_a_page_are_current(family: str) -> None:
     presets = lister["families"]()[family]
     page = (DOCS / "frontends" / f"{family}.md").read_text()
     assert lister["settings"](presets) in page, "run: python docs/list_frontends.py"
+    assert lister["reported"](family) in page, "run: python docs/list_frontends.py"
     stated = dict(re.findall(r"^\| `([\w-]+)` \| ([\d.e+-]+) \| [\w-]+ \| [\d.e+-]+ \|$", page, re.M))
     assert set(stated) == {preset.name for preset in presets}
     assert all(float(largest) < 1e-3 for largest in stated.values())

@@ -1,4 +1,4 @@
-"""The casual face: types told from bytes and values; data directories; Kaldi's and torchaudio's names."""
+"""Automatic type detection from bytes and values; data directories; Kaldi's and torchaudio's names."""
 
 from __future__ import annotations
 

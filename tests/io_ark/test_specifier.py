@@ -1,4 +1,4 @@
-"""The little language of specifiers, held against the cases of Kaldi's own tests (kaldi-table-test, kaldi-io-test)."""
+"""Specifiers, compared with the cases of Kaldi's own tests (kaldi-table-test, kaldi-io-test)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One code for arrays and tensors: what is written for one of them only."""
+"""Functions for arrays and tensors give the same results for both."""
 
 from __future__ import annotations
 

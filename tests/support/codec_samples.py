@@ -1,4 +1,4 @@
-"""A valid object of every kind, in binary and in text where it has both: what the fuzzers start from."""
+"""A valid object of every kind, in binary and in text where it has both: seeds of the fuzzers."""
 
 from __future__ import annotations
 

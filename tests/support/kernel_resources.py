@@ -58,7 +58,7 @@ class Compiled:
         return compile_only
 
 
-def told(option: str, made: Any) -> str:
+def tool_output(option: str, made: Any) -> str:
     """Return what cuobjdump tells of compiled code."""
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "cubin"
@@ -70,11 +70,11 @@ def told(option: str, made: Any) -> str:
 
 def resources(made: Any) -> dict[str, int]:
     """Return registers and bytes, instructions, and those that decide about NaN and rounding."""
-    found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", told("-res-usage", made))
+    found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", tool_output("-res-usage", made))
     ptx = made.asm["ptx"]
     return {name: int(value) for name, value in found} | {
         "SHARED": made.metadata.shared,
-        "INSTRUCTIONS": len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?!NOP)[@A-Z]", told("-sass", made))),
+        "INSTRUCTIONS": len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?!NOP)[@A-Z]", tool_output("-sass", made))),
         "DROPS_NAN": len(re.findall(r"\bmax(?:\.ftz)?\.f32", ptx)),
         "FUSED": ptx.count("fma.rn.f32"),
     }

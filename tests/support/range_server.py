@@ -1,4 +1,4 @@
-"""A local HTTP server with range requests, which counts what is asked of it and fails on demand."""
+"""A local HTTP server with range requests, which counts requests and fails on demand."""
 
 from __future__ import annotations
 

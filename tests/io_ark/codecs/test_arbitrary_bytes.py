@@ -1,4 +1,4 @@
-"""Any bytes at all: an object, or an :class:`ArkError`; never another exception, nor memory beyond the input's size."""
+"""Arbitrary bytes give an object or an :class:`ArkError`, no other exception, and take little memory."""
 
 from __future__ import annotations
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import io_ark
 from io_ark.cli import ark
 from io_ark.codecs import audio as codec
 from io_ark.errors import FormatError
+from io_ark.streams.source import BytesSource
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -173,6 +176,50 @@ def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
         np.testing.assert_array_equal(io_ark.read_object("wave", str(path)).samples, samples)
     with pytest.raises(FormatError, match=r"audio longer than max_duration=0\.1 s"):
         io_ark.read_object("wave", str(path), max_duration=0.1)
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"FORM\0\0\0\x08AIFF", "AIFF"),
+        (b"FORM\0\0\0\x08AIFC", "AIFF"),
+        (b"FORM\0\0\0\x08ILBM", ""),
+        (b"ID3\x04\0\0\0\0\0\0", "MP3"),
+        (b"ID3 tagged", ""),
+        (b"\xff\xfb\x90\x00", "MP3"),
+        (b"\xff\xf3\x90\x00", "MP3"),
+        (b"\xff\xeb\x90\x00", ""),  # a reserved version
+        (b"\xff\xf9\x90\x00", ""),  # a reserved layer
+        (b"\xff\xfb\x00\x00", ""),  # a free bit rate
+        (b"\xff\xfb\xf0\x00", ""),  # an invalid bit rate
+        (b"\xff\xfb\x9c\x00", ""),  # a reserved sampling rate
+        (b"\xff\xdb\x90\x00", ""),  # no synchronization
+        (b"\xff", ""),
+    ],
+)
+def test_format_is_taken_for_another(head: bytes, name: str) -> None:
+    assert codec.audio_format(BytesSource(head)) == name
+
+
+def test_file_without_samples_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.aiff", noise(0), "AIFF", "PCM_16")
+    with pytest.raises(FormatError, match="AIFF audio has no samples"):
+        io_ark.read_object("wave", str(path))
+
+
+def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    samples = noise(5000)
+    path = write(tmp_path / "a.au", samples, "AU", "PCM_16")
+    io_ark.read_object("wave", str(path))
+    assert not caplog.records
+    file = SimpleNamespace(samplerate=RATE, frames=6000, channels=1, subtype="PCM_16")
+    blocks = iter([samples.T, samples.T[:0]])
+    file.read = lambda *_, **__: next(blocks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_opened", lambda *_: nullcontext(file))
+        _, found = codec.decode(b"", BytesSource(b"", name="a.flac"), "FLAC")
+    np.testing.assert_array_equal(found, samples)
+    assert "a.flac: 6000 samples announced, but only 5000 are there" in caplog.text
 
 
 def test_words_that_start_like_audio_stay_text(tmp_path: Path) -> None:

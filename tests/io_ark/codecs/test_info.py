@@ -1,4 +1,4 @@
-"""Infos: the shape that reading gives, from a header; the same place afterwards, and the same complaints."""
+"""Headers alone give the shapes that reading gives, leave the source at the same place, and raise the same errors."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_ls_of_large_objects_reads_their_headers(
     with_holes(tmp_path, LARGE)
     assert main(["ls", str(tmp_path / table)]) == 0
     lines = [line.split("\t", 1)[1].rsplit("\t", 1)[0] for line in capsys.readouterr().out.splitlines()]
-    assert lines == [told for _, _, told in LARGE]
+    assert lines == [described for _, _, described in LARGE]
     assert 0 < sum(bytes_read) < 2 * 4096 * len(LARGE)
 
 

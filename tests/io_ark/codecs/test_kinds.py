@@ -1,4 +1,4 @@
-"""Objects that the peers do not know, kinds told apart, and what cannot be written or read."""
+"""Kinds that kaldiio and kaldi_native_io lack, detection of kinds, and values that cannot be written or read."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_examples_are_not_written(kind: str, data: bytes) -> None:
         to_bytes(kind, from_bytes(kind, data))
 
 
-# Where the bytes of two kinds are the same, the more usual kind is told.
+# If the bytes of two kinds are the same, the more usual kind is detected.
 ALIKE = {
     "compressed-matrix": {"matrix"},
     "general-matrix": {"matrix", "sparse-matrix"},
@@ -164,9 +164,9 @@ def test_kind_is_detected_from_the_bytes(kind: str, data: bytes) -> None:
 )  # fmt: skip
 def test_numbers_told_from_the_bytes(kind: str, value: Any, after: bytes) -> None:
     source = BytesSource(to_bytes(kind, value) + after)
-    told = read_any(source)
-    np.testing.assert_array_equal(told, value)
-    assert isinstance(told, int) == (kind == "int")
+    detected = read_any(source)
+    np.testing.assert_array_equal(detected, value)
+    assert isinstance(detected, int) == (kind == "int")
     assert source.read_rest() == after
 
 

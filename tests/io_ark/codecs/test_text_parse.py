@@ -1,4 +1,4 @@
-"""Numbers in text: what Kaldi's streams take and print, and the array code that does it for many at once."""
+"""Numbers in text: Kaldi's streams, and the code that converts many numbers at once, agree."""
 
 from __future__ import annotations
 

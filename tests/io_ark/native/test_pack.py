@@ -1,4 +1,4 @@
-"""Nested lists written by the C library: the bytes of the codec without it, or left to the codec."""
+"""Nested lists written by the C library have the bytes that the codec writes without it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import io_ark
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
 from io_ark.interop import kaldi_io, kaldiio
 from io_ark.streams import remote
+from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 
 pytest.importorskip("fsspec")
@@ -166,20 +167,8 @@ def test_local_names_are_no_urls(spelling: str) -> None:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    pytest.importorskip("s3fs")
-    moto = pytest.importorskip("moto.server")
-    import fsspec
-    import fsspec.config
-
-    moto_server = moto.ThreadedMotoServer(port=0, verbose=False)
-    moto_server.start()
-    host, port = moto_server.get_host_and_port()
-    fsspec.config.conf["s3"] = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
-    fsspec.filesystem("s3").mkdir("bucket")
-    yield "s3://bucket"
-    del fsspec.config.conf["s3"]
-    fsspec.filesystem("s3").clear_instance_cache()
-    moto_server.stop()
+    with s3_bucket() as url:
+        yield url
 
 
 def test_tables_are_written_to_and_read_from_s3(s3: str) -> None:

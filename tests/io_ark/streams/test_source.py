@@ -1,4 +1,4 @@
-"""Sources: the same bytes whatever they come from, and no memory for what is not there."""
+"""Sources give the same bytes whatever they come from, and allocate no memory for bytes that are not there."""
 
 from __future__ import annotations
 

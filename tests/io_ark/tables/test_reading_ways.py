@@ -1,4 +1,4 @@
-"""Whatever way an archive is read in, whole or damaged: the same entries and the same error."""
+"""Every way to read an archive, whole or damaged, gives the same entries and the same error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Script files: what lines are, ten million of them in little memory, and keys found as a dictionary would."""
+"""Script files: how lines are parsed, ten million lines in little memory, and look-ups as in a dictionary."""
 
 from __future__ import annotations
 

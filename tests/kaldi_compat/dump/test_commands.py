@@ -1,4 +1,4 @@
-"""Commands of wav.scp: they end with their job, in time, and with as much audio as an utterance may have."""
+"""Commands of wav.scp end with their job, within their time, and at the longest duration of an utterance."""
 
 from __future__ import annotations
 

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
+from io_ark.codecs.wave import AudioBlock
 from kaldi_compat.cli.compute import Extractor
-from kaldi_compat.dump import shard
+from kaldi_compat.dump import cli, read, shard, write
+from kaldi_compat.dump.encode import Encoded
+from kaldi_compat.dump.read import Failure, TaskReader
+from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import audio, dump, make_data, write_wav
 from tests.support.dump_data import matrices as features_of
@@ -58,14 +63,20 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    audio = Extractor.audio
+    audio, of_block = Extractor.audio, Extractor.of_block
 
     def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> tuple[np.ndarray, float]:
         if wave.samples.shape[1] > 8000:
             raise error
         return audio(self, key, wave, warps)
 
+    def limited_block(self: Extractor, block: AudioBlock, names: list[str], warps: Any) -> ArrayBlock | None:
+        if block.lengths.max() > 8000:
+            raise error
+        return of_block(self, block, names, warps)
+
     monkeypatch.setattr(Extractor, "audio", limited)
+    monkeypatch.setattr(Extractor, "of_block", limited_block)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
@@ -84,3 +95,92 @@ def test_interruption_while_an_archive_is_opened_leaves_no_temporary_file(
     monkeypatch.setattr(shard, "ArchiveWriter", Interrupted)
     assert dump(data) == 130
     assert not list(data.rglob("*unfinished*"))
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("with_warps", [False, True])
+def test_dump_in_blocks_has_the_bytes_of_one_utterance_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool, with_warps: bool
+) -> None:
+    data = make_data(tmp_path, 40, samples=(1600, 300, 5000, 700))
+    (tmp_path / "conf" / "fbank.conf").write_text("--dither=1\n")
+    if with_warps:
+        lines = (data / "wav.scp").read_text().splitlines()
+        factors = [f"{line.split()[0]} {0.9 + 0.01 * i:.2f}\n" for i, line in enumerate(lines)]
+        (data / "utt2warp").write_text("".join(factors[:-1]))  # without the last
+    options = ["--cmvn=speaker,global", "--readers=1"] + ["--no-compress"] * (not compress)
+    assert dump(data, *options) == 0
+    in_blocks = results_of(data)
+    calls: list[str] = []
+    one = SpectralComputer.one
+    monkeypatch.setattr(SpectralComputer, "one", lambda self, each: calls.append(each.key) or one(self, each))
+    monkeypatch.setattr(SpectralComputer, "_block", lambda self, block: None)
+    monkeypatch.setattr(TaskReader, "_block", lambda self, lines, first: None)
+    assert dump(data, *options) == 0
+    assert results_of(data) == in_blocks and len(calls) == 40
+
+
+def results_of(data: Path) -> dict[str, bytes]:
+    """Read archives, script files, statistics, lengths and failures of a dump."""
+    names = ("feats.scp", "utt2num_frames", "utt2dur", "cmvn.scp", "cmvn.ark", "log/dump_fbank_train.failures")
+    found = {name: (data / name).read_bytes() for name in names}
+    return found | {path.name: path.read_bytes() for path in (data / "data").iterdir()}
+
+
+def test_archive_that_reads_back_otherwise_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The change comes behind the part that was read back while the archive was written, or before it is complete."""
+    data = make_data(tmp_path, 12)
+    monkeypatch.setattr(write, "VERIFIED_AT_ONCE", 2000)
+    add, spoilt = ArchiveWriter.add, []
+
+    def spoil(self: ArchiveWriter, entry: Encoded | Failure) -> None:
+        add(self, entry)
+        (path,) = (data / "data").glob("*.ark.unfinished-*")
+        if path.stat().st_size and not spoilt:
+            spoilt.append(path)
+            with open(path, "r+b") as file:
+                file.seek(path.stat().st_size - 1)
+                last = file.read(1)
+                file.seek(path.stat().st_size - 1)
+                file.write(bytes([last[0] ^ 1]))
+
+    monkeypatch.setattr(ArchiveWriter, "add", spoil)
+    monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
+    assert dump(data) == 255 and spoilt
+    assert "does not read back as it was written" in capsys.readouterr().err
+    assert not list((data / "data").iterdir())
+
+
+def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 12)
+    monkeypatch.setattr(write, "VERIFIED_AT_ONCE", 2000)
+    monkeypatch.setattr(read, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(read, "FIRST_LINES", 1)
+    ends: list[int] = []
+    read_up_to = write._Verification._read_up_to
+
+    def counted(self: write._Verification, size: int) -> None:
+        ends.append(size)
+        read_up_to(self, size)
+
+    monkeypatch.setattr(write._Verification, "_read_up_to", counted)
+    assert dump(data) == 0
+    assert len(ends) > 5 and ends == sorted(ends)
+    assert all(end < (data / "data" / "raw_fbank_train.1.ark").stat().st_size for end in ends[:-2])
+
+
+def test_list_that_lost_lines_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path, 6)
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+
+    def changed(*_: object, **__: object) -> None:
+        (data / "wav.scp").write_text("".join(lines[:4]))
+
+    monkeypatch.setattr(cli, "prepare_archives", changed)
+    assert dump(data) == 255
+    assert "4 of its 6 utterances" in capsys.readouterr().err
+    assert not (data / "feats.scp").exists()

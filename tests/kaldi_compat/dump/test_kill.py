@@ -1,4 +1,4 @@
-"""A dump that is killed, interrupted, or loses a worker leaves nothing wrong, and everything to be resumed."""
+"""A dump that is killed, interrupted, or loses a worker leaves no wrong file and can be resumed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.plan import lines_of, make_plan, read_plan, updated, write_plan
+from kaldi_compat.dump.plan import Plan, Shard, lines_of, make_plan, read_plan, updated, write_plan
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import make_data
 
@@ -24,6 +24,10 @@ from tests.support.dump_data import make_data
 def job_of(data: Path, **options: object) -> Job:
     conf = str(data.parent.parent / "conf" / "fbank.conf")
     return Job(Layout.of(data, "fbank"), DumpOptions(conf=conf, **options))  # type: ignore[arg-type]
+
+
+def texts_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
+    return [line.decode() for line in lines_of(plan, shard, data)]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,7 @@ def test_utterances_are_divided_as_split_scp_divides(data: Path, nj: int, sizes:
     """Sizes: those of the files that utils/split_scp.pl made (which refuses more jobs than lines)."""
     plan = make_plan(job_of(data, nj=nj))
     assert [shard.count for shard in plan.shards] == sizes
-    lines = [line for shard in plan.shards for line in lines_of(plan, shard, data)]
+    lines = [line for shard in plan.shards for line in texts_of(plan, shard, data)]
     assert lines == (data / "wav.scp").read_text().splitlines()
 
 
@@ -82,6 +86,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
         ({"seed": 1}, "seed"),
         ({"compress": False}, "compress"),
         ({"pipes": False}, "pipes"),
+        ({"network": False}, "network"),
         ({"device": "cuda"}, "batching"),
     ],
 )
@@ -130,7 +135,7 @@ def test_blank_lines_at_the_end_are_skipped(tmp_path: Path, caplog: pytest.LogCa
     (data / "wav.scp").write_text(text + "\n  \n")
     plan = make_plan(job_of(data, nj=2))
     assert plan.count == 3
-    assert [line for shard in plan.shards for line in lines_of(plan, shard, data)] == text.splitlines()
+    assert [line for shard in plan.shards for line in texts_of(plan, shard, data)] == text.splitlines()
     assert "line 4: skipped blank lines at the end" in caplog.text
 
 
@@ -139,7 +144,7 @@ def test_unsorted_list_keeps_its_order(tmp_path: Path) -> None:
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     (data / "wav.scp").write_text("".join(reversed(lines)))
     plan = make_plan(job_of(data, nj=1))
-    assert lines_of(plan, plan.shards[0], data) == [line.strip() for line in reversed(lines)]
+    assert texts_of(plan, plan.shards[0], data) == [line.strip() for line in reversed(lines)]
 
 
 def test_layout_is_that_of_kaldis_scripts() -> None:

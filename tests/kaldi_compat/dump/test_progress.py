@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 def test_counts_of_archives_add_up_and_can_be_withdrawn() -> None:
-    before = Manifest(1, utterances=[("a", 10, 1800.0), ("b", 10, 1800.0)], failures=[("c", "broken")])
+    before = Manifest(1, utterances=2, seconds=3600.0, failures=[("c", "broken")])
     monitor = Monitor(10, done={before.shard: before.counts}, stream=io.StringIO())
     monitor.progress(2, 3, 7200.0, 1)
     assert (monitor.utterances, monitor.seconds, monitor.failures) == (6, 10800.0, 2)
@@ -98,7 +98,7 @@ def test_time_left_waits_until_it_means_something(monkeypatch: pytest.MonkeyPatc
 
 
 def test_time_left_of_a_resumed_dump_counts_this_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = Manifest(1, utterances=[("a", 10, 1.0)] * 900)
+    before = Manifest(1, utterances=900, seconds=900.0)
     monitor = Monitor(1000, done={1: before.counts}, stream=io.StringIO())
     monitor.progress(2, 10, 1.0, 0)
     assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)  # ten in ten seconds, 90 to go

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,10 +14,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark import native
 from io_ark.errors import FormatError
 from kaldi_compat.dump import read
+from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.read import Clock, Failure, Task, Utterance, read_ahead, read_audio, read_task
+from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.dump.read import (
+    Clock,
+    Entry,
+    Failure,
+    Lines,
+    Task,
+    TaskReader,
+    Utterance,
+    UtteranceBlock,
+    read_ahead,
+    read_audio,
+    read_task,
+)
 from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed, with_speed
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
@@ -73,8 +90,61 @@ def test_closing_stops_the_threads() -> None:
     assert threading.active_count() == before
 
 
+def mixed_script(root: Path) -> list[bytes]:
+    """Make lines that name files, places in an archive, a command and what cannot be read."""
+    lines = []
+    with io_ark.Writer("wave", f"ark,scp:{root}/a.ark,{root}/a.scp") as writer:
+        for i in range(40):
+            path = root / f"{i}.wav"
+            write_wav(path, audio(500 + 900 * (i % 4), i, channels=2 if i == 11 else 1), 8000 if i == 5 else RATE)
+            if 20 <= i < 30:
+                writer[f"u{i:02d}"] = io_ark.read_object("wave", str(path))
+            name = {3: f"cat {path} |", 7: f"{root}/missing.wav", 13: f" {path} "}.get(i, str(path))
+            lines.append(f"u{i:02d} {name}")
+    lines[20:30] = (root / "a.scp").read_text().splitlines()
+    (root / "14.wav").write_bytes(b"RIFF")
+    return [line.encode() for line in lines]
+
+
+def separate(entries: Iterable[Entry]) -> list[tuple[object, ...]]:
+    """Return what entries hold, utterance by utterance."""
+    return [
+        (each.index, each.key, each.reason)
+        if isinstance(each, Failure)
+        else (each.index, each.key, each.wave.sample_frequency, each.wave.samples.tolist())
+        for each in one_by_one(entries)
+    ]
+
+
+@pytest.mark.parametrize("bytes_at_once", [1, 5000, 1 << 20])
+@pytest.mark.parametrize("max_duration", [1e9, 0.15])
+def test_lines_that_are_read_together_give_what_they_give_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int, max_duration: float
+) -> None:
+    options = DumpOptions(max_duration=max_duration)
+    lines = mixed_script(tmp_path)
+    alone = [read_task(Lines(i, [line]).task(0), options)[0] for i, line in enumerate(lines)]
+    monkeypatch.setattr(read, "BYTES_AT_ONCE", bytes_at_once)
+    reader = TaskReader(options)
+    tasks = read._tasks_of_script(iter(lines), lambda: reader.lines_at_once)
+    found = list(read_ahead(tasks, reader, 2, 32, Clock()))
+    assert separate(found) == separate(cast(list[Entry], alone))
+    assert any(isinstance(each, UtteranceBlock) for each in found) == bool(native.library())
+
+
+def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "LARGEST_FILE", 3000)
+    lines = mixed_script(tmp_path)[30:]
+    found = TaskReader(DumpOptions())(Lines(0, lines))
+    blocks = [each for each in found if isinstance(each, UtteranceBlock)]
+    assert all((each.audio.lengths * 2 <= 3000).all() for each in blocks) and bool(blocks) == bool(native.library())
+    assert len(separate(cast(list[Entry], found))) == 10
+
+
 def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kaldi_compat.dump.options import DumpOptions, Job, Layout
+    from kaldi_compat.dump.options import Job, Layout
     from kaldi_compat.dump.plan import make_plan
     from kaldi_compat.dump.shard import opened
 

@@ -1,4 +1,4 @@
-"""Resuming: what is kept is verified, what is damaged or missing is made again, and nothing else."""
+"""Resuming verifies the archives that it keeps, and computes damaged and missing ones again, and no others."""
 
 from __future__ import annotations
 

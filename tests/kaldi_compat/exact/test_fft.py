@@ -1,4 +1,4 @@
-"""Kaldi's FFT is an FFT; that its rounding is Kaldi's, the stored features show."""
+"""Kaldi's FFT is an FFT. The stored features show that it rounds as Kaldi does."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kaldi_compat.exact.products import product_with_transpose
 from kaldi_compat.native.matrix import matrix_products
 from tests.support.blas import has_avx512
 
-# In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
+# In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
 OPENBLAS = """
 import sys, numpy as np
 inputs = np.load(sys.argv[1])

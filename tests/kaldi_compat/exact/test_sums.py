@@ -14,7 +14,7 @@ import pytest
 from kaldi_compat.exact.sums import dot, fused
 from tests.support.blas import has_avx512
 
-# In a process of its own, where OpenBLAS is told to compute as on a processor with AVX-512.
+# In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
 OPENBLAS = """
 import sys, numpy as np
 inputs = np.load(sys.argv[1])

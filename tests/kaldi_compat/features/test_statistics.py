@@ -1,4 +1,4 @@
-"""Statistics that models ship: every format gives the same numbers, and what is none of them is refused."""
+"""Statistics that models ship: every format gives the same numbers, and other files are refused."""
 
 from __future__ import annotations
 

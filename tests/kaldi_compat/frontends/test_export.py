@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,21 @@ export = pytest.importorskip("kaldi_compat.frontends.export")
 
 FLOAT, INT64, BOOL = 1, 7, 9  # onnx.TensorProto
 LENGTHS = (1600, 16000, 56000, 480000)
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the preset .* normalizes by statistics"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+
+
+@functools.cache
+def lister() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "list_onnx.py"))
+
+
+def assert_page_lists_nodes(name: str, lengths: bool, nodes: Any) -> None:
+    stated = lister()["stated_nodes"]((DOCS / "frontends" / "onnx.md").read_text())
+    assert set(nodes) == stated[name, lengths], "run: python docs/list_onnx.py"
 
 
 def noise(batch: int, length: int) -> Tensor:
@@ -98,13 +111,30 @@ def test_export_fails_with_a_traceback(tmp_path: Path) -> None:
         export.export_frontend("campplus", tmp_path / "missing" / "x.onnx")
 
 
+@pytest.mark.parametrize(("name", "lengths"), [("campplus", False), ("zipformer", True)])
+def test_table_of_nodes_is_stale(name: str, lengths: bool, tmp_path: Path) -> None:
+    exported = export.export_frontend(name, tmp_path / "preset.onnx", lengths=lengths)
+    assert_page_lists_nodes(name, lengths, exported.nodes)
+
+
+def test_table_of_accuracy_is_stale() -> None:
+    stated = lister()["stated_accuracy"]((DOCS / "frontends" / "onnx.md").read_text())
+    measured = lister()["measured_accuracy"]()
+    assert list(stated) == list(measured)
+    for title, pairs in measured.items():
+        for (mean, largest), (stated_mean, stated_largest) in zip(pairs, stated[title], strict=True):
+            assert mean <= 2 * stated_mean
+            assert largest <= 3 * stated_largest  # a single value, which other libraries round otherwise
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lengths", [False, True])
 @pytest.mark.parametrize("name", preset_names())
 def test_preset_differs_in_onnxruntime(name: str, lengths: bool, tmp_path: Path) -> None:
     path = tmp_path / "preset.onnx"
-    export.export_frontend(name, path, lengths=lengths)
+    exported = export.export_frontend(name, path, lengths=lengths)
     assert_runs_without_fft(path)
+    assert_page_lists_nodes(name, lengths, exported.nodes)
     session, frontend = session_of(path), Frontend.from_preset(name)
     for length in LENGTHS:
         samples = noise(2, length)

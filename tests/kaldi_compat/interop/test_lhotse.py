@@ -16,6 +16,7 @@ from lhotse.features.base import FeatureExtractor  # noqa: E402
 from lhotse.features.kaldi import extractors  # noqa: E402
 from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
 from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  # noqa: E402
+from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
 from kaldi_compat.features import checks  # noqa: E402
@@ -104,6 +105,45 @@ def test_configurations_survive_yaml(tmp_path: Path) -> None:
     loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
     assert isinstance(loaded, FbankExtractor) and loaded.config == extractor.config
     assert loaded.frame_shift == 0.0125 and loaded.feature_dim(16000) == 40
+
+
+def test_features_are_mixed_otherwise_than_by_lhotse() -> None:
+    loud, quiet = (FbankExtractor().extract(gain * audio(8000, seed), 16000) for seed, gain in ((1, 1.0), (2, 1e-5)))
+    padding, nothing = np.full_like(loud, LOG_EPSILON), np.full_like(loud, -200.0)
+    for one, other in ((loud, quiet), (quiet, padding), (padding, padding), (nothing, nothing)):
+        for factor in (0.01, 1.0, 30.0):
+            np.testing.assert_allclose(
+                FbankExtractor.mix(one, other, factor), LhotseFbank.mix(one, other, factor), rtol=1e-5
+            )
+            np.testing.assert_allclose(FbankExtractor.scale(one, factor), LhotseFbank.scale(one, factor), rtol=1e-5)
+        assert FbankExtractor.compute_energy(one) == pytest.approx(LhotseFbank.compute_energy(one))
+
+
+def test_energies_of_a_mixture_are_not_the_sum() -> None:
+    first, second = (SpectrogramExtractor().extract(audio(8000, seed), 16000) for seed in (1, 2))
+    mixed = SpectrogramExtractor.mix(first, second, 0.5)
+    np.testing.assert_allclose(np.exp(mixed), np.exp(first) + 0.5 * np.exp(second), rtol=1e-5)
+
+
+def test_names_and_defaults_are_the_documented_ones() -> None:
+    assert [kind.name for kind in EXTRACTORS] == [
+        f"kaldi-compat-{feature}" for feature in ("fbank", "mfcc", "plp", "spectrogram")
+    ]
+    for feature in ("Fbank", "Mfcc"):
+        theirs = getattr(extractors, f"{feature}Config")().to_dict()
+        ours = getattr(interop, f"{feature}Config")().to_dict()
+        differing = {name for name in set(theirs) & set(ours) if theirs[name] != ours[name]}
+        assert differing <= {"high_freq", "use_energy", "energy_floor", "device"}
+        assert (ours["energy_floor"], ours["use_energy"]) == (0.0, feature == "Mfcc")  # Kaldi's
+    config = FbankConfig(num_mel_bins=40)
+    assert (config.num_filters, config.num_mel_bins) == (40, None)  # the other name does not outlive a change
+    assert FbankExtractor(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # empty bins
+
+
+def test_tensors_give_tensors() -> None:
+    found = FbankExtractor().extract(torch.from_numpy(audio(800)), 16000)
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_array_equal(found.numpy(), FbankExtractor().extract(audio(800), 16000))
 
 
 CONFIGS = [

@@ -1,4 +1,4 @@
-"""The pitch tracker against what Kaldi wrote, against plain loops, and against what must not matter."""
+"""The pitch tracker against Kaldi's outputs and plain loops; batches, padding and chunks change nothing."""
 
 from __future__ import annotations
 

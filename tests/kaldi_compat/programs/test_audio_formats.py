@@ -60,8 +60,9 @@ def test_program_writes_the_same_bytes(
 def test_program_refuses_24_bits_as_kaldi_does_and_says_how_to_read_them(
     directory: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert wav_copy.main([f"scp:{directory}/other.scp", f"ark:{directory}/out.ark"]) == 255
-    assert "which Kaldi refuses: set KALDI_COMPAT_WAV=any" in capfd.readouterr().err
+    for main in (wav_copy.main, wav_to_duration.main):
+        assert main([f"scp:{directory}/other.scp", f"ark:{directory}/out.ark"]) == 255
+        assert "which Kaldi refuses: set KALDI_COMPAT_WAV=any" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["", "kaldi"])

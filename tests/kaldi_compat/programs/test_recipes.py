@@ -1,4 +1,4 @@
-"""Programs in chains: a recipe's way from audio to a model's input, and Kaldi's own recipe scripts."""
+"""Chains of programs as in a recipe, from audio to a model's input, and Kaldi's own recipe scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of the reference set, run with our programs: what they leave is held against what Kaldi left."""
+"""Every command of the reference set, run with our programs: compare their outputs with Kaldi's."""
 
 from __future__ import annotations
 

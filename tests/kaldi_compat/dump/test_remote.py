@@ -1,0 +1,89 @@
+"""A dump of audio at URLs: files and places in archives, over HTTP and in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import io_ark
+from tests.support.dump_data import dump, make_data, matrices
+from tests.support.object_store import s3_bucket
+from tests.support.range_server import RangeServer, range_server
+
+pytest.importorskip("fsspec")
+pytest.importorskip("aiohttp")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path, 6)
+
+
+@pytest.fixture
+def server(data: Path) -> Iterator[RangeServer]:
+    with range_server(data) as serving:
+        yield serving
+
+
+def features(data: Path) -> dict[str, bytes]:
+    return {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+
+
+def archive_waves(data: Path, specifier: str) -> None:
+    """Write the audio of a data directory to an archive, and its places to a script file."""
+    with io_ark.Writer("wave", specifier) as writer:
+        for key, wave in io_ark.read(f"scp:{data}/wav.scp", kind="wave"):
+            writer[key] = wave
+
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("archived", [False, True], ids=["files", "archive"])
+def test_audio_over_http_has_other_features(data: Path, server: RangeServer, archived: bool, segments: bool) -> None:
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    if segments:
+        (data / "segments").write_text("".join(f"{key} {key} 0.05 0.3\n" for key in keys))
+    assert dump(data) == 0
+    local = features(data)
+    assert list(local) == keys
+    if archived:
+        archive_waves(data, f"ark,scp:{data}/wav.ark,{data}/remote.scp")
+        (data / "wav.scp").write_bytes((data / "remote.scp").read_bytes())
+    (data / "wav.scp").write_text((data / "wav.scp").read_text().replace(str(data), server.url))
+    assert server.url in (data / "wav.scp").read_text()
+    assert dump(data, nj=2) == 0
+    assert features(data) == local
+    assert server.requests
+
+
+def test_audio_in_s3_has_other_features(data: Path) -> None:
+    assert dump(data) == 0
+    local = features(data)
+    with s3_bucket() as url:
+        archive_waves(data, f"ark,scp:{url}/wav.ark,{data}/remote.scp")
+        (data / "wav.scp").write_bytes((data / "remote.scp").read_bytes())
+        assert dump(data, nj=2) == 0
+    assert features(data) == local
+
+
+def test_url_that_cannot_be_read_is_one_failed_utterance(data: Path, server: RangeServer) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    key = lines[2].split()[0]
+    lines[2] = f"{key} {server.url}/nosuch.wav\n"
+    (data / "wav.scp").write_text("".join(lines))
+    dump(data)
+    assert len(features(data)) == 5
+    failures = (data / "log" / "dump_fbank_train.failures").read_text()
+    assert failures.startswith(f"{key} ") and len(failures.splitlines()) == 1
+    assert f"{server.url}/nosuch.wav" in failures
+
+
+def test_no_network_reads_no_url(data: Path, server: RangeServer) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    lines[2] = lines[2].replace(str(data), server.url)
+    (data / "wav.scp").write_text("".join(lines))
+    dump(data, "--no-network")
+    assert len(features(data)) == 5
+    assert "network" in (data / "log" / "dump_fbank_train.failures").read_text()
+    assert not server.requests
