@@ -74,7 +74,7 @@ COMMANDS: dict[str, str] = {
     "paste-vectors": "{vectors} {vectors} ark:{out}",
     "post-to-feats": "--post-dim=4 {post} ark:{out}",
     "process-kaldi-pitch-feats": "{pitch} ark:{out}",
-    "process-pitch-feats": "{pitch} ark:{out}",
+    "process-pitch-feats": "{voicing} ark:{out}",
     "select-feats": "0-5,8,12 {feats} ark:{out}",
     "select-voiced-frames": "{feats} {vad} ark:{out}",
     "shift-feats": "--shift=2 {feats} ark:{out}",
@@ -123,6 +123,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     """Make the tables that the commands read from audio; return their specifiers by name."""
     names = {name: f"ark:{folder}/{name}.ark" for name in ("feats", "pitch", "stats", "vad", "post", "vectors", "ints")}
     names["transforms"] = f"ark:{folder}/transforms.ark"
+    names["voicing"] = f"ark:{folder}/voicing.ark"
     names |= {"wav": f"scp:{script}", "calls": f"{folder}/calls", "segments": f"{folder}/segments"}
     names |= {"feature_segments": f"{folder}/feature_segments", "matrix": f"{folder}/lda.mat"}
     names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "files": f"{folder}/one.mat {folder}/one.mat"}
@@ -130,6 +131,9 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
         return names
     run("compute-mfcc-feats", "--dither=0", names["wav"], f"ark,scp:{folder}/feats.ark,{folder}/feats.scp")
     run("compute-kaldi-pitch-feats", names["wav"], names["pitch"])
+    with io_ark.Writer("matrix", names["voicing"]) as voicing:  # as of an older pitch tracker: a probability, no gaps
+        for key, track in io_ark.SequentialReader("matrix", names["pitch"]):
+            voicing[key] = np.abs(track).clip([0, 1], [1, 1000]).astype(np.float32) if len(track) else track
     run("compute-cmvn-stats", names["feats"], names["stats"])
     run("compute-vad", "--vad-energy-threshold=-100", names["feats"], names["vad"])
     rng = np.random.default_rng(2)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from io_ark.native.compressed import address
 from kaldi_compat.native import library
 
-__all__ = ["affine", "columns", "filtered", "sliding", "spliced", "stats", "vad", "window_means"]
+__all__ = ["affine", "columns", "filtered", "sliding", "smooth_pitch", "spliced", "stats", "vad", "window_means"]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -26,6 +26,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ragged_columns": (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _POINTER),
     "ragged_filter": (*_RAGGED, _POINTER, _POINTER, _POINTER, _INT, _POINTER),
     "ragged_sliding": (*_RAGGED, _SIZE, _SIZE, _INT, _INT, _POINTER),
+    "ragged_smooth_pitch": (*_RAGGED, _SIZE, _SIZE, _POINTER, _POINTER),
     "ragged_splice": (*_RAGGED, _INT, _INT, _POINTER),
     "ragged_stats": (*_RAGGED, _POINTER),
     "ragged_vad": (*_RAGGED, _FLOAT, _FLOAT, _INT, _FLOAT, _POINTER, _POINTER),
@@ -137,4 +138,13 @@ def window_means(
     values = np.ascontiguousarray(weighted)
     out = np.empty(len(weights), np.float32)
     _function("ragged_window_means", level)(data, address(values), bounds, count, left, right, address(out))
+    return out
+
+
+def smooth_pitch(x: Floats, rows: Integers, mean_window: int, average_window: int, level: str | None = None) -> Floats:
+    """Return smoothed tracks: see :func:`kaldi_compat.pitch.smooth.smooth_ragged`."""
+    if x.shape[1] < 2 or min(mean_window, average_window) < 1:
+        raise ValueError("a track has two columns or more, and a window has one value or more")
+    out, work = np.empty_like(x), np.empty(2 * int(np.diff(rows).max(initial=0)), np.float32)
+    _function("ragged_smooth_pitch", level)(*_ragged(x, rows), mean_window, average_window, address(work), address(out))
     return out
