@@ -134,6 +134,42 @@ EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t 
     return 0;
 }
 
+/* The same with a weight for each row: terms are rounded to float before they are added; rows of weight 0 may hold anything. */
+EXPORT int SIMD_NAME(ragged_weighted_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
+                                            double *out)
+{
+    for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
+        double *sums = out, *squares = out + dim + 1;
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim) {
+            const float weight = weights[row];
+            if (weight == 0.0f)
+                continue;
+            for (int64_t d = 0; d < dim; d++) {
+                float term = x[d] * weight, square = x[d] * x[d];
+                square = square * weight;
+                sums[d] += term;
+                squares[d] += square;
+            }
+            sums[dim] += weight;
+        }
+    }
+    return 0;
+}
+
+/* Each row with a vector of `width` numbers after it, which is the same for all rows of an utterance. */
+EXPORT int SIMD_NAME(ragged_append)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *vectors,
+                                    int64_t width, float *out)
+{
+    for (int64_t u = 0; u < count; u++, vectors += width)
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim, out += dim + width) {
+            for (int64_t d = 0; d < dim; d++)
+                out[d] = x[d];
+            for (int64_t d = 0; d < width; d++)
+                out[dim + d] = vectors[d];
+        }
+    return 0;
+}
+
 /* The first window's sum of squares in the order of OpenBLAS's ddot with a stride: see exact/sliding.py. */
 static void strided_squares(const float *x, int64_t dim, int64_t count, double *odd, double *total)
 {
