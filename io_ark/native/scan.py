@@ -95,10 +95,10 @@ class PosteriorArrays(NamedTuple):
 
     def lists(self) -> Posterior:
         """Return a list of frames, each a list of (integer, weight)."""
-        pairs = list(zip(self.integers.tolist(), self.weights.tolist(), strict=True))
+        pairs = zip(self.integers.tolist(), self.weights.tolist(), strict=True)
         if (self.counts == 1).all():
             return [[pair] for pair in pairs]
-        return _pieces(pairs, self.counts.tolist())
+        return _pieces(list(pairs), self.counts.tolist())
 
 
 class Block(NamedTuple):
