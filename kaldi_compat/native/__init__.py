@@ -22,6 +22,7 @@ FUNCTIONS = (
     "ragged_columns",
     "ragged_filter",
     "ragged_sliding",
+    "ragged_smooth_pitch",
     "ragged_splice",
     "ragged_stats",
     "ragged_vad",

@@ -19,6 +19,7 @@ __all__ = [
     "columns",
     "filtered",
     "sliding",
+    "smooth_pitch",
     "spliced",
     "stats",
     "vad",
@@ -38,6 +39,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ragged_columns": (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _POINTER),
     "ragged_filter": (*_RAGGED, _POINTER, _POINTER, _POINTER, _INT, _POINTER),
     "ragged_sliding": (*_RAGGED, _SIZE, _SIZE, _INT, _INT, _POINTER),
+    "ragged_smooth_pitch": (*_RAGGED, _SIZE, _SIZE, _POINTER, _POINTER),
     "ragged_splice": (*_RAGGED, _INT, _INT, _POINTER),
     "ragged_stats": (*_RAGGED, _POINTER),
     "ragged_weighted_stats": (*_RAGGED, _POINTER, _POINTER),
@@ -170,4 +172,13 @@ def window_means(
     values = np.ascontiguousarray(weighted)
     out = np.empty(len(weights), np.float32)
     _function("ragged_window_means", level)(data, address(values), bounds, count, left, right, address(out))
+    return out
+
+
+def smooth_pitch(x: Floats, rows: Integers, mean_window: int, average_window: int, level: str | None = None) -> Floats:
+    """Return smoothed tracks: see :func:`kaldi_compat.pitch.smooth.smooth_ragged`."""
+    if x.shape[1] < 2 or min(mean_window, average_window) < 1:
+        raise ValueError("a track has two columns or more, and a window has one value or more")
+    out, work = np.empty_like(x), np.empty(2 * int(np.diff(rows).max(initial=0)), np.float32)
+    _function("ragged_smooth_pitch", level)(*_ragged(x, rows), mean_window, average_window, address(work), address(out))
     return out

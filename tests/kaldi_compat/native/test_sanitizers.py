@@ -95,6 +95,9 @@ for level in library.levels:
         ragged.appended(x, bounds, x[:4, : dim // 2], level)
         for center, norm_vars in ((True, False), (False, True)):
             ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
+        for mean, average in ((151, 5), (1, 1), (3, 901)):
+            if dim > 1:
+                ragged.smooth_pitch(abs(x) / 99, bounds, mean, average, level)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
             ragged.window_means(x[:, 0], x[:, -1], bounds, left, right, level)
         ragged.vad(x, bounds, 3.0, 0.5, 2, 0.6, level)

@@ -53,6 +53,7 @@ from kaldi_compat.programs import (
     paste_vectors,
     post_to_feats,
     process_kaldi_pitch_feats,
+    process_pitch_feats,
     select_feats,
     select_voiced_frames,
     shift_feats,
@@ -350,6 +351,8 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
         ["--delay=3", "--add-raw-log-pitch", "--srand=3", "--normalization-right-context=-1", "scp:pitch.scp", OUT],
     ),
     "process-kaldi-pitch-feats of gaps": (process_kaldi_pitch_feats, ["ark:gaps.ark", OUT]),
+    "process-pitch-feats": (process_pitch_feats, ["ark:voicing.ark", OUT]),
+    "process-pitch-feats of correlations": (process_pitch_feats, ["ark:pitch.ark", OUT]),
     "interpolate-pitch": (interpolate_pitch, ["ark:gaps.ark", OUT]),
     "interpolate-pitch --linear-interpolation": (interpolate_pitch, ["--linear-interpolation", "ark:gaps.ark", OUT]),
     "interpolate-pitch of correlations": (interpolate_pitch, ["--pitch-interval=3", "ark:negative.ark", OUT]),
@@ -456,6 +459,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tracks = {key: each[:, :2] * [0.05, 9] for key, each in feats.items()}
         write("matrix", "pitch", {key: np.abs(each).astype(np.float32) for key, each in tracks.items()})
         write("matrix", "negative", {key: each.astype(np.float32) for key, each in tracks.items()})
+        voicing = {key: np.abs(each[:, [0, 1, 0]]).clip(0.05, [1, 900, 1]) for key, each in tracks.items()}
+        write("matrix", "voicing", {key: each.astype(np.float32) for key, each in voicing.items()})
         gaps = {key: np.where(each > 95, 0, each) for key, each in tracks.items()}
         write("matrix", "gaps", {key: np.abs(each).astype(np.float32) for key, each in gaps.items()})
         write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
