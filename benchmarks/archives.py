@@ -3,13 +3,15 @@
 python benchmarks/archives.py [--rounds 9] [--cpu] [--work DIR] [--lines 10000000]
 
 Files are in the page cache. In each round every library does the same work in turn; printed are the least time of each
-(that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer.
-Last, a script file of ``--lines`` lines is opened: time, and memory of our own (the mapped file is the page cache's).
+(that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer: line
+by line on standard error, and at the end as the tables of README.md on standard output. Last, a script file of
+``--lines`` lines is opened: time, and memory of our own (the mapped file is the page cache's).
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +26,7 @@ import io_ark
 
 Work = Callable[[], None]
 OURS = "io_ark"
+MAPPED = "io_ark mmap"
 
 
 def drain(entries: Iterable[tuple[str, Any]]) -> None:
@@ -93,9 +96,7 @@ def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
         works[f"look up {name}"] = {
             OURS: lambda kind=kind, scp=scp, keys=keys: look_up(io_ark.load_scp(scp, kind=kind), keys),
             "io_ark.load_scp": lambda scp=scp, keys=keys: look_up(io_ark.load_scp(scp), keys),
-            "io_ark mmap": lambda kind=kind, scp=scp, keys=keys: look_up(
-                io_ark.load_scp(scp, kind=kind, mmap=True), keys
-            ),
+            MAPPED: lambda kind=kind, scp=scp, keys=keys: look_up(io_ark.load_scp(scp, kind=kind, mmap=True), keys),
             "kaldiio": lambda scp=scp, keys=keys: look_up(kaldiio.load_scp(scp, max_cache_fd=8), keys),
             "kaldi_native_io": lambda lookup=lookup, scp=scp, keys=keys: look_up(lookup(f"scp:{scp}"), keys),
         }
@@ -186,20 +187,46 @@ def _pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
     return [[(first, second) for first, second in array] for array in arrays.tolist()]
 
 
-def measure(works: dict[str, dict[str, Work]], rounds: int, clock: Callable[[], float]) -> None:
-    """Run all works in turn, and print the least times and the ratios to the peers."""
+Times = dict[str, dict[str, float]]
+
+
+def measure(works: dict[str, dict[str, Work]], rounds: int, clock: Callable[[], float]) -> Times:
+    """Run all works in turn, and return the least seconds of each contestant."""
+    times: Times = {}
     for name, candidates in works.items():
-        least = dict.fromkeys(candidates, float("inf"))
+        times[name] = least = dict.fromkeys(candidates, float("inf"))
         for _ in range(rounds):
             for who, work in candidates.items():
                 start = clock()
                 work()
                 least[who] = min(least[who], clock() - start)
-        print(f"{name:25}", end="")
-        for who, seconds in least.items():
-            ratio = "" if who.startswith(OURS) else f" ({seconds / least[OURS]:.2f}x)"
-            print(f"  {who} {1000 * seconds:.1f} ms{ratio}", end="")
-        print(flush=True)
+        shown = "  ".join(f"{who} {1000 * seconds:.1f} ms" for who, seconds in least.items())
+        print(f"{name:25}  {shown}", file=sys.stderr, flush=True)
+    return times
+
+
+def print_tables(times: Times) -> None:
+    """Print both tables of README.md."""
+    print("| work | io_ark | kaldiio | times | kaldi_native_io | times |\n|---|---|---|---|---|---|")
+    for name, least in times.items():
+        if "kaldiio" in least:
+            mapped = f" (mapped: {1000 * least[MAPPED]:.1f})" if MAPPED in least else ""
+            cells = [name, f"{1000 * least[OURS]:.1f}{mapped}"]
+            for peer in "kaldiio", "kaldi_native_io":
+                cells += [f"{1000 * least[peer]:.1f}", f"{least[peer] / least[OURS]:.2f}"]
+            print(f"| {' | '.join(cells)} |")
+    print("\n| kind | read | read text | write | write text |\n|---|---|---|---|---|")
+    kinds = [
+        name.removeprefix("read ") for name, least in times.items() if name.startswith("read ") and len(least) == 2
+    ]
+    for kind in kinds:
+        if not kind.endswith(" text"):
+            works = (f"read {kind}", f"read {kind} text", f"write {kind}", f"write {kind} text")
+            ratios = [
+                f"{times[work]['kaldi_native_io'] / times[work][OURS]:.2f}" if work in times else "" for work in works
+            ]
+            print(f"| {kind} | {' | '.join(ratios)} |")
+    print()
 
 
 def open_long_script(folder: Path, lines: int) -> None:
@@ -244,7 +271,7 @@ def main() -> None:
         tables = make(folder)
         works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder)
         chosen = {name: work for name, work in works.items() if arguments.only in name}
-        measure(chosen, arguments.rounds, time.process_time if arguments.cpu else time.perf_counter)
+        print_tables(measure(chosen, arguments.rounds, time.process_time if arguments.cpu else time.perf_counter))
         if not arguments.only:
             open_long_script(folder, arguments.lines)
 

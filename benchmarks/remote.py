@@ -88,6 +88,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--work", type=Path)
     arguments = parser.parse_args()
+    if arguments.work is not None:
+        Path(arguments.work).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)
         make(folder, arguments.utterances)

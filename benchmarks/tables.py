@@ -1,10 +1,16 @@
 """Processor time of every program on typical, short and long data, against Kaldi's programs.
 
     python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus
+    python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus --data short --only copy-post post-to
+    python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus --again --readme --record
 
 Typical: 4 hours in 1,200 utterances. Short: 20,000 utterances of 0.1 s. Long: one utterance of 6 hours. Each command
 runs on one core, and the time of the same command on an empty table (of ``--help`` for programs without tables) is
-subtracted. Processor time (user and system) is compared, because other work on the machine disturbs it least.
+subtracted. Processor time (user and system) is compared, because other work on the machine disturbs it least: the least
+of some rounds, in which our program and Kaldi's take turns.
+
+Rows are kept in ``results.json`` in the work directory and are not measured again without ``--again``, so an
+interrupted run can be resumed. The machine needs 20 GB of disk in the work directory, and of memory for ``long``.
 
 Kaldi's programs are those of ``--kaldi``, or those on PATH that are not ours. Without them, their times are estimated
 from ``kaldi_times.json``, which ``--record`` writes: they are scaled by the time that a peer, kaldiio, takes here and
@@ -14,6 +20,7 @@ took there to copy a table.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -21,6 +28,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +39,12 @@ import io_ark
 from io_ark.codecs.wave import Wave
 
 RECORDED = Path(__file__).with_name("kaldi_times.json")
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- written by tables.py -->\n", "<!-- end -->\n"
 SHORT, LONG_HOURS = 20_000, 6
+JOINED = 100  # utterances joined into the input of programs of single files
+DATA = ("typical", "short", "long")
+CLOCK = 0.01  # seconds; what is less on both sides is not compared
 
 # Arguments of each program. {wav}, {feats}, {pitch} ... are tables of `kinds`; {out} is a new file.
 COMMANDS: dict[str, str] = {
@@ -44,14 +58,14 @@ COMMANDS: dict[str, str] = {
     "compose-transforms": "{transforms} {transforms} ark:{out}",
     "compute-and-process-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-cmvn-stats": "{feats} ark:{out}",
-    "compute-cmvn-stats-two-channel": "{calls} {feats} ark:{out}",
+    "compute-cmvn-stats-two-channel": "{calls} {sides} ark:{out}",
     "compute-fbank-feats": "--dither=0 --num-mel-bins=80 {wav} ark,scp:{out},{out}.scp",
     "compute-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-mfcc-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
     "compute-plp-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
     "compute-spectrogram-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
     "compute-vad": "{feats} ark:{out}",
-    "concat-feats": "{files} {out}",
+    "concat-feats": "{one} {one} {out}",
     "copy-feats": "{feats} ark,scp:{out},{out}.scp",
     "copy-feats --compress": "--compress=true {feats} ark,scp:{out},{out}.scp",
     "copy-feats to text": "{feats} ark,t:{out}",
@@ -66,7 +80,7 @@ COMMANDS: dict[str, str] = {
     "extract-segments": "--min-segment-length=0.01 {wav} {segments} ark:{out}",
     "feat-to-dim": "{feats} ark,t:{out}",
     "feat-to-len": "{feats} ark,t:{out}",
-    "get-full-lda-mat": "{matrix} {matrix} {out}",
+    "get-full-lda-mat": "{lda} {full_lda} {out}",
     "interpolate-pitch": "{pitch} ark:{out}",
     "modify-cmvn-stats": "0:1 {stats} ark:{out}",
     "multiply-vectors": "{vad} {vad} ark:{out}",
@@ -74,7 +88,7 @@ COMMANDS: dict[str, str] = {
     "paste-vectors": "{vectors} {vectors} ark:{out}",
     "post-to-feats": "--post-dim=4 {post} ark:{out}",
     "process-kaldi-pitch-feats": "{pitch} ark:{out}",
-    "process-pitch-feats": "{pitch} ark:{out}",
+    "process-pitch-feats": "{pov_pitch} ark:{out}",
     "select-feats": "0-5,8,12 {feats} ark:{out}",
     "select-voiced-frames": "{feats} {vad} ark:{out}",
     "shift-feats": "--shift=2 {feats} ark:{out}",
@@ -121,19 +135,24 @@ def run(*command: str) -> None:
 
 def prepare(folder: Path, script: Path) -> dict[str, str]:
     """Make the tables that the commands read from audio; return their specifiers by name."""
-    names = {name: f"ark:{folder}/{name}.ark" for name in ("feats", "pitch", "stats", "vad", "post", "vectors", "ints")}
-    names["transforms"] = f"ark:{folder}/transforms.ark"
+    tables = ("feats", "sides", "pitch", "pov_pitch", "stats", "vad", "post", "vectors", "ints", "transforms")
+    names = {name: f"ark:{folder}/{name}.ark" for name in tables}
     names |= {"wav": f"scp:{script}", "calls": f"{folder}/calls", "segments": f"{folder}/segments"}
     names |= {"feature_segments": f"{folder}/feature_segments", "matrix": f"{folder}/lda.mat"}
-    names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "files": f"{folder}/one.mat {folder}/one.mat"}
+    names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "one": f"{folder}/one.mat"}
+    names |= {"lda": f"{folder}/lda_rows.mat", "full_lda": f"{folder}/full_lda.mat"}
     if (folder / "done").exists():
         return names
     run("compute-mfcc-feats", "--dither=0", names["wav"], f"ark,scp:{folder}/feats.ark,{folder}/feats.scp")
     run("compute-kaldi-pitch-feats", names["wav"], names["pitch"])
     run("compute-cmvn-stats", names["feats"], names["stats"])
     run("compute-vad", "--vad-energy-threshold=-100", names["feats"], names["vad"])
+    with io_ark.Writer("matrix", names["pov_pitch"]) as pov_pitch:
+        for key, pitch in io_ark.SequentialReader("matrix", names["pitch"]):
+            pov_pitch[key] = np.column_stack((pitch[:, 0].clip(0, 1), pitch[:, 1]))
     rng = np.random.default_rng(2)
     with (
+        io_ark.Writer("matrix", names["sides"]) as sides,
         io_ark.Writer("posterior", names["post"]) as post,
         io_ark.Writer("vector", names["vectors"]) as vectors,
         io_ark.Writer("int-vector", names["ints"]) as ints,
@@ -148,65 +167,113 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
             vectors[key] = rng.standard_normal(100).astype(np.float32)
             ints[key] = np.array(classes, np.int32)
             transforms[key] = np.eye(13, dtype=np.float32)
-            calls.write(f"{key} call{number // 2} {'AB'[number % 2]}\n")
+            if number % 2 == 0:
+                for side in "AB":
+                    sides[f"{key}-{side}"] = feats + rng.standard_normal(feats.shape, np.float32)
+                    calls.write(f"{key}-{side} call{number} {side}\n")
             end = len(feats) / 100
             segments.write(f"{key}-0 {key} 0 {end:.2f}\n")
             feature_segments.write(f"{key}-0 {key} 0 {end:.2f}\n")
-    key, feats = next(iter(io_ark.SequentialReader("matrix", names["feats"])))
-    _, wave = next(iter(io_ark.SequentialReader("wave", names["wav"])))
-    io_ark.write_object("matrix", f"{folder}/one.mat", feats)
-    io_ark.write_object("matrix", f"{folder}/lda.mat", np.eye(13, dtype=np.float32))
-    io_ark.write_object("wave", f"{folder}/one.wav", wave)
+    with (
+        io_ark.SequentialReader("matrix", names["feats"]) as feats_reader,
+        io_ark.SequentialReader("wave", names["wav"]) as wave_reader,
+    ):
+        feats = np.concatenate([feats for _, feats in itertools.islice(feats_reader, JOINED)])
+        samples = np.concatenate([wave.samples for _, wave in itertools.islice(wave_reader, JOINED)], axis=1)
+    io_ark.write_object("matrix", names["one"], feats)
+    io_ark.write_object("wave", names["one_wav"], Wave(RATE, samples))
+    io_ark.write_object("matrix", names["matrix"], np.eye(13, dtype=np.float32))
+    io_ark.write_object("matrix", names["lda"], rng.standard_normal((40, 440)).astype(np.float32))
+    io_ark.write_object("matrix", names["full_lda"], rng.standard_normal((440, 440)).astype(np.float32))
     decay = np.exp(-np.arange(4000) / 400) * rng.standard_normal(4000) * 8000
     io_ark.write_object("wave", f"{folder}/rir.wav", Wave(RATE, decay.astype(np.int16)[None]))
     (folder / "done").touch()
     return names
 
 
+@dataclass
+class Best:
+    """The least processor time of some runs in seconds, and the most memory in MB."""
+
+    seconds: float = float("inf")
+    memory: int = 0
+    runs: int = 0
+
+
+class FailedError(Exception):
+    """A program failed."""
+
+
+def run_once(command: list[str], environment: dict[str, str], best: Best, *, may_fail: bool) -> float:
+    """Run a command on one core, note what it took, and return the seconds that passed.
+
+    Raises:
+        FailedError: the command failed, and may not.
+    """
+    started = time.monotonic()
+    # A process starts with the memory of its parent on its account, so this one's parent is a small one.
+    line = ["taskset", "-c", "0", "/usr/bin/time", "-f", "%M", *command]
+    child = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    assert child.stderr is not None
+    log = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = status
+    if status and not may_fail:
+        raise FailedError(f"{' '.join(command)}: {log.decode(errors='replace')[-500:]}")
+    best.seconds = min(best.seconds, usage.ru_utime + usage.ru_stime)
+    best.memory = max(best.memory, int(log.split()[-1]) // 1024)
+    best.runs += 1
+    return time.monotonic() - started
+
+
 def measured(
-    program: str, arguments: str, names: dict[str, str], runs: int, *, may_fail: bool = False
-) -> tuple[float, int]:
-    """Return the least processor time of some runs in seconds, and the most memory in MB."""
-    least, most = float("inf"), 0
+    programs: list[str], arguments: str, names: dict[str, str], runs: int, seconds: float, *, may_fail: bool = False
+) -> list[Best]:
+    """Measure programs in turns, up to ``runs`` times or until so many seconds have passed, but once at least."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     # A user's programs are compiled to bytecode once.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    found = [Best() for _ in programs]
+    passed = 0.0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").exists() else None) as folder:
-        command = f"{program} {arguments}".format(out=f"{folder}/out", folder=folder, **names).split()
+        filled = arguments.format(out=f"{folder}/out", folder=folder, **names).split()
         for _ in range(runs):
-            with open(os.devnull, "w") as null:
-                # A process starts with the memory of its parent on its account, so this one's parent is a small one.
-                line = ["taskset", "-c", "0", "/usr/bin/time", "-f", "%M", *command]
-                child = subprocess.Popen(line, stdout=null, stderr=subprocess.PIPE, env=environment)
-                assert child.stderr is not None
-                log = child.stderr.read()
-                _, status, usage = os.wait4(child.pid, 0)
-            if status and not may_fail:
-                sys.exit(f"{' '.join(command)}: {log.decode()[-500:]}")
-            least = min(least, usage.ru_utime + usage.ru_stime)
-            most = max(most, int(log.split()[-1]) // 1024)
-    return least, most
+            for program, best in zip(programs, found, strict=True):
+                passed += run_once([program, *filled], environment, best, may_fail=may_fail)
+            if passed >= seconds:
+                break
+    return found
 
 
-def start_up(program: str, arguments: str, names: dict[str, str], empty: Path, runs: int) -> float:
-    """Return the processor time of a program on empty tables."""
-    if Path(program).name in SINGLE:
-        return measured(program, "--help", names, runs, may_fail=True)[0]
+def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: Path, runs: int) -> list[float]:
+    """Return the processor time of programs on empty tables."""
+    if Path(programs[0]).name in SINGLE:
+        arguments = "--help"
     nothing = {
         name: value if name == "matrix" else str(empty) if ":" not in value else f"{value.split(':')[0]}:{empty}"
         for name, value in names.items()
     }
-    return measured(program, arguments, nothing, runs, may_fail=True)[0]
+    return [best.seconds for best in measured(programs, arguments, nothing, runs, float("inf"), may_fail=True)]
 
 
 def peer_seconds(names: dict[str, str]) -> float:
-    """Return the processor time of kaldiio copying the features."""
+    """Return the processor time of kaldiio copying the features: the least of three."""
     code = "import kaldiio, sys; kaldiio.save_ark(sys.argv[2], dict(kaldiio.load_ark(sys.argv[1])))"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with tempfile.TemporaryDirectory() as folder:
-        run(sys.executable, "-c", code, names["feats"][4:], f"{folder}/out")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    least = float("inf")
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with tempfile.TemporaryDirectory() as folder:
+            run(sys.executable, "-c", code, names["feats"][4:], f"{folder}/out")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        least = min(least, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return least
+
+
+def our_program(name: str) -> str:
+    """Return the path of our program: that of this Python's environment, or the one on PATH."""
+    of_environment = Path(sys.executable).with_name(name)
+    found = str(of_environment) if of_environment.exists() else shutil.which(name)
+    return found or sys.exit(f"{name} is not installed")
 
 
 def kaldi_program(name: str, folder: Path | None) -> str | None:
@@ -219,60 +286,150 @@ def kaldi_program(name: str, folder: Path | None) -> str | None:
     return None
 
 
+@dataclass
+class Row:
+    """What one command took on one set of data, without start-up.
+
+    Attributes:
+        ours, kaldi: processor time in seconds; Kaldi's is NaN if unknown.
+        memory, kaldi_memory: peak memory in MB; Kaldi's is 0 if unknown.
+        peer: seconds that the peer took.
+        runs: how many rounds were measured.
+        estimated: Kaldi's time comes from a recorded ratio.
+    """
+
+    ours: float
+    kaldi: float
+    memory: int
+    kaldi_memory: int
+    peer: float
+    runs: int
+    estimated: bool = False
+
+    @property
+    def times(self) -> str:
+        """How many times as fast as Kaldi, to what can be measured."""
+        if self.kaldi != self.kaldi:
+            return ""
+        if max(self.ours, self.kaldi) < CLOCK:
+            return "-"
+        return f"{'~' * self.estimated}{max(self.kaldi, 0) / max(self.ours, CLOCK / 2):.2f}"
+
+
+class Measurement:
+    """Measures rows of one set of data.
+
+    Args:
+        chosen: the options of the command line.
+        work: the work directory.
+        recorded: of each set of data, Kaldi's times over the peer's by command.
+    """
+
+    def __init__(self, chosen: argparse.Namespace, work: Path, recorded: dict[str, dict[str, float]]) -> None:
+        self._chosen, self._work, self._recorded = chosen, work, recorded
+        self._start_up: dict[str, list[float]] = {}
+
+    def row(self, data: str, name: str, names: dict[str, str], peer: float) -> Row:
+        """Measure one command."""
+        chosen, program, arguments = self._chosen, program_of(name), COMMANDS[name]
+        own = kaldi_program(program, chosen.kaldi)
+        programs = [our_program(program)] + ([own] if own else [])
+        if name not in self._start_up:
+            self._start_up[name] = start_up(programs, arguments, names, self._work / "empty", chosen.runs)
+        found = measured(programs, arguments, names, chosen.runs, chosen.seconds)
+        work = [best.seconds - before for best, before in zip(found, self._start_up[name], strict=True)]
+        if own:
+            return Row(*work, found[0].memory, found[1].memory, peer, found[0].runs)
+        ratio = self._recorded.get(data, {}).get(name, float("nan"))
+        return Row(work[0], ratio * peer, found[0].memory, 0, peer, found[0].runs, estimated=True)
+
+
+def prepared(work: Path, data: str) -> dict[str, str]:
+    """Make the tables of a set of data unless they are there; return their specifiers by name."""
+    typical = repeat(make(work / "corpus"), 4)
+    folder = work / f"tables_{data}"
+    folder.mkdir(exist_ok=True)
+    if data == "typical":
+        return prepare(folder, typical)
+    script = folder / "wav.scp"
+    if not (folder / "done").exists():
+        script = (short_audio if data == "short" else long_audio)(folder, typical)
+    return prepare(folder, script)
+
+
+def table(results: dict[str, dict[str, Row]]) -> str:
+    """Return the rows as a Markdown table."""
+    heads = [f"{data}: s | times Kaldi" for data in DATA]
+    lines = [f"| program | {' | '.join(heads)} | long: MB | Kaldi's MB |", "|---" * (3 + 2 * len(DATA)) + "|"]
+    for name in COMMANDS:
+        rows = [results.get(data, {}).get(name) for data in DATA]
+        if any(rows):
+            cells = ["" if row is None else f"{max(row.ours, 0):.2f}" for row in rows]
+            times = ["" if row is None else row.times for row in rows]
+            memory = [str(rows[-1].memory), str(rows[-1].kaldi_memory or "")] if rows[-1] else ["", ""]
+            lines.append(f"| {' | '.join([name, *itertools.chain(*zip(cells, times, strict=True)), *memory])} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_readme(text: str) -> None:
+    """Replace the table in README.md."""
+    before, begin, rest = README.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"{README} has no place for the table: the lines {BEGIN.strip()} and {END.strip()}")
+    README.write_text(before + begin + "\n" + text + "\n" + end + after)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kaldi", type=Path, help="directory of Kaldi's own programs")
-    parser.add_argument("--work", type=Path, help="keep the data here between runs")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--data", nargs="*", default=["typical", "short", "long"])
-    parser.add_argument("--only", default="", help="only programs whose name holds this")
+    parser.add_argument("--work", type=Path, help="keep the data and the results here between runs")
+    parser.add_argument("--data", nargs="*", default=list(DATA), choices=DATA, help="sets of data")
+    parser.add_argument("--only", nargs="*", default=[""], help="only programs whose name contains one of these")
+    parser.add_argument("--runs", type=int, default=5, help="rounds of each program at most")
+    parser.add_argument("--seconds", type=float, default=3.0, help="no further round of a program after this time")
+    parser.add_argument("--again", action="store_true", help="measure rows of which there are results, too")
     parser.add_argument("--record", action="store_true", help="write Kaldi's times to kaldi_times.json")
+    parser.add_argument("--readme", action="store_true", help="write the table to README.md")
     chosen = parser.parse_args()
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    results: dict[str, dict[str, tuple[float, float, int, int]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         (work / "empty").write_bytes(b"")
-        typical = repeat(make(work / "corpus"), 4)
+        kept = work / "results.json"
+        stored = json.loads(kept.read_text()) if kept.exists() else {}
+        results = {data: {name: Row(**row) for name, row in rows.items()} for data, rows in stored.items()}
+        measurement = Measurement(chosen, work, recorded)
+        failed: list[str] = []
         for data in chosen.data:
-            folder = work / f"tables_{data}"
-            folder.mkdir(exist_ok=True)
-            known = folder / "wav.scp"
-            makers = {"short": short_audio, "long": long_audio}
-            script = typical if data == "typical" else known if known.exists() else makers[data](folder, typical)
-            names = prepare(folder, script)
-            peer = peer_seconds(names)
-            for name, arguments in COMMANDS.items():
-                if chosen.only not in name:
+            of_data = results.setdefault(data, {})
+            wanted = [name for name in COMMANDS if any(part in name for part in chosen.only)]
+            wanted = [name for name in wanted if chosen.again or name not in of_data]
+            if wanted:
+                names = prepared(work, data)
+                peer = peer_seconds(names)
+            for name in wanted:
+                try:
+                    row = of_data[name] = measurement.row(data, name, names, peer)
+                except FailedError as error:
+                    failed.append(f"{data}: {error}")
+                    print(f"{data:8} {name:40} failed", flush=True)
                     continue
-                program = program_of(name)
-                ours, memory = measured(program, arguments, names, chosen.runs)
-                ours -= start_up(program, arguments, names, work / "empty", chosen.runs)
-                theirs, its_memory = float("nan"), 0
-                own = kaldi_program(program, chosen.kaldi)
-                if own:
-                    theirs, its_memory = measured(own, arguments, names, chosen.runs)
-                    theirs -= start_up(own, arguments, names, work / "empty", chosen.runs)
-                    recorded.setdefault(data, {})[name] = round(theirs / peer, 4)
-                elif name in recorded.get(data, {}):
-                    theirs = recorded[data][name] * peer
-                results.setdefault(name, {})[data] = (ours, theirs, memory, its_memory)
-                print(f"{data:8} {name:40} {ours:7.3f} {theirs:7.3f} {memory:6} MB {its_memory:6} MB", flush=True)
+                kept.write_text(json.dumps({d: {n: asdict(r) for n, r in rows.items()} for d, rows in results.items()}))
+                print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.times:>6} "
+                      f"{row.memory:6} MB {row.kaldi_memory:6} MB {row.runs} runs", flush=True)  # fmt: skip
     if chosen.record:
+        for data, rows in results.items():
+            measured_rows = {name: row for name, row in rows.items() if not row.estimated}
+            of_peer = {name: round(max(row.kaldi, 0) / row.peer, 4) for name, row in measured_rows.items()}
+            recorded.setdefault(data, {}).update(of_peer)
         RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
-    print(f"\n| program | {' | '.join(f'{data}: s | times Kaldi' for data in chosen.data)} |")
-    print("|---" * (1 + 2 * len(chosen.data)) + "|")
-    for name, of_data in results.items():
-        cells = [f"{of_data[d][0]:.2f} | {ratio(*of_data[d][:2])}" for d in chosen.data]
-        print(f"| {name} | {' | '.join(cells)} |")
-
-
-def ratio(ours: float, theirs: float) -> str:
-    """Return how many times as fast as Kaldi, to what a clock of 10 ms can tell."""
-    if not theirs > 0:
-        return "" if theirs != theirs else "-"
-    return f"{theirs / max(ours, 0.01):.2f}"
+    print(f"\n{table(results)}")
+    if chosen.readme:
+        write_readme(table(results))
+    if failed:
+        sys.exit("\n".join(failed))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     >>> split_words("utt1 some  text ", 1)
     ['utt1', 'some  text']
     """
+    if splits == 0 and line.isprintable():  # then its only white space is " "
+        return line.split()
     inner = line.strip(WHITE_SPACE)
     return _SPACE.split(inner, splits) if inner else []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -111,6 +111,13 @@ class Codec(Generic[T]):
             The object; None if it has to be read with :meth:`read`, which also raises the errors.
         """
         return None
+
+    def read_run(self, source: Source) -> Iterator[tuple[str, T]]:
+        """Yield entries of an archive that can be read together although they are large; often none.
+
+        The source is after the last entry that was yielded.
+        """
+        return iter(())
 
     def scanner(self) -> Scanner | None:
         """Return the C code that reads many small objects of this kind at a time; None if there is none."""

@@ -57,7 +57,7 @@ def _joined(keys: Sequence[str]) -> bytes:
 
 
 def print_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
-    """Return entries of a table in text.
+    r"""Return entries of a table in text.
 
     Args:
         keys: a newline after each.

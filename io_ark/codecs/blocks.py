@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from io_ark.native import library
 from io_ark.native.blocks import BlockFunctions, block_functions
-from io_ark.native.scan import Ragged, RaggedScanner
+from io_ark.native.scan import PosteriorArrays, Ragged, RaggedScanner, posterior_arrays
 
 __all__ = [
     "BLOCK_BYTES",
@@ -21,6 +21,7 @@ __all__ = [
     "BlockScanner",
     "ListBlock",
     "PackedBlock",
+    "PosteriorBlock",
     "ScannedBlock",
     "ShapeScanner",
     "block_scanner",
@@ -220,23 +221,24 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 
 
 class ListBlock:
-    """Entries of any kind, which are read when they are needed.
+    """Entries of any kind, whose values are made when they are needed.
 
     Args:
-        pairs: keys and values.
+        read: returns keys and values.
         count: how many there are.
         data: (bytes,) uint8: the entries as an archive has them, if they come from an archive.
-        ends: where each entry ends in the data.
+        ends: (entries,): where each entry ends in the data.
     """
 
     def __init__(
         self,
-        pairs: Iterable[tuple[str, Any]],
+        read: Callable[[], Iterable[tuple[str, Any]]],
         count: int,
         data: Array | None = None,
-        ends: Sequence[int] = (),
+        ends: Integers | None = None,
     ) -> None:
-        self._pairs: Iterable[tuple[str, Any]] | list[tuple[str, Any]] = pairs
+        self._read = read
+        self._pairs: list[tuple[str, Any]] | None = None
         self._count = count
         self._data = data
         self._ends = ends
@@ -251,17 +253,49 @@ class ListBlock:
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and values."""
-        if not isinstance(self._pairs, list):
-            self._pairs = list(self._pairs)
+        if self._pairs is None:
+            self._pairs = list(self._read())
         return iter(self._pairs)
 
     def packed(self) -> PackedBlock | None:
         """Return the entries in binary as they are in the archive; None if they are not there in binary."""
-        functions = block_functions()
-        if functions is None or self._data is None:
-            return None
-        found = functions.find_objects(self._data, np.array(self._ends, np.int64))
-        return None if found is None else PackedBlock(found[0], self._data, found[1])
+        return None if self._data is None or self._ends is None else _packed(self._data, self._ends)
+
+
+def _packed(data: Array, ends: Integers) -> PackedBlock | None:
+    functions = block_functions()
+    found = None if functions is None else functions.find_objects(data, ends)
+    return None if found is None else PackedBlock(found[0], data, found[1])
+
+
+@dataclass(frozen=True)
+class PosteriorBlock:
+    """Entries that are posteriors.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        frames: (entries,): frames of each posterior.
+        posteriors: the frames of all posteriors, one posterior after the other.
+        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
+        ends: (entries,): where each entry ends in the data.
+    """
+
+    keys: bytes
+    frames: Integers
+    posteriors: PosteriorArrays
+    data: Array
+    ends: Integers
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def entries(self) -> Iterator[tuple[str, PosteriorArrays]]:
+        """Iterate over keys and posteriors."""
+        return zip(split_keys(self.keys), self.posteriors.split(self.frames), strict=True)
+
+    def packed(self) -> PackedBlock | None:
+        """Return the entries in binary as they are in the archive; None if they are not there in binary."""
+        return _packed(self.data, self.ends) if len(self.data) else None
 
 
 def encode_keys(keys: Iterable[str]) -> bytes:
@@ -304,8 +338,10 @@ class BlockScanner(Protocol):
 
 
 def block_scanner(kind: str) -> BlockScanner | None:
-    """Return what reads blocks of a kind of ``io_ark.native.scan``: of matrices and vectors; None if nothing does."""
-    return ArrayScanner(kind) if kind in _DTYPES and library() else None
+    """Return what reads blocks of a kind of ``io_ark.native.scan``: arrays and posteriors; None if nothing does."""
+    if not library():
+        return None
+    return ArrayScanner(kind) if kind in _DTYPES else PosteriorScanner() if kind == "posterior-arrays" else None
 
 
 _DTYPES: dict[str, tuple[type, int]] = {
@@ -335,7 +371,33 @@ class ArrayScanner:
 
     def _block(self, keys: bytes, found: Ragged) -> ScannedBlock:
         block = ArrayBlock(keys, found.values.view(self._dtype), found.shapes, self._dimensions)
-        return ScannedBlock(block, found.end)
+        return ScannedBlock(block, int(found.ends[-1]))
+
+
+class PosteriorScanner:
+    """Reads blocks of posteriors in binary or text."""
+
+    reads_files, reads_places = False, True
+
+    def __init__(self) -> None:
+        self._scanner = RaggedScanner("posterior-arrays", BLOCK_BYTES, _LARGEST, MAX_ENTRIES)
+
+    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
+        found = self._scanner.entries(window, begin, end)
+        if found is None:
+            return None
+        data = np.frombuffer(window, np.uint8, int(found.ends[-1]), begin).copy()
+        return _posterior_block(found.keys, found, data)
+
+    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
+        found = self._scanner.objects(window, begin, end, places)
+        return None if found is None else _posterior_block(join_keys(keys[: len(found.shapes)]), found)
+
+
+def _posterior_block(keys: bytes, found: Ragged, data: Array | None = None) -> ScannedBlock:
+    posteriors = posterior_arrays(found.values.view(np.int32), found.lists)
+    data = np.empty(0, np.uint8) if data is None else data
+    return ScannedBlock(PosteriorBlock(keys, found.shapes[:, 0], posteriors, data, found.ends), int(found.ends[-1]))
 
 
 def join_keys(keys: list[bytes]) -> bytes:

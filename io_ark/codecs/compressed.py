@@ -9,7 +9,9 @@ Source: Kaldi's ``src/matrix/compressed-matrix.h`` and ``compressed-matrix.cc``.
 from __future__ import annotations
 
 import enum
+import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +33,7 @@ __all__ = [
     "read_compressed",
     "read_decompressed",
     "read_linear",
+    "read_linear_entries",
     "skip_compressed",
     "write_compressed",
 ]
@@ -43,6 +46,13 @@ LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
 # The marker and the header of the formats with one linear scale, and the bytes of an element of each.
 _LINEAR_HEADER = struct.Struct("<6sffii")
 _LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
+# An entry in these formats: its key, its header, a 2 if its elements have two bytes, its shape.
+_LINEAR_ENTRY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t](\0BCM(?:(2)|3) .{8}(.{8}))", re.DOTALL)
+_SHAPE = struct.Struct("<ii")
+# Bytes examined to see if such entries follow: more than most keys have.
+_ENTRY_HEAD = 128
+# Bytes of a file read ahead at a time while such entries follow: few enough for the processor's cache.
+_AHEAD = 1 << 19
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -390,6 +400,31 @@ def read_linear(source: Source, head: bytes) -> Array | None:
         return None
     source.skip(_LINEAR_HEADER.size)
     return _NATIVE.from_linear(head, rows, columns, *source.take(rows * columns * size))
+
+
+def read_linear_entries(source: Source) -> Iterator[tuple[str, Array]]:
+    """Yield the entries of an archive that are matrices of the formats CM2 and CM3, up to the first other one.
+
+    Only a regular file is read in this way, many bytes ahead, and only with the C library; nothing may be yielded. The
+    source is after the last entry that was yielded.
+    """
+    if _NATIVE is None or not _LINEAR_ENTRY.match(source.peek_buffered(_ENTRY_HEAD)):
+        return
+    window, at = source.read_ahead(_AHEAD), 0
+    while found := _LINEAR_ENTRY.match(window, at):
+        key, head, two_bytes, shape = found.groups()
+        rows, columns = _SHAPE.unpack(shape)
+        begin = found.end()
+        end = begin + rows * columns * (2 if two_bytes else 1)
+        if rows <= 0 or columns <= 0 or (end > len(window) and at == 0):
+            return
+        if end > len(window):
+            window, at = source.read_ahead(_AHEAD), 0
+            continue
+        source.skip(end - at)
+        at = end
+        # No variable here keeps the values in memory.
+        yield key.decode("utf-8", "surrogateescape"), _NATIVE.from_linear(head, rows, columns, window, begin)
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:

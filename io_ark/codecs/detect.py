@@ -9,6 +9,7 @@ matrix.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from io_ark.codecs.audio import audio_format
 from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
+from io_ark.codecs.compressed import read_linear_entries
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.specifier import Range
@@ -212,6 +214,9 @@ class AnyCodec(Codec[Any]):
     def decode_small(self, data: bytes) -> Any:
         token = _TOKENS.get(data[2:4]) if data.startswith(BINARY_MARKER) and data[4:5] == b" " else None
         return None if token is None else _codec(token[0], **token[1]).decode_small(data)
+
+    def read_run(self, source: Source) -> Iterator[tuple[str, Any]]:
+        return read_linear_entries(source)
 
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)

@@ -12,13 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, raw_bytes, written_as
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["HtkCodec", "HtkFeatures"]
+__all__ = ["HtkCodec", "HtkFeatures", "encode_block"]
+
+Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct(">iihH")
+_FIELDS = np.dtype([("frames", ">i4"), ("period", ">i4"), ("size", ">i2"), ("kind", ">u2")])
 _BASE = 0o77
 _COMPRESSED = 0o2000
 _CHECKSUM = 0o10000
@@ -40,6 +44,24 @@ class HtkFeatures(NamedTuple):
     features: npt.NDArray[Any]
     sample_period: int
     parameter_kind: int
+
+
+def encode_block(block: ArrayBlock, sample_period: int, parameter_kind: int) -> tuple[Bytes, Bytes] | None:
+    """Encode matrices as :class:`HtkCodec` does.
+
+    Returns:
+        The headers, (entries, 12), and the numbers of all matrices, one matrix after the other; None if a header cannot
+        hold its fields.
+    """
+    rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
+    headers = np.empty(len(block), _FIELDS)
+    fields = {"frames": rows, "period": sample_period, "size": 4 * columns, "kind": parameter_kind}
+    for name, values in fields.items():
+        limits = np.iinfo(_FIELDS[name])
+        if np.min(values) < limits.min or np.max(values) > limits.max:
+            return None
+        headers[name] = values
+    return headers.view(np.uint8).reshape(len(block), -1), block.values.astype(">f4").view(np.uint8)
 
 
 class HtkCodec(Codec[HtkFeatures]):

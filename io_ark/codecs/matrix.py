@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,13 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink
 from io_ark.codecs.blocks import ArrayBlock, Block
-from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, read_linear, skip_compressed
+from io_ark.codecs.compressed import (
+    LONGEST_HEADER,
+    read_decompressed,
+    read_linear,
+    read_linear_entries,
+    skip_compressed,
+)
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -80,6 +87,9 @@ class MatrixCodec(ArrayCodec):
             source.skip(2)
             return read_decompressed(source, head[2:]).astype(self.dtype, copy=False)
         return super().read(source)
+
+    def read_run(self, source: Source) -> Iterator[tuple[str, Array]]:
+        return read_linear_entries(source) if self.dtype == np.float32 else super().read_run(source)
 
     def read_range(self, source: Source, part: Range) -> Array:
         head = source.peek(2 + HEADER_SIZE)

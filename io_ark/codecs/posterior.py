@@ -23,16 +23,16 @@ from io_ark.codecs.nested_lists import (
     print_nested,
     read_lists,
     remove_counts,
-    split_lists,
     write_lists,
 )
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
+from io_ark.native.scan import PosteriorArrays, posterior_arrays
 from io_ark.streams.source import Source
 
-__all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorCodec"]
+__all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorArraysCodec", "PosteriorCodec"]
 
 Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
@@ -47,36 +47,62 @@ class PosteriorCodec(Codec[Posterior]):
     scan_kind = "posterior"
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
-        if not binary:
-            line, at = read_text_line(source, "a posterior")
-            frames = _plain_frames(line)
-            return _each_frame(line, source, at) if frames is None else frames
-        count = read_size(source, True, "the number of frames of a posterior")
-        frames = []
-        while len(frames) < count:
-            numbers, ends = read_lists(source, count - len(frames), 2)
-            if len(ends):
-                numbers = remove_counts(numbers, ends)
-                indices, weights = numbers[0::2].tolist(), numbers[1::2].view(np.float32).tolist()
-                frames += split_lists(list(zip(indices, weights, strict=True)), np.diff(ends, prepend=0) // 2)
-            else:
-                entries = read_size(source, True, "the number of entries of a frame")
-                frames.append(read_pairs(source, entries, "a posterior"))
-        return frames
+        return _read_arrays(source, binary).lists()
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
         if binary and (packed := pack_nested(value, 2, "if")) is not None:
             sink.write(packed)
-            return
-        if not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
+        elif not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
             sink.write(text + b"\n")
-            return
-        lengths = list(map(len, value))
-        columns = _columns(list(chain.from_iterable(value)))
-        if binary:
-            write_lists(sink, lengths, columns)
         else:
-            sink.write(format_lists(lengths, b"[ ", b"] ", columns) + b"\n")
+            _write_arrays(sink, _arrays(value), binary)
+
+
+class PosteriorArraysCodec(Codec[PosteriorArrays]):
+    """Codec of posteriors as arrays, for many frames."""
+
+    scan_kind = "posterior-arrays"
+
+    def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
+        return _read_arrays(source, binary)
+
+    def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
+        _write_arrays(sink, value, binary)
+
+
+def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
+    """Read a posterior, without its marker."""
+    if not binary:
+        line, at = read_text_line(source, "a posterior")
+        plain = _plain_arrays(line)
+        return _arrays(_each_frame(line, source, at)) if plain is None else plain
+    count = read_size(source, True, "the number of frames of a posterior")
+    parts = []
+    while count > 0:
+        numbers, ends = read_lists(source, count, 2)
+        if len(ends):
+            lengths = np.diff(ends, prepend=0)
+            parts.append(posterior_arrays(remove_counts(numbers, ends), lengths))
+        else:
+            entries = read_size(source, True, "the number of entries of a frame")
+            parts.append(_arrays([read_pairs(source, entries, "a posterior")]))
+        count -= len(parts[-1].counts)
+    return PosteriorArrays.joined(parts)
+
+
+def _write_arrays(sink: Sink, value: PosteriorArrays, binary: bool) -> None:
+    """Write a posterior, without its marker."""
+    lengths, columns = value.counts.tolist(), (value.integers, value.weights)
+    if binary:
+        write_lists(sink, lengths, columns)
+    else:
+        sink.write(format_lists(lengths, b"[ ", b"] ", columns) + b"\n")
+
+
+def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
+    """Return lists of pairs as arrays."""
+    lengths = np.array(list(map(len, frames)), np.int64)
+    return PosteriorArrays(lengths, *_columns(list(chain.from_iterable(frames))))
 
 
 def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -90,7 +116,7 @@ def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.f
         return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
 
 
-def _plain_frames(line: bytes) -> Posterior | None:
+def _plain_arrays(line: bytes) -> PosteriorArrays | None:
     """Parse a posterior in text in Kaldi's own layout; return None for an invalid one or another layout."""
     lengths = lengths_in_text(line, b"[ ", b"] ")
     if lengths is None or (lengths % 2).any():
@@ -100,8 +126,7 @@ def _plain_frames(line: bytes) -> Posterior | None:
     weights = parse_words(words[1::2], single=True)
     if indices is None or weights is None or not fits(indices, np.int32):
         return None
-    pairs = list(zip(indices.tolist(), weights.tolist(), strict=True))
-    return split_lists(pairs, lengths // 2)
+    return PosteriorArrays(lengths // 2, indices.astype(np.int32), weights)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:

@@ -12,13 +12,29 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import INT32_MAX, Codec, Sink, raw_bytes
+from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["SphinxCodec"]
+__all__ = ["SphinxCodec", "encode_block"]
 
 Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+
+def encode_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
+    """Encode matrices as :class:`SphinxCodec` does.
+
+    Returns:
+        The headers, (entries, 4), and the numbers of all matrices, one matrix after the other; None if a matrix is too
+        large.
+    """
+    order, counts = ">" if big_endian else "<", block.sizes()
+    if counts.max() > INT32_MAX:
+        return None
+    headers = counts.astype(order + "i4").view(np.uint8).reshape(len(block), -1)
+    return headers, block.values.astype(order + "f4", copy=False).view(np.uint8)
 
 
 class SphinxCodec(Codec[Array]):

@@ -572,8 +572,11 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         raise FormatError(f"audio is an array of shape (channels, samples), not {array.shape} of {array.dtype}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    least, most = array.min(), array.max()
+    if not (np.isfinite(least) and np.isfinite(most)):
         raise FormatError("audio has infinite or NaN samples")
+    if least > -32769 and most < 32768:  # the conversion truncates
+        return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
     count = int((clipped != whole).sum())

@@ -96,6 +96,8 @@ def load(directory: str, *functions: str) -> Library:
     if interface != INTERFACE:
         return _missing(f"{path} is of another version (interface {interface}, not {INTERFACE}): reinstall the package")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
+    if not levels:
+        return _missing(f"{path} was built for other processors: reinstall the package")
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
         choices = ", ".join(levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from io_ark.native import library
 
-__all__ = ["BLOCK", "LARGEST_OBJECT", "Block", "RaggedScanner", "Scanner", "scanner"]
+__all__ = [
+    "BLOCK",
+    "LARGEST_OBJECT",
+    "Block",
+    "PosteriorArrays",
+    "RaggedScanner",
+    "Scanner",
+    "posterior_arrays",
+    "scanner",
+]
 
 BLOCK = 1 << 16
 """Bytes scanned at a time. An array handed out is a view of the numbers of its block, so it holds at most these."""
@@ -20,6 +29,7 @@ LARGEST_OBJECT = 1 << 14
 """Bytes of a small object at most; a larger one is read directly into its array, without a copy."""
 
 _MOST_ENTRIES = 1 << 12
+_SHORTEST_LIST = 4  # bytes: "[ ] "
 
 # The order of `enum kind` in scan.c, by the names in io_ark.codecs.
 _KINDS = (
@@ -40,9 +50,55 @@ _KINDS = (
     "posterior",
     "int-vector-vector",
 )
+# Kinds that are read as others are, into other values.
+_LAYOUTS = {"posterior-arrays": "posterior"}
+_NESTED = (_KINDS.index("posterior"), _KINDS.index("int-vector-vector"))
 
 
 Posterior = list[list[tuple[int, float]]]
+
+
+class PosteriorArrays(NamedTuple):
+    """Posteriors of frames as arrays.
+
+    Attributes:
+        counts: (frames,) int64: number of entries of each frame.
+        integers: (entries,) int32: of all frames, one frame after the other.
+        weights: (entries,) float32.
+
+    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3]), np.array([0.5, 0.25])).lists()
+    [[(7, 0.5), (3, 0.25)], []]
+    """
+
+    counts: npt.NDArray[np.int64]
+    integers: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def joined(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
+        """Return the frames of several posteriors, one posterior after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
+
+    def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
+        """Return views of parts of so many frames each."""
+        ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
+        first_frame = first = 0
+        for count, end in zip(frames.tolist(), ends, strict=True):
+            last_frame = first_frame + count
+            yield PosteriorArrays(
+                self.counts[first_frame:last_frame], self.integers[first:end], self.weights[first:end]
+            )
+            first_frame, first = last_frame, end
+
+    def lists(self) -> Posterior:
+        """Return a list of frames, each a list of (integer, weight)."""
+        pairs = zip(self.integers.tolist(), self.weights.tolist(), strict=True)
+        if (self.counts == 1).all():
+            return [[pair] for pair in pairs]
+        return _pieces(list(pairs), self.counts.tolist())
 
 
 class Block(NamedTuple):
@@ -80,6 +136,40 @@ class _Table(ctypes.Structure):
     )
 
 
+class Scanned(NamedTuple):
+    """Objects that were scanned.
+
+    Attributes:
+        values_of: makes the values.
+        keys: a newline after each; empty if the places of the objects were given.
+        ends: where each entry ends, from the window's begin.
+        shapes: (entries, 2): rows and columns, or lengths and 0.
+        values: the bytes of all numbers.
+        lists: lengths of the inner lists of all entries.
+    """
+
+    values_of: Callable[[Scanned], list[Any] | Iterator[Any]]
+    keys: bytes
+    ends: npt.NDArray[np.int64]
+    shapes: npt.NDArray[np.int64]
+    values: npt.NDArray[np.uint8]
+    lists: npt.NDArray[np.int64]
+
+    def numbers(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return the numbers of all objects."""
+        return self.values.view(dtype)
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Return the number of elements of each object."""
+        return self.shapes[:, 0]
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Return an iterator over keys and values."""
+        keys = self.keys[:-1].decode("utf-8", "surrogateescape").split("\n")
+        values = self.values_of(self)
+        return zip(keys, values, strict=True) if isinstance(values, list) else _without_holding(keys, values)
+
+
 def scanner(kind: str) -> Scanner | None:
     """Return a scanner for a kind of object; None without the library."""
     return Scanner(kind) if library() else None
@@ -94,7 +184,7 @@ class Scanner:
 
     def __init__(self, kind: str) -> None:
         self._scan = library().function("ark_scan", ctypes.c_void_p, ctypes.c_int, result=ctypes.c_int64)
-        self._kind = _KINDS.index(kind)
+        self._kind = _KINDS.index(_LAYOUTS.get(kind, kind))
         self._values_of = _VALUES[kind]
         # The text "0 " of two bytes may become a float64 of eight, and "; " a list.
         self._values = np.empty(4 * BLOCK, np.uint8)
@@ -123,18 +213,18 @@ class Scanner:
             begin: where the first key starts.
             end: the window's end.
         """
+        found = self.scan(window, begin, end)
+        return None if found is None else Block(found.entries(), (found.ends + begin).tolist())
+
+    def scan(self, window: Any, begin: int, end: int) -> Scanned | None:
+        """Scan the entries that :meth:`entries` reads, whose values are made when they are needed."""
         count = self._call(window, begin, end, None, _MOST_ENTRIES)
-        if count == 0:
-            return None
-        keys = self._keys[: self._table.keys_used - 1].tobytes().decode("utf-8", "surrogateescape").split("\n")
-        values = self._values_of(self, count)
-        entries = zip(keys, values, strict=True) if isinstance(values, list) else _without_holding(keys, values)
-        return Block(entries, (self._ends[:count] + begin).tolist())
+        return self._scanned(count) if count else None
 
     def objects(self, window: Any, begin: int, end: int, places: list[int]) -> list[Any]:
         """Read the objects at these places in ``window[begin:end]``, up to the first that is not there or not usual."""
         count = self._call(window, begin, end, np.array(places, np.int64), min(len(places), _MOST_ENTRIES))
-        return list(self._values_of(self, count))
+        return list(self._values_of(self._scanned(count)))
 
     def _call(self, window: Any, begin: int, end: int, places: npt.NDArray[np.int64] | None, most: int) -> int:
         size = min(end - begin, BLOCK)
@@ -148,21 +238,17 @@ class Scanner:
         count: int = self._scan(self._address, self._kind)
         return count
 
-    def numbers(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The numbers of the last block: a view, which the next call overwrites."""
-        return self._values[: self._table.values_used].view(dtype)
-
-    def lengths(self, count: int) -> npt.NDArray[np.int64]:
-        """Return the number of elements of each of the last objects."""
-        return self._shapes[:count, 0]
-
-    def shapes(self, count: int) -> npt.NDArray[np.int64]:
-        """Rows and columns of the last objects."""
-        return self._shapes[:count]
-
-    def lists(self) -> npt.NDArray[np.int64]:
-        """Return the number of numbers in each inner list of the last block."""
-        return self._lists[: self._table.lists_used]
+    def _scanned(self, count: int) -> Scanned:
+        """Return a copy of what the last call read."""
+        table = self._table
+        return Scanned(
+            self._values_of,
+            self._keys[: table.keys_used].tobytes(),
+            self._ends[:count].copy(),
+            self._shapes[:count].copy(),
+            self._values[: table.values_used].copy(),
+            self._lists[: table.lists_used].copy(),
+        )
 
 
 class Ragged(NamedTuple):
@@ -172,20 +258,22 @@ class Ragged(NamedTuple):
         keys: a newline after each; empty if the places of the objects were given.
         shapes: (entries, 2): rows and columns, or lengths and 0.
         values: the bytes of all numbers.
-        end: where the last entry ends, from the window's begin.
+        ends: where each entry ends, from the window's begin.
+        lists: lengths of the inner lists of all entries.
     """
 
     keys: bytes
     shapes: npt.NDArray[np.int64]
     values: npt.NDArray[np.uint8]
-    end: int
+    ends: npt.NDArray[np.int64]
+    lists: npt.NDArray[np.int64]
 
 
 class RaggedScanner:
-    """Scans blocks of tables of arrays whose numbers stay in one array. Not to be shared by threads.
+    """Scans blocks of tables whose numbers stay in one array. Not to be shared by threads.
 
     Args:
-        kind: a kind of matrix or vector, as in :data:`io_ark.codecs.KINDS`.
+        kind: a kind of matrix, vector or list of lists, as in :data:`io_ark.codecs.KINDS`, or "posterior-arrays".
         block: bytes scanned at a time.
         largest: bytes of an object at most.
         most: entries read at a time.
@@ -193,7 +281,7 @@ class RaggedScanner:
 
     def __init__(self, kind: str, block: int, largest: int, most: int) -> None:
         self._scan = library().function("ark_scan", ctypes.c_void_p, ctypes.c_int, result=ctypes.c_int64)
-        self._kind = _KINDS.index(kind)
+        self._kind = _KINDS.index(_LAYOUTS.get(kind, kind))
         self._block = block
         self._most = most
         self._keys = np.empty(block, np.uint8)
@@ -221,16 +309,19 @@ class RaggedScanner:
             return None
         data = np.frombuffer(window, np.uint8, size, begin)
         values = np.empty(size, np.uint8)  # text that needs more is left to the next call
+        lists = np.empty(size // _SHORTEST_LIST if self._kind in _NESTED else 0, np.int64)
         table = self._table
         table.data, table.size = data.ctypes.data, size
         table.most = self._most if places is None else len(places)
         table.places = None if places is None else places.ctypes.data
         table.values, table.values_room = values.ctypes.data, values.nbytes
+        table.lists, table.lists_room = lists.ctypes.data, len(lists)
         count: int = self._scan(ctypes.addressof(table), self._kind)
         if count == 0:
             return None
         keys = self._keys[: table.keys_used].tobytes()
-        return Ragged(keys, self._shapes[:count].copy(), values[: table.values_used], int(self._ends[count - 1]))
+        shapes, ends = self._shapes[:count].copy(), self._ends[:count].copy()
+        return Ragged(keys, shapes, values[: table.values_used], ends, lists[: table.lists_used])
 
 
 def _without_holding(keys: list[str], values: Iterator[Any]) -> Iterator[tuple[str, Any]]:
@@ -256,69 +347,61 @@ def _pieces(items: Any, lengths: list[int]) -> list[Any]:
     return pieces
 
 
-def _vectors(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    return lambda scanned, count: _equal_pieces(scanned.numbers(dtype).copy(), scanned.lengths(count))
+def _vectors(dtype: npt.DTypeLike) -> Callable[[Scanned], list[Any]]:
+    return lambda scanned: _equal_pieces(scanned.numbers(dtype), scanned.lengths())
 
 
-def _pairs(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    return lambda scanned, count: _equal_pieces(scanned.numbers(dtype).copy().reshape(-1, 2), scanned.lengths(count))
+def _pairs(dtype: npt.DTypeLike) -> Callable[[Scanned], list[Any]]:
+    return lambda scanned: _equal_pieces(scanned.numbers(dtype).reshape(-1, 2), scanned.lengths())
 
 
-def _matrices(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    def values(scanned: Scanner, count: int) -> list[Any]:
-        numbers, shapes = scanned.numbers(dtype).copy(), scanned.shapes(count)
-        if count and (shapes == shapes[0]).all():
-            return list(numbers.reshape(count, *shapes[0].tolist()))
+def _matrices(dtype: npt.DTypeLike) -> Callable[[Scanned], list[Any]]:
+    def values(scanned: Scanned) -> list[Any]:
+        numbers, shapes = scanned.numbers(dtype), scanned.shapes
+        if len(shapes) and (shapes == shapes[0]).all():
+            return list(numbers.reshape(len(shapes), *shapes[0].tolist()))
         parts = _equal_pieces(numbers, shapes[:, 0] * shapes[:, 1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes.tolist(), strict=True)]
 
     return values
 
 
-def _scalars(dtype: npt.DTypeLike) -> Callable[[Scanner, int], list[Any]]:
-    return lambda scanned, count: scanned.numbers(dtype).tolist()
+def _scalars(dtype: npt.DTypeLike) -> Callable[[Scanned], list[Any]]:
+    return lambda scanned: scanned.numbers(dtype).tolist()
 
 
-def _lines(scanned: Scanner, count: int) -> list[str]:
-    return scanned.numbers(np.uint8)[:-1].tobytes().decode("utf-8", "surrogateescape").split("\n") if count else []
+def _lines(scanned: Scanned) -> list[str]:
+    return scanned.values[:-1].tobytes().decode("utf-8", "surrogateescape").split("\n") if len(scanned.ends) else []
 
 
-def _token_vectors(scanned: Scanner, count: int) -> list[list[str]]:
-    return [line.split(" ") if line else [] for line in _lines(scanned, count)]
+def _token_vectors(scanned: Scanned) -> list[list[str]]:
+    return [line.split(" ") if line else [] for line in _lines(scanned)]
 
 
-def _posteriors(scanned: Scanner, count: int) -> Iterator[Posterior]:
-    numbers, lengths = scanned.numbers(np.int32).copy(), scanned.lists() >> 1
-    return _each_posterior(numbers, lengths, scanned.lengths(count).tolist())
+def _posterior_arrays(scanned: Scanned) -> Iterator[PosteriorArrays]:
+    return posterior_arrays(scanned.numbers(np.int32), scanned.lists).split(scanned.lengths())
 
 
-def _each_posterior(
-    numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64], frames: list[int]
-) -> Iterator[Posterior]:
+def posterior_arrays(numbers: npt.NDArray[np.int32], lists: npt.NDArray[np.int64]) -> PosteriorArrays:
+    """Return posteriors from the numbers that are scanned, integer and weight in turn, and how many a frame has."""
+    pairs = numbers.reshape(-1, 2)
+    return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
+
+
+def _posteriors(scanned: Scanned) -> Iterator[Posterior]:
     """Make each posterior when it is taken: many lists that are alive at once cost Python's garbage collector time."""
-    indices, weights = numbers[0::2], numbers[1::2].view(np.float32)
-    first_pair = first_frame = 0
-    for count in frames:
-        of_frames = lengths[first_frame : first_frame + count].tolist()
-        end = first_pair + sum(of_frames)
-        pairs = list(zip(indices[first_pair:end].tolist(), weights[first_pair:end].tolist(), strict=True))
-        if len(pairs) == count and 0 not in of_frames:
-            yield [[pair] for pair in pairs]
-        else:
-            yield _pieces(pairs, of_frames)
-        first_pair = end
-        first_frame += count
+    return (each.lists() for each in _posterior_arrays(scanned))
 
 
-def _int_lists(scanned: Scanner, count: int) -> list[list[Any]]:
-    vectors = _equal_pieces(scanned.numbers(np.int32).copy(), scanned.lists())
-    return _pieces(vectors, scanned.lengths(count).tolist())
+def _int_lists(scanned: Scanned) -> list[list[Any]]:
+    vectors = _equal_pieces(scanned.numbers(np.int32), scanned.lists)
+    return _pieces(vectors, scanned.lengths().tolist())
 
 
 # Of these, the numbers become Python objects, so that reading them otherwise is not quicker for large ones.
-_OF_OBJECTS = ("posterior", "int-vector-vector")
+_OF_OBJECTS = ("posterior", "posterior-arrays", "int-vector-vector")
 
-_VALUES: dict[str, Callable[[Scanner, int], list[Any] | Iterator[Any]]] = {
+_VALUES: dict[str, Callable[[Scanned], list[Any] | Iterator[Any]]] = {
     "vector": _vectors(np.float32),
     "double-vector": _vectors(np.float64),
     "matrix": _matrices(np.float32),
@@ -334,5 +417,6 @@ _VALUES: dict[str, Callable[[Scanner, int], list[Any] | Iterator[Any]]] = {
     "token": _lines,
     "token-vector": _token_vectors,
     "posterior": _posteriors,
+    "posterior-arrays": _posterior_arrays,
     "int-vector-vector": _int_lists,
 }

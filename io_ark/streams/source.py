@@ -93,6 +93,10 @@ class Source:
             self._fill(1)
         return self._window, self._at, self._end
 
+    def read_ahead(self, count: int) -> bytes:
+        """Read ahead by ``count`` bytes and return them, unread; nothing unless the source is a regular file."""
+        return b""
+
     def unread(self, count: int) -> None:
         """Move back by this number of bytes, which must be within the window."""
         if not 0 <= count <= self._at:
@@ -464,6 +468,17 @@ class FileSource(StreamSource):
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)  # the file may have grown
+
+    def read_ahead(self, count: int) -> bytes:
+        if not self._ahead:
+            return b""
+        # The part in the window is read again, which is faster than joining two parts.
+        start = self._base + self._at
+        self._window = window = self._pread(count, start)
+        self._base = start
+        self._at = 0
+        self._end = len(window)
+        return window
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
         if self._end - self._at < wanted // 2:  # not after every read

@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["OPEN_FLAGS", "SIGPIPE", "can_run_commands", "pread", "preadv"]
+__all__ = ["OPEN_FLAGS", "SIGPIPE", "WRITE_FLAGS", "can_run_commands", "pread", "preadv"]
 
 # Flags to open a file for reading its bytes as they are. Windows has no O_CLOEXEC, and translates line ends by default.
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# The same to write a file, which is created or truncated.
+WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 SIGPIPE = int(getattr(signal, "SIGPIPE", 13))
 
 _seeking = threading.Lock()

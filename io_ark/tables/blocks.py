@@ -93,18 +93,17 @@ class _ListScanner:
         return None if scanner is None else cls(scanner)
 
     def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
-        found = self._scanner.entries(window, begin, end)
+        found = self._scanner.scan(window, begin, end)
         if found is None:
             return None
-        size = found.ends[-1] - begin
+        size = int(found.ends[-1])
         data = np.frombuffer(window, np.uint8, size, begin).copy()
-        ends = [end - begin for end in found.ends]
-        return ScannedBlock(ListBlock(found.entries, len(ends), data, ends), size)
+        return ScannedBlock(ListBlock(found.entries, len(found.ends), data, found.ends), size)
 
     def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
         values = self._scanner.objects(window, begin, end, places)
         names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
-        return ScannedBlock(ListBlock(zip(names, values, strict=True), len(names)), 0) if values else None
+        return ScannedBlock(ListBlock(lambda: zip(names, values, strict=True), len(names)), 0) if values else None
 
 
 class BlockLoader:

@@ -29,7 +29,7 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
     scanner = codec.scanner()
-    pause = longer_pause = 0
+    pause = longer_pause = run_pause = 0
     while True:
         if scanner is not None and pause == 0:
             window, begin, end = source.buffered(BLOCK)
@@ -47,7 +47,12 @@ def read_entries(source: Source, codec: Codec[Any]) -> Entries:
             return
         yield key, _read_value(source, codec, key)  # no variable here keeps the value in memory
         # After a large object another one is likely, and large objects are not read ahead.
-        pause = max(pause - 1, int(source.tell() - start > LARGEST_OBJECT))
+        end = source.tell()
+        pause = max(pause - 1, int(end - start > LARGEST_OBJECT))
+        if run_pause == 0:
+            yield from codec.read_run(source)
+            run_pause = _LONGEST_PAUSE if source.tell() == end else 1
+        run_pause -= 1
 
 
 def read_entry(source: Source, codec: Codec[Any]) -> tuple[str, Any] | None:

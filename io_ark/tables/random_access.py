@@ -6,7 +6,7 @@ Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from io_ark.codecs import Codec
@@ -128,17 +128,18 @@ class _ArchiveScan(Lookup):
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
-    def read_next(self) -> tuple[str, Any] | None:
-        """Read the next entry; None at the end."""
+    def following(self) -> Iterator[tuple[str, Any]]:
+        """Read the next entries. The caller may stop at any entry; another call continues after it."""
         self.check_open()
         if self._input is None:
-            return None
+            return
         try:
-            entry: tuple[str, Any] | None = next(self._entries, None)
-            if entry is None:
-                opened, self._input = self._input, None
-                opened.finish()
-                return None
+            for entry in self._entries:
+                if self.table.sorted:
+                    self._check_order(entry[0])
+                yield entry
+            opened, self._input = self._input, None
+            opened.finish()
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
                 if self._input is not None:  # after an error the generator has ended, but not the archive
@@ -146,10 +147,6 @@ class _ArchiveScan(Lookup):
                 raise
             logger.warning("%s (treated as the end of the archive, because of the option p)", error)
             self._end()
-            return None
-        if self.table.sorted:
-            self._check_order(entry[0])
-        return entry
 
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
@@ -190,17 +187,8 @@ class ArchiveLookup(_ArchiveScan):
         self.check_open()
         if key in self._values:
             return True
-        goal = encode_key(key)
-        while not (self.table.sorted and self._previous is not None and goal <= self._previous):
-            entry = self.read_next()
-            if entry is None:
-                break
-            name, value = entry
-            if name in self._values:
-                raise OrderError("is a duplicate key in the archive", file=self.table.rxfilename, key=name)
-            self._values[name] = value
-            if name == key:
-                return True
+        if self._read_to(key, self.following()):
+            return True
         if key in self._given:
             # Kaldi remembers the first key that it released; in a sorted table, all of them.
             if self.table.sorted or key == next(iter(self._given)):
@@ -209,6 +197,24 @@ class ArchiveLookup(_ArchiveScan):
                 "%s: %s: was released because of the option o (treated as missing)", self.table.rxfilename, key
             )
         return False
+
+    def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
+        """Read the following entries up to this key; return False if it is not among them."""
+        if self._is_past(key):
+            return False
+        values = self._values
+        for name, value in entries:
+            if name in values:
+                raise OrderError("is a duplicate key in the archive", file=self.table.rxfilename, key=name)
+            values[name] = value
+            if name == key:
+                return True
+            if self._is_past(key):
+                break
+        return False
+
+    def _is_past(self, key: str) -> bool:
+        return self.table.sorted and self._previous is not None and encode_key(key) <= self._previous
 
     def value(self, key: str) -> Any:
         if not self.has(key):
@@ -224,8 +230,11 @@ class ArchiveLookup(_ArchiveScan):
         self.check_open()
         if self.table.once:
             return None
-        values = self._values
-        return [values[key] for key in keys] if all(key in values or self.has(key) for key in keys) else None
+        values, entries = self._values, self.following()
+        for key in keys:
+            if key not in values and not self._read_to(key, entries):
+                return None
+        return [values[key] for key in keys]
 
     def _refuse_again(self, key: str) -> NoReturn:
         raise OrderError(
@@ -259,7 +268,7 @@ class SortedArchiveLookup(_ArchiveScan):
         self._asked = goal
         while self._previous is None or self._previous < goal:
             self._current = None
-            self._current = self.read_next()
+            self._current = next(self.following(), None)
             if self._current is None:
                 return False
         return self._current is not None and self._current[0] == key

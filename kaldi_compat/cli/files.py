@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
-__all__ = ["printable_rxfilename", "printable_wxfilename", "text_lines", "write_text"]
+__all__ = ["printable_rxfilename", "printable_wxfilename", "text_line_lists", "text_lines", "write_text"]
 
 
 def text_lines(rxfilename: str) -> Iterator[str]:
@@ -16,9 +16,19 @@ def text_lines(rxfilename: str) -> Iterator[str]:
     Raises:
         ArkError: the file cannot be opened or read.
     """
+    for lines in text_line_lists(rxfilename):
+        yield from lines
+
+
+def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
+    """Yield the lines of a text file, as :func:`text_lines` does, in lists of lines that arrive together.
+
+    Raises:
+        ArkError: the file cannot be opened or read.
+    """
     with open_input(rxfilename) as opened:
-        while not opened.source.at_end():
-            yield bytes(opened.source.read_line()).decode(errors="surrogateescape").rstrip("\n")
+        for lines in opened.source.read_line_lists():
+            yield b"\n".join(lines).decode(errors="surrogateescape").split("\n")
 
 
 def printable_rxfilename(rxfilename: str) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock
+from io_ark.codecs import Codec
+from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock, PosteriorBlock
 from io_ark.errors import ArkError, PipeError
+from io_ark.specifier import parse_rspecifier
+from io_ark.streams.system import WRITE_FLAGS
 from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -20,6 +25,7 @@ from kaldi_compat.errors import KaldiCompatError, OptionError
 __all__ = [
     "BlockFunction",
     "BlockTable",
+    "Collector",
     "Counts",
     "FileSink",
     "LookupReader",
@@ -30,11 +36,13 @@ __all__ = [
     "convert",
     "convert_table",
     "copied",
+    "finds_many",
     "items_of",
     "lookup",
     "map_lines",
     "map_table",
     "write_block",
+    "write_file",
 ]
 
 In = TypeVar("In")
@@ -42,7 +50,10 @@ Out = TypeVar("Out", covariant=True)
 Value = TypeVar("Value")
 # Larger arrays are not collected.
 _MOST_BYTES = 1 << 15
+# Keys and names of files that have no other meaning, such as a command or a URL.
+_PLAIN_NAMES = re.compile(rb"[\w./+@%,=\n-]*", re.ASCII)
 BlockFunction = Callable[[Any], Any]
+Array = npt.NDArray[Any]
 
 
 class Skip(Exception):
@@ -100,6 +111,11 @@ class Counts:
     def total(self) -> int:
         """Number of entries read."""
         return self.done + self.failed
+
+    def __iadd__(self, other: Counts) -> Counts:
+        self.done += other.done
+        self.failed += other.failed
+        return self
 
     @property
     def status(self) -> int:
@@ -206,7 +222,7 @@ def copied(block: Any, writer: io_ark.Writer[Any]) -> Any:
     Returns:
         None if the table takes another form.
     """
-    if not isinstance(block, ListBlock):
+    if not isinstance(block, (ListBlock, PosteriorBlock)):
         return block
     packed = block.packed()
     return packed if packed is not None and writer.takes_packed(packed.keys) else None
@@ -262,6 +278,18 @@ def lookup(key: str, table: Table[Out], warning: str) -> Out:
     return table[key]
 
 
+def finds_many(table: LookupReader[Any], rspecifier: str) -> bool:
+    """Return True if many keys of a table can be looked up at once without taking more memory or time.
+
+    This holds for archives that keep what has been read. It does not hold for standard input and named pipes, from
+    which the entries of one key may arrive long before those of the next.
+    """
+    if table.values_of([]) is None:
+        return False
+    name = parse_rspecifier(rspecifier).rxfilename
+    return name.endswith("|") or os.path.isfile(name)
+
+
 class BlockTable(Generic[Value]):
     """Another table of a program that works on blocks: looks up each key once, which is as often as some tables allow.
 
@@ -311,34 +339,78 @@ class BlockTable(Generic[Value]):
     def __getitem__(self, key: str) -> Value:
         return self._found[key] if key in self._asked else self._table[key]
 
+    def get(self, key: str) -> Value | None:
+        """Return the entry of a key; None if there is none."""
+        return self[key] if key in self else None  # noqa: SIM401 (this is that method)
+
 
 class FileSink:
-    """Writes each object to a file ``directory/key.extension``. Creates the directory if its parent exists.
+    """Writes each matrix to a file ``directory/key.extension``. Creates the directory if its parent exists.
 
     Args:
-        kind: type of the objects, by its name in ``io_ark``.
         directory: directory of the files.
         extension: extension of the files.
-        codec_options: options of the codec of that type.
+        write: writes a matrix to a file.
+        encode_block: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all
+            matrices; or None if each has to be written by ``write``.
 
     Raises:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, kind: io_ark.Kind, directory: str, extension: str, **codec_options: Any) -> None:
-        self.kind = kind
+    def __init__(
+        self,
+        directory: str,
+        extension: str,
+        write: Callable[[str, Array], None],
+        encode_block: Callable[[ArrayBlock], tuple[Array, Array] | None],
+    ) -> None:
         self.directory = directory
         self.extension = extension
-        self.codec_options = codec_options
+        self._write = write
+        self._encode_block = encode_block
         if not os.path.exists(directory):
             try:
                 os.mkdir(directory)
             except OSError as error:
                 raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
 
-    def __setitem__(self, key: str, value: Any, /) -> None:
-        path = os.path.join(self.directory, f"{key}.{self.extension}")
-        io_ark.write_object(self.kind, path, value, **self.codec_options)
+    def __setitem__(self, key: str, value: Array, /) -> None:
+        self._write(os.path.join(self.directory, f"{key}.{self.extension}"), value)
+
+    def write_block(self, block: ArrayBlock) -> None:
+        """Write the files of a block."""
+        prefix, suffix = os.path.join(self.directory, ""), f".{self.extension}"
+        names = block.keys + f"{prefix}{suffix}".encode(errors="surrogateescape")
+        encoded = self._encode_block(block) if _PLAIN_NAMES.fullmatch(names) else None
+        if encoded is None or b"\n/" in b"\n" + block.keys:
+            for key, value in block.entries():
+                self[key] = value
+            return
+        headers, numbers = encoded
+        ends = np.cumsum(block.sizes() * block.values.itemsize).tolist()
+        data, begin = numbers.data, 0
+        for (key, value), header, end in zip(block.entries(), headers, ends, strict=True):
+            try:
+                write_file(f"{prefix}{key}{suffix}", header.data, data[begin:end])
+            except OSError:
+                self[key] = value  # raises the error with the file's name
+            begin = end
+
+
+def write_file(path: str, *parts: memoryview) -> None:
+    """Write bytes to a file, which is created or truncated.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    descriptor = os.open(path, WRITE_FLAGS, 0o666)
+    try:
+        for part in parts:
+            while part:
+                part = part[os.write(descriptor, part) :]
+    finally:
+        os.close(descriptor)
 
 
 def are_tables(source: str, target: str) -> bool:
@@ -356,20 +428,20 @@ def are_tables(source: str, target: str) -> bool:
 
 
 def convert(
-    kind: io_ark.Kind,
+    kind: io_ark.Kind | Codec[Any],
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
     binary: bool = True,
-    kind_out: io_ark.Kind | None = None,
+    kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
     block_function: BlockFunction | None = None,
 ) -> Counts:
     """Apply a function to each object of a table, or to the object in a single file.
 
     Args:
-        kind: type of the objects, by its name in ``io_ark``.
+        kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: an rspecifier, or a file name.
         target: a wspecifier, or a file name.
         function: takes the key (empty for a single file) and the object; may raise :class:`Skip`.
@@ -381,26 +453,26 @@ def convert(
     Raises:
         OptionError: one of the names is a table and the other a file; or a single file has no output.
     """
-    kind_out = kind_out or kind
+    written: Any = kind_out or kind
     if are_tables(source, target):
         return convert_table(
-            kind, source, target, function, kind_out=kind_out, output_first=output_first, block_function=block_function
+            kind, source, target, function, kind_out=written, output_first=output_first, block_function=block_function
         )
     try:
         result = function("", io_ark.read_object(kind, source))
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
-    io_ark.write_object(kind_out, target, result, binary=binary)
+    io_ark.write_object(written, target, result, binary=binary)
     return Counts(done=1)
 
 
 def convert_table(
-    kind: io_ark.Kind,
+    kind: io_ark.Kind | Codec[Any],
     source: str,
     target: str,
     function: Callable[[str, Any], Any],
     *,
-    kind_out: io_ark.Kind | None = None,
+    kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
     block_function: BlockFunction | None = None,
 ) -> Counts:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from io_ark.codecs.posterior import Posterior
+from io_ark.native.scan import PosteriorArrays
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option, require
 
-__all__ = ["PosteriorOptions", "posterior_matrix", "require_post_dim"]
+__all__ = ["PosteriorOptions", "append_posterior", "posterior_matrix", "require_post_dim"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,18 +27,30 @@ def require_post_dim(options: PosteriorOptions) -> None:
     require(options.post_dim > 0, "You have to set the dimensionality of posteriors with '--post-dim=D'")
 
 
-def posterior_matrix(posterior: Posterior, num_classes: int) -> Matrix:
+def posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
     """Convert a posterior to ``(frames, classes)``; if a frame lists a class twice, the last weight counts.
 
     Raises:
         FeatureError: a class is out of range.
     """
-    matrix = np.zeros((len(posterior), num_classes), np.float32)
-    for row, frame in zip(matrix, posterior, strict=True):
-        for index, weight in frame:
-            if not 0 <= index < num_classes:
-                raise FeatureError(
-                    f"posterior of class {index}: with --post-dim={num_classes}, classes are 0 to {num_classes - 1}"
-                )
-            row[index] = weight
-    return matrix
+    return append_posterior(np.empty((len(posterior.counts), 0), np.float32), posterior, num_classes)
+
+
+def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int) -> Matrix:
+    """Append a column per class to the features of the same frames.
+
+    Raises:
+        FeatureError: a class is out of range.
+    """
+    classes = posterior.integers
+    wrong = np.flatnonzero((classes < 0) | (classes >= num_classes))
+    if len(wrong):
+        raise FeatureError(
+            f"posterior of class {classes[wrong[0]]}: with --post-dim={num_classes}, classes are 0 to {num_classes - 1}"
+        )
+    frames, dim = feats.shape
+    joined = np.zeros((frames, dim + num_classes), np.float32)
+    joined[:, :dim] = feats
+    first = np.arange(dim, joined.size, dim + num_classes)  # of each frame
+    joined.reshape(-1)[np.repeat(first, posterior.counts) + classes] = posterior.weights
+    return joined

@@ -230,7 +230,7 @@ class WaveDataset(_KeyedDataset):
     """Data set of the audio that ``wav.scp`` lists, whole or cut into segments.
 
     Args:
-        wav: path of a ``wav.scp``.
+        wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``.
         segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments.
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
         sample_frequency: required sampling rate in Hz; None accepts any.
@@ -263,6 +263,7 @@ class WaveDataset(_KeyedDataset):
         relative_to: RelativeTo | None = None,
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
+        wav = _script_of(wav)
         recordings = Script.open(wav, pipes=pipes, network=network)
         listing = recordings if segments is None else Script.open(segments, pipes=pipes, network=network)
         super().__init__(listing, annotations, transform, drop_incomplete)

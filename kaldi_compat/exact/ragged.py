@@ -34,6 +34,7 @@ from kaldi_compat.options.postprocessing import (
 )
 
 __all__ = [
+    "appended",
     "deltas",
     "normalized",
     "rows_of",
@@ -43,6 +44,7 @@ __all__ = [
     "spliced",
     "stats",
     "voiced",
+    "weighted_stats",
     "window_means",
 ]
 
@@ -131,6 +133,26 @@ def stats(x: Floats, bounds: Integers, *, onto: Doubles | None = None) -> Double
     before = [None] * (len(bounds) - 1) if onto is None else list(onto)
     each: Doubles = np.stack([cmvn_stats(e, onto=b) for e, b in zip(_each(x, bounds), before, strict=True)])
     return each
+
+
+def weighted_stats(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
+    """Compute CMVN statistics (utterances, 2, dim + 1) of frames with weights (frames,), as :func:`stats` does."""
+    if native.library():
+        return compiled.weighted_stats(x, bounds, weights)
+    of_frames = zip(_each(x, bounds), np.split(weights, bounds[1:-1]), strict=True)
+    each: Doubles = np.stack([cmvn_stats(frames, weights=of_each) for frames, of_each in of_frames])
+    return each
+
+
+def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
+    """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
+
+    >>> appended(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
+    [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
+    """
+    if native.library():
+        return compiled.appended(x, bounds, vectors)
+    return np.concatenate((x, np.repeat(vectors, np.diff(bounds), axis=0)), axis=1)
 
 
 def sliding_cmvn(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:

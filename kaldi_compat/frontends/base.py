@@ -13,7 +13,23 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, SpectrogramOptions
 
-__all__ = ["columns_of", "resolved", "shorter_frame", "why_no_stream"]
+__all__ = ["PresetFrontend", "columns_of", "resolved", "shorter_frame", "why_no_stream"]
+
+
+class PresetFrontend:
+    """Base class of the front ends: what follows from the preset."""
+
+    preset: Preset
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the model's input."""
+        return columns_of(self.preset.options, self.preset.steps)
+
+    @property
+    def sampling_rate(self) -> int:
+        """Sampling rate of the model, in Hz."""
+        return self.preset.sampling_rate
 
 
 def resolved(

@@ -21,7 +21,7 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import INT16_SCALE, check_sampling_rate, check_values, checked_samples, on_unit_scale
-from kaldi_compat.frontends.base import columns_of, resolved, shorter_frame, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, resolved, shorter_frame, why_no_stream
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.batches import checked_lengths, zero_past
@@ -36,7 +36,7 @@ __all__ = ["Frontend", "FrontendStream"]
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
 
-class Frontend(nn.Module):
+class Frontend(PresetFrontend, nn.Module):
     """The front end of a published model: from audio to the model's input, as the model's own project computes it.
 
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same of NumPy arrays, without torch.
@@ -104,16 +104,6 @@ class Frontend(nn.Module):
     def extra_repr(self) -> str:
         """Return the name of the preset."""
         return repr(self.preset.name)
-
-    @property
-    def dim(self) -> int:
-        """Number of columns of the model's input."""
-        return columns_of(self.preset.options, self.preset.steps)
-
-    @property
-    def sampling_rate(self) -> int:
-        """Sampling rate of the model, in Hz."""
-        return self.preset.sampling_rate
 
     @overload
     def forward(self, samples: Tensor, lengths: None = None, *, sampling_rate: int | None = None) -> Tensor: ...

@@ -25,7 +25,7 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features import numpy as array_features
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
-from kaldi_compat.frontends.base import columns_of, resolved, shorter_frame, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, resolved, shorter_frame, why_no_stream
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.batches import checked_lengths, zero_past
@@ -45,7 +45,7 @@ CLASSES: dict[str, type[array_features.ArrayFeature]] = {
 }
 
 
-class Frontend:
+class Frontend(PresetFrontend):
     """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.frontends.Frontend` without torch).
 
     Args:
@@ -93,16 +93,6 @@ class Frontend:
 
     def __repr__(self) -> str:
         return f"Frontend({self.preset.name!r})"
-
-    @property
-    def dim(self) -> int:
-        """Number of columns of the model's input."""
-        return columns_of(self.preset.options, self.preset.steps)
-
-    @property
-    def sampling_rate(self) -> int:
-        """Sampling rate of the model, in Hz."""
-        return self.preset.sampling_rate
 
     def __call__(
         self,

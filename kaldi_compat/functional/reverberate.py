@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from kaldi_compat import native
 from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.convolution import convolve_blocks
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_dot
 from kaldi_compat.options.postprocessing import ReverberationOptions
@@ -97,6 +99,8 @@ def convolve(signal: Array, taps: Array) -> Array:
     length = samples + taps.shape[0] - 1
     # The result depends on the position of the blocks: see packed_product.
     n = max(4, 1 << (4 * taps.shape[0] - 1).bit_length())
+    if not batch and isinstance(signal, np.ndarray) and signal.dtype == taps.dtype == np.float32 and native.library():
+        return convolve_blocks(signal, taps, n)
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 
@@ -238,7 +242,8 @@ def reverberate(
             )
         wanted = int(length)
     else:
-        wanted = samples if options.shift_output else samples + taps - 1
+        # Kaldi counts in single precision, which drops or repeats a sample of audio of more than 2**24 samples.
+        wanted = int(np.float32(samples if options.shift_output else samples + taps - 1))
     if wanted <= samples:
         return signal[..., shift : shift + wanted]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.

@@ -66,12 +66,12 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     """Return the transform that applies ``b`` first, then ``a`` (Kaldi: ComposeTransforms).
 
     Args:
-        a: ``(out, middle)``, or ``(out, middle + 1)`` with an offset.
-        b: ``(middle, dim)``, or ``(middle, dim + 1)`` with an offset.
+        a: ``(..., out, middle)``, or ``(..., out, middle + 1)`` with an offset.
+        b: ``(..., middle, dim)``, or ``(..., middle, dim + 1)`` with an offset.
         b_is_affine: True if ``b`` has an offset, which its shape does not show. Matters only if ``a`` has one.
 
     Returns:
-        ``(out, columns of b)``, or one more column if only ``a`` has an offset.
+        ``(..., out, columns of b)``, or one more column if only ``a`` has an offset.
 
     Raises:
         FeatureError: the shapes do not match, or a matrix is empty.
@@ -79,18 +79,19 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """
-    rows = b.shape[0]
-    if rows == 0 or a.shape[1] == 0:
+    rows, columns = b.shape[-2], a.shape[-1]
+    if rows == 0 or columns == 0:
         raise FeatureError("a transform must not be an empty matrix")
-    if a.shape[1] not in (rows, rows + 1):
-        raise FeatureError(f"a transform with {a.shape[1]} columns cannot follow one with {rows} rows")
+    if columns not in (rows, rows + 1):
+        raise FeatureError(f"a transform with {columns} columns cannot follow one with {rows} rows")
     xp = namespace(a)
     first = astype(b, a.dtype)
-    if a.shape[1] == rows + 1:
+    if columns == rows + 1:
+        batch: tuple[int, ...] = first.shape[:-2]
         if not b_is_affine:
-            first = xp.concatenate((first, full((rows, 1), 0.0, first)), axis=1)
-        one = as_like([[0.0] * (first.shape[1] - 1) + [1.0]], first)
-        first = xp.concatenate((first, astype(one, first.dtype)), axis=0)
+            first = xp.concatenate((first, full((*batch, rows, 1), 0.0, first)), axis=-1)
+        last = full((*batch, 1, first.shape[-1] - 1), 0.0, first), full((*batch, 1, 1), 1.0, first)
+        first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
     return matmul(a, first)
 
 

@@ -202,7 +202,7 @@ def _compute(
 
 def _without_mean(features: Tensor) -> Tensor:
     """Subtract each column's mean: of one utterance on a CPU rounded as by Kaldi."""
-    plain = features.ndim == 2 and len(features) > 0 and features.dtype == torch.float32
+    plain = features.ndim == 2 and features.dtype == torch.float32
     if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
         return torch.from_numpy(engine.subtract_mean(features.numpy()))
     return features - features.mean(-2, keepdim=True)

@@ -9,6 +9,7 @@ from io_ark.native.library import Library, load
 __all__ = ["FUNCTIONS", "library"]
 
 FUNCTIONS = (
+    "convolve",
     "dot",
     "interpolate_pitch",
     "matrix_products",
@@ -17,12 +18,15 @@ FUNCTIONS = (
     "pitch_search",
     "pitch_track",
     "ragged_affine",
+    "ragged_append",
     "ragged_columns",
     "ragged_filter",
     "ragged_sliding",
+    "ragged_smooth_pitch",
     "ragged_splice",
     "ragged_stats",
     "ragged_vad",
+    "ragged_weighted_stats",
     "ragged_window_means",
     "resample",
     "resample_chunks",

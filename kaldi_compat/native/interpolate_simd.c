@@ -101,8 +101,8 @@ static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, i
             advance(g, m, row + t, states, m->moves + t * states);
         observe(g, m, row + t, states);
     }
-    int64_t state = 0;
-    for (int64_t p = 1; p < states; p++)
+    int64_t state = 0; /* stays 0 if it is impossible: there Kaldi has NaN, than which nothing is greater */
+    for (int64_t p = 1; p < states && m->before[g->reach] > -INFINITY; p++)
         if (m->before[g->reach + p] > m->before[g->reach + state])
             state = p;
     for (int64_t t = frames - 1; t >= 0; t--) {

@@ -13,7 +13,19 @@ import numpy.typing as npt
 from io_ark.native.compressed import address
 from kaldi_compat.native import library
 
-__all__ = ["affine", "columns", "filtered", "sliding", "spliced", "stats", "vad", "window_means"]
+__all__ = [
+    "affine",
+    "appended",
+    "columns",
+    "filtered",
+    "sliding",
+    "smooth_pitch",
+    "spliced",
+    "stats",
+    "vad",
+    "weighted_stats",
+    "window_means",
+]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -23,11 +35,14 @@ _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32,
 _RAGGED = (_POINTER, _POINTER, _SIZE, _SIZE)
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ragged_affine": (*_RAGGED, _POINTER, _POINTER, _POINTER),
+    "ragged_append": (*_RAGGED, _POINTER, _SIZE, _POINTER),
     "ragged_columns": (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _POINTER),
     "ragged_filter": (*_RAGGED, _POINTER, _POINTER, _POINTER, _INT, _POINTER),
     "ragged_sliding": (*_RAGGED, _SIZE, _SIZE, _INT, _INT, _POINTER),
+    "ragged_smooth_pitch": (*_RAGGED, _SIZE, _SIZE, _POINTER, _POINTER),
     "ragged_splice": (*_RAGGED, _INT, _INT, _POINTER),
     "ragged_stats": (*_RAGGED, _POINTER),
+    "ragged_weighted_stats": (*_RAGGED, _POINTER, _POINTER),
     "ragged_vad": (*_RAGGED, _FLOAT, _FLOAT, _INT, _FLOAT, _POINTER, _POINTER),
     "ragged_window_means": (_POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER),
 }
@@ -99,6 +114,26 @@ def stats(x: Floats, rows: Integers, onto: Doubles, level: str | None = None) ->
     _function("ragged_stats", level)(*_ragged(x, rows), address(onto))
 
 
+def weighted_stats(x: Floats, rows: Integers, weights: Floats, level: str | None = None) -> Doubles:
+    """Return the statistics of each utterance (utterances, 2, dim + 1) of frames with weights (frames,)."""
+    weights = np.ascontiguousarray(weights, np.float32)
+    if weights.shape != (len(x),):
+        raise ValueError(f"{weights.size} weights do not belong to {len(x)} rows")
+    out = np.zeros((len(rows) - 1, 2, x.shape[1] + 1))
+    _function("ragged_weighted_stats", level)(*_ragged(x, rows), address(weights), address(out))
+    return out
+
+
+def appended(x: Floats, rows: Integers, vectors: Floats, level: str | None = None) -> Floats:
+    """Return each frame with its utterance's vector (utterances, width) after it."""
+    vectors = np.ascontiguousarray(vectors, np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(rows) - 1:
+        raise ValueError(f"vectors of shape {vectors.shape} do not belong to {len(rows) - 1} utterances")
+    out = np.empty((len(x), x.shape[1] + vectors.shape[1]), np.float32)
+    _function("ragged_append", level)(*_ragged(x, rows), address(vectors), vectors.shape[1], address(out))
+    return out
+
+
 def sliding(
     x: Floats, rows: Integers, window: int, least: int, center: bool, norm_vars: bool, level: str | None = None
 ) -> Floats | None:
@@ -137,4 +172,13 @@ def window_means(
     values = np.ascontiguousarray(weighted)
     out = np.empty(len(weights), np.float32)
     _function("ragged_window_means", level)(data, address(values), bounds, count, left, right, address(out))
+    return out
+
+
+def smooth_pitch(x: Floats, rows: Integers, mean_window: int, average_window: int, level: str | None = None) -> Floats:
+    """Return smoothed tracks: see :func:`kaldi_compat.pitch.smooth.smooth_ragged`."""
+    if x.shape[1] < 2 or min(mean_window, average_window) < 1:
+        raise ValueError("a track has two columns or more, and a window has one value or more")
+    out, work = np.empty_like(x), np.empty(2 * int(np.diff(rows).max(initial=0)), np.float32)
+    _function("ragged_smooth_pitch", level)(*_ragged(x, rows), mean_window, average_window, address(work), address(out))
     return out

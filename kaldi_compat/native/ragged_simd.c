@@ -134,6 +134,42 @@ EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t 
     return 0;
 }
 
+/* The same with a weight for each row: terms are rounded to float before they are added; rows of weight 0 may hold anything. */
+EXPORT int SIMD_NAME(ragged_weighted_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
+                                            double *out)
+{
+    for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
+        double *sums = out, *squares = out + dim + 1;
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim) {
+            const float weight = weights[row];
+            if (weight == 0.0f)
+                continue;
+            for (int64_t d = 0; d < dim; d++) {
+                float term = x[d] * weight, square = x[d] * x[d];
+                square = square * weight;
+                sums[d] += term;
+                squares[d] += square;
+            }
+            sums[dim] += weight;
+        }
+    }
+    return 0;
+}
+
+/* Each row with a vector of `width` numbers after it, which is the same for all rows of an utterance. */
+EXPORT int SIMD_NAME(ragged_append)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *vectors,
+                                    int64_t width, float *out)
+{
+    for (int64_t u = 0; u < count; u++, vectors += width)
+        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim, out += dim + width) {
+            for (int64_t d = 0; d < dim; d++)
+                out[d] = x[d];
+            for (int64_t d = 0; d < width; d++)
+                out[dim + d] = vectors[d];
+        }
+    return 0;
+}
+
 /* The first window's sum of squares in the order of OpenBLAS's ddot with a stride: see exact/sliding.py. */
 static void strided_squares(const float *x, int64_t dim, int64_t count, double *odd, double *total)
 {
@@ -276,6 +312,57 @@ EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *wei
             begin = next_begin, end = next_end;
             out[rows[u] + t] = (float)(sum / total);
         }
+    }
+    return 0;
+}
+
+/* x less its moving mean over `window` values, as in Kaldi: the mean stands still near both ends, and a value enters it too soon. */
+static void subtract_moving_mean(const float *x, int64_t n, int64_t window, float *level)
+{
+    int64_t reach = (window - 1) / 2 + 1, first = window < n ? window : n;
+    float mean = x[0];
+    for (int64_t i = 1; i < first; i++)
+        mean += x[i];
+    mean /= (float)first;
+    for (int64_t i = 0; i < n; i++) {
+        if (i >= reach && i + reach < n)
+            mean -= (x[i - reach] - x[i + reach]) / (float)window;
+        level[i] = x[i] - mean;
+    }
+}
+
+/* The average of x over `window` values around each one; values too near an end stay. */
+static void moving_average(const float *x, int64_t n, int64_t window, float *out, int64_t stride)
+{
+    int64_t width = (window - 1) / 2;
+    for (int64_t i = 0; i < n; i++) {
+        float total = x[i];
+        int inside = i >= width && i + width < n && width > 0;
+        for (int64_t j = 1; inside && j <= width; j++)
+            total += x[i - j] + x[i + j];
+        out[i * stride] = inside ? total / (float)(2 * width + 1) : total;
+    }
+}
+
+/* Kaldi's process-pitch-feats: the log odds of voicing, and the log pitch less its mean over `mean_window` values, averaged over
+   `average_window` ones. `work` is as long as twice the longest utterance. */
+EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, int64_t utterances, int64_t dim, int64_t mean_window,
+                                          int64_t average_window, float *work, float *out)
+{
+    memcpy(out, x, rows[utterances] * dim * sizeof(float));
+    for (int64_t u = 0; u < utterances; u++) {
+        int64_t frames = rows[u + 1] - rows[u];
+        const float *from = x + rows[u] * dim;
+        float *to = out + rows[u] * dim;
+        if (frames == 0)
+            continue;
+        for (int64_t t = 0; t < frames; t++) {
+            double voicing = from[t * dim];
+            to[t * dim] = (float)log((voicing + 0.0001) / (1.0001 - voicing));
+            work[t] = (float)log((double)from[t * dim + 1]);
+        }
+        subtract_moving_mean(work, frames, mean_window, work + frames);
+        moving_average(work + frames, frames, average_window, to + 1, dim);
     }
     return 0;
 }

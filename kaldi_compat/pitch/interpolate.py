@@ -412,7 +412,9 @@ def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -
     ended = 0
     for frame in range(frames - 1, -1, -1):
         rows = going_on[frame]
-        state[ended:rows] = totals[frame, ended:rows, reach : reach + states].argmax(-1)
+        last = totals[frame, ended:rows, reach : reach + states]
+        # where the first one is impossible, Kaldi has NaN, than which nothing is greater
+        state[ended:rows] = np.where(last[:, 0] > -np.inf, last.argmax(-1), 0)
         path[frame, :rows] = state[:rows]
         if frame > 0:
             there = totals[frame - 1, row[:rows, None], state[:rows, None] + steps.moves]

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.native import ragged as compiled
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
-__all__ = ["moving_average", "moving_means", "smooth_pitch"]
+__all__ = ["is_supported", "moving_average", "moving_means", "smooth_pitch", "smooth_ragged"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -79,3 +81,22 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
     level = log_pitch - moving_means(log_pitch, options.normalization_window_size)
     processed[:, 1] = moving_average(level, options.average_window_size)
     return processed
+
+
+def is_supported(features: npt.NDArray[Any]) -> bool:
+    """Return True if :func:`smooth_ragged` can compute these features (rows, columns)."""
+    if not native.library() or features.dtype != np.float32 or features.shape[1] < 2:
+        return False
+    voicing, pitch = features[:, 0], features[:, 1]
+    return bool(((voicing >= 0) & (voicing <= 1) & (pitch > 0)).all())
+
+
+def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+    """Compute :func:`smooth_pitch` of many utterances at once, in C.
+
+    Args:
+        features: (rows, columns): the features of all utterances, for which :func:`is_supported` is true.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
+        options: the windows.
+    """
+    return compiled.smooth_pitch(features, bounds, options.normalization_window_size, options.average_window_size)

@@ -12,6 +12,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.exact import ragged
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -45,8 +46,7 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
             feats, found = block.matrix(), table.values(block.names())
             if feats is None or found is None or len({len(each) for each in found}) > 1:
                 return None
-            columns = np.repeat(np.stack(found), block.shapes[:, 0], axis=0)
-            return block.with_rows(np.concatenate((feats, columns), axis=1))
+            return block.with_rows(ragged.appended(feats, block.rows(), np.stack(found)))
 
         counts = convert_table(
             "matrix",

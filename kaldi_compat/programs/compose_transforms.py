@@ -6,12 +6,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
+
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, lookup, map_table
+from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.transform import compose_transforms
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -51,29 +54,68 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
         reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", a if a_is_table else b, blocks=True))
         if a_is_table:
-            find_b = finder(b, options.utt2spk, stack)
-            map_table(reader, writer, lambda key, matrix: composed(matrix, find_b(key), options))
+            find_b, find_all_b = finder(b, options.utt2spk, stack)
+            map_table(
+                reader,
+                writer,
+                lambda key, matrix: composed(matrix, find_b(key), options),
+                lambda block: composed_block(block.stacked(), find_all_b(block), block, options),
+            )
         else:
             of_all: Matrix = io_ark.read_object("matrix", a)
-            map_table(reader, writer, lambda _, matrix: composed(of_all, matrix, options))
+            map_table(
+                reader,
+                writer,
+                lambda _, matrix: composed(of_all, matrix, options),
+                lambda block: composed_block(of_all, block.stacked(), block, options),
+            )
     return 0
 
 
-def finder(source: str, utt2spk: str, stack: ExitStack) -> Callable[[str], Matrix]:
-    """Return a function from key to matrix: from a table (optionally by speaker), or the one in a file."""
+def finder(
+    source: str, utt2spk: str, stack: ExitStack
+) -> tuple[Callable[[str], Matrix], Callable[[ArrayBlock], Matrix | None]]:
+    """Return functions that find a matrix in a table (optionally by speaker), or return the one in a file.
+
+    Returns:
+        A function of a key; and one of a block, which returns a matrix for each entry or one for all, or None if the
+        matrices of the entries cannot be found at once or differ in shape.
+    """
     if not io_ark.is_table_rspecifier(source):
         of_all: Matrix = io_ark.read_object("matrix", source)
-        return lambda _: of_all
+        return lambda _: of_all, lambda _: of_all
     reader = stack.enter_context(LookupReader[Matrix]("matrix", source))
     if not utt2spk:
-        return lambda key: lookup(key, reader, f"Second table does not have key {key}")
+        table = BlockTable(reader)
+
+        def of_block(block: ArrayBlock) -> Matrix | None:
+            found = table.values(block.names())
+            return np.stack(found) if found is not None and len({each.shape for each in found}) == 1 else None
+
+        return lambda key: lookup(key, table, f"Second table does not have key {key}"), of_block
     speakers = stack.enter_context(LookupReader[str]("token", utt2spk))
 
     def of_speaker(key: str) -> Matrix:
         speaker = lookup(key, speakers, f"No speaker provided for utterance {key} in {utt2spk}")
         return lookup(speaker, reader, f"Second table does not have key {speaker}")
 
-    return of_speaker
+    return of_speaker, lambda _: None
+
+
+def composed_block(a: Matrix | None, b: Matrix | None, block: ArrayBlock, options: Options) -> ArrayBlock | None:
+    """Return the block of composed transforms; None if anything is unusual.
+
+    Args:
+        a, b: transforms, (entries, out, columns) or the same for all entries, (out, columns).
+        block: the entries.
+        options: options of the program.
+    """
+    if a is None or b is None or not a.size or not b.size:
+        return None
+    try:
+        return block.with_matrices(compose_transforms(a, b, b_is_affine=options.b_is_affine))
+    except FeatureError:  # raised again at its entry
+        return None
 
 
 def composed(a: Matrix, b: Matrix, options: Options) -> Matrix:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.codecs.blocks import ArrayBlock, Block
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, LookupReader, Skip, items_of, map_table
@@ -69,7 +69,8 @@ def main(options: Options, source: str, target: str) -> int:
             counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None), of_block)
         else:
             reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=weights is None))
-            counts = of_all(reader, target, accumulate, binary=options.binary)
+            items = items_of(reader, only_blocks=weights is None)
+            counts = of_all(items, target, accumulate, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -137,11 +138,18 @@ def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -
     return counts
 
 
-def of_all(entries: Iterable[tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
-    """Write the statistics of all utterances together, in single precision as in Kaldi."""
+def of_all(items: Iterable[Block | tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
+    """Write the statistics of all utterances together, in single precision as in Kaldi.
+
+    Args:
+        items: entries, and blocks of entries whose frames have no weights.
+        target: name of the file.
+        accumulate: adds the statistics of an entry.
+        binary: write in binary.
+    """
     counts = Counts()
     total: DoubleMatrix | None = None
-    for item in items_of(entries):
+    for item in items:
         feats = None if isinstance(item, tuple) else cast(ArrayBlock, item).matrix()
         if feats is not None and (total is None or total.shape[1] == feats.shape[1] + 1):
             total = stats(feats, np.array([0, len(feats)]), onto=None if total is None else total[None])[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
@@ -49,9 +50,22 @@ class Options(BaseOptions):
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table or a single file."""
+
+    def of_block(block: ArrayBlock) -> ArrayBlock | None:
+        if options == Options(binary=options.binary):
+            return block
+        matrix = block.matrix()
+        return None if matrix is None else block.with_rows(transformed(matrix, options))
+
     with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
         counts = convert(
-            "matrix", source, target, lambda _, m: transformed(m, options), binary=options.binary, output_first=True
+            "matrix",
+            source,
+            target,
+            lambda _, matrix: transformed(matrix, options),
+            binary=options.binary,
+            output_first=True,
+            block_function=of_block,
         )
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.posterior import Posterior
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.native.scan import PosteriorArrays
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
@@ -32,8 +33,8 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
     with (
-        io_ark.SequentialReader[Posterior]("posterior", source, blocks=True) as reader,
-        io_ark.Writer[Posterior]("posterior", target) as writer,
+        io_ark.SequentialReader[PosteriorArrays](PosteriorArraysCodec(), source, blocks=True) as reader,
+        io_ark.Writer[PosteriorArrays](PosteriorArraysCodec(), target) as writer,
     ):
         counts = map_table(
             reader,
@@ -45,11 +46,10 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def scaled(posterior: Posterior, scale: float) -> Posterior:
+def scaled(posterior: PosteriorArrays, scale: float) -> PosteriorArrays:
     """Multiply each weight by ``scale`` in single precision; a scale of zero removes all entries."""
     if scale == 1.0:
         return posterior
     if scale == 0.0:
-        return [[] for _ in posterior]
-    factor = np.float32(scale)
-    return [[(index, float(np.float32(weight) * factor)) for index, weight in frame] for frame in posterior]
+        return PosteriorArrays(np.zeros_like(posterior.counts), posterior.integers[:0], posterior.weights[:0])
+    return posterior._replace(weights=posterior.weights * np.float32(scale))

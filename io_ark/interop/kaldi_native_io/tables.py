@@ -24,7 +24,33 @@ def unchanged(value: Any) -> Any:
     return value
 
 
-class SequentialTableReader:
+class Table:
+    """Base class: an open table, or none."""
+
+    _kind: ClassVar[Kind | Codec[Any]]
+    _convert: ClassVar[Convert] = staticmethod(unchanged)
+    _table: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """True between opening and closing."""
+        return self._table is not None
+
+    def close(self) -> None:
+        """Close the table; a second call does nothing."""
+        table, self._table = self._table, None
+        if table is not None:
+            with as_table_error():
+                table.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SequentialTableReader(Table):
     """Reads a table in its order: by ``for key, value in reader``, or by ``done``, ``key``, ``value`` and ``next()``.
 
     Args:
@@ -36,12 +62,8 @@ class SequentialTableReader:
         TableError: the table cannot be opened, or an object cannot be read.
     """
 
-    _kind: ClassVar[Kind | Codec[Any]]
-    _convert: ClassVar[Convert] = staticmethod(unchanged)
-
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
         self._access: dict[str, Any] = {"pipes": pipes, "network": network}
-        self._reader: SequentialReader[Any] | None = None
         self._current: tuple[str, Callable[[], Any]] | None = None
         self.open(rspecifier)
 
@@ -49,15 +71,10 @@ class SequentialTableReader:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._reader = SequentialReader(self._kind, rspecifier, **self._access)
-            self._entries = self._reader.entries()
+            self._table = SequentialReader(self._kind, rspecifier, **self._access)
+            self._entries = self._table.entries()
             self._current = next(self._entries, None)
         self._value: list[Any] = []  # the current value, once it has been loaded
-
-    @property
-    def is_open(self) -> bool:
-        """True between opening and closing."""
-        return self._reader is not None
 
     @property
     def done(self) -> bool:
@@ -97,14 +114,12 @@ class SequentialTableReader:
 
     def close(self) -> None:
         """Close the table; a second call does nothing."""
-        reader, self._reader = getattr(self, "_reader", None), None
         self._current = None
         self._value = []
-        if reader is not None:
-            reader.close()
+        super().close()
 
     def _check_open(self) -> None:
-        if self._reader is None:
+        if self._table is None:
             raise TableError("the reader is closed")
 
     def _entry(self) -> tuple[str, Callable[[], Any]]:
@@ -113,14 +128,8 @@ class SequentialTableReader:
             raise TableError("all entries have been read: there is no current one")
         return self._current
 
-    def __enter__(self) -> Any:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class RandomAccessTableReader:
+class RandomAccessTableReader(Table):
     """Looks up values by key.
 
     Args:
@@ -132,24 +141,15 @@ class RandomAccessTableReader:
         TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
     """
 
-    _kind: ClassVar[Kind | Codec[Any]]
-    _convert: ClassVar[Convert] = staticmethod(unchanged)
-
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
         self._access: dict[str, Any] = {"pipes": pipes, "network": network}
-        self._reader: RandomAccessReader[Any] | None = None
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._reader = RandomAccessReader(self._kind, rspecifier, **self._access)
-
-    @property
-    def is_open(self) -> bool:
-        """True between opening and closing."""
-        return self._reader is not None
+            self._table = RandomAccessReader(self._kind, rspecifier, **self._access)
 
     def __contains__(self, key: str) -> bool:
         with as_table_error():
@@ -159,25 +159,13 @@ class RandomAccessTableReader:
         with as_table_error():
             return self._convert(self._opened()[key])
 
-    def close(self) -> None:
-        """Close the table; a second call does nothing."""
-        reader, self._reader = getattr(self, "_reader", None), None
-        if reader is not None:
-            reader.close()
-
-    def _opened(self) -> RandomAccessReader[Any]:
-        if self._reader is None:
+    def _opened(self) -> Any:
+        if self._table is None:
             raise TableError("the reader is closed")
-        return self._reader
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self._table
 
 
-class TableWriter:
+class TableWriter(Table):
     """Writes a table: ``writer.write(key, value)`` or ``writer[key] = value``.
 
     Args:
@@ -189,24 +177,15 @@ class TableWriter:
         TableError: the table cannot be opened or written, or cannot hold a key or value.
     """
 
-    _kind: ClassVar[Kind | Codec[Any]]
-    _convert: ClassVar[Convert] = staticmethod(unchanged)
-
     def __init__(self, wspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
         self._access: dict[str, Any] = {"pipes": pipes, "network": network}
-        self._writer: Writer[Any] | None = None
         self.open(wspecifier)
 
     def open(self, wspecifier: str) -> None:
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._writer = Writer(self._kind, wspecifier, **self._access)
-
-    @property
-    def is_open(self) -> bool:
-        """True between opening and closing."""
-        return self._writer is not None
+            self._table = Writer(self._kind, wspecifier, **self._access)
 
     def write(self, key: str, value: Any) -> None:
         """Write one entry."""
@@ -221,23 +200,10 @@ class TableWriter:
         with as_table_error():
             self._opened(None).flush()
 
-    def close(self) -> None:
-        """Finish the table; a second call does nothing."""
-        writer, self._writer = getattr(self, "_writer", None), None
-        if writer is not None:
-            with as_table_error():
-                writer.close()
-
-    def _opened(self, key: str | None) -> Writer[Any]:
-        if self._writer is None:
+    def _opened(self, key: str | None) -> Any:
+        if self._table is None:
             raise ClosedError("the writer is closed", key=key)
-        return self._writer
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self._table
 
     def __del__(self) -> None:
         with suppress(ArkError):

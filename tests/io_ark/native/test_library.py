@@ -59,6 +59,17 @@ def test_library_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+def test_library_for_other_processors_is_refused(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    source = tmp_path / "other.c"
+    source.write_text("int native_interface(void) { return 1; }\nint simd_levels(void) { return 0; }\n")
+    subprocess.run([COMPILER, "-shared", "-fPIC", str(source), "-o", str(tmp_path / "_native.so")], check=True)
+    found = load(str(tmp_path))
+    assert not found
+    assert "was built for other processors: reinstall" in found.reason
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 def test_library_without_a_needed_function_is_refused(tmp_path: Path) -> None:
     assert COMPILER is not None
     source = tmp_path / "old.c"

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_ark.codecs import KINDS
+from io_ark.codecs import KINDS, codec
+from io_ark.streams.files import OpenFile
+from io_ark.tables.entries import read_entries
 from tests.support.codec_samples import VALUES
 from tests.support.codec_tools import archive_bytes, to_bytes
 from tests.support.reading_ways import by_lookup, expected, sequential_ways, without_offset
@@ -30,6 +32,13 @@ TABLES = [
         (kind, archive_bytes([(b"u%d" % i, m[:, 0]) for i, m in enumerate(_FEATURES)], kind))
         for kind in ("vector", "double-vector")
     ],
+]
+_LARGE = [(_RNG.standard_normal((rows, 300)) * 3).astype(np.float32) for rows in (60, 5, 1000, 800, 1, 900, 4)]
+LARGE = [archive_bytes([(b"u%d" % i, m) for i, m in enumerate(_LARGE)], "compressed-matrix", method=m) for m in (3, 5)]
+# Kinds of other objects among them, a key after more white space, and an object longer than what is read ahead.
+LARGE += [
+    b"\n x".join((LARGE[0], LARGE[1], archive_bytes([(b"c", _LARGE[0])], "compressed-matrix", method=2), LARGE[0])),
+    LARGE[0] + archive_bytes([(b"long", np.ones((3000, 100), np.float32))], "compressed-matrix", method=3) + LARGE[1],
 ]
 SMALL = [(kind, data) for kind, data in TABLES if len(data) < 300]
 PIECES = [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\0\0\0\0", *(bytes([byte]) for byte in b"\4\x08 \n]e-T2")]
@@ -62,6 +71,36 @@ def test_table_cut_off_at_any_byte(table: int, tmp_path: Path) -> None:
     kind, data = SMALL[table]
     for end in range(len(data)):
         check(data[:end], kind, 3, tmp_path)
+
+
+@pytest.mark.parametrize("table", range(len(LARGE)))
+def test_large_matrices_in_two_or_one_byte(table: int, tmp_path: Path) -> None:
+    whole = LARGE[table]
+    entries, error = expected(whole, "matrix")
+    assert len(entries) >= 7 and not error
+    check(whole, "matrix", 5000, tmp_path)
+    for end in (*range(1, len(whole), len(whole) // 12), len(whole) - 1):
+        check(whole[:end], "matrix", 5000, tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=st.sampled_from(LARGE), at=st.integers(0, 200), entry=st.integers(0, 6), piece=st.sampled_from(PIECES))
+def test_damaged_headers_of_large_matrices(
+    table: bytes, at: int, entry: int, piece: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    start = max(0, table.find(b"u%d " % entry) - 3 + at % 30)
+    check(table[:start] + piece + table[start + at // 60 :], "matrix", 5000, tmp_path_factory.getbasetemp())
+
+
+def test_reading_stops_after_the_entry_that_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "table.ark"
+    path.write_bytes(LARGE[0])
+    source = OpenFile(str(path)).source(0)
+    entries = read_entries(source, codec("matrix"))
+    taken = [next(entries)[0] for _ in range(3)]
+    entries.close()
+    assert taken == ["u0", "u1", "u2"]
+    assert [key for key, _ in read_entries(source, codec("matrix"))] == ["u3", "u4", "u5", "u6"]
 
 
 @settings(max_examples=150, deadline=None)

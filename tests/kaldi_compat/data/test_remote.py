@@ -56,7 +56,7 @@ def assert_complete(features: Any, waves: Any) -> None:
 def test_data_sets_over_http_have_other_items(server: RangeServer, local_script: bool) -> None:
     base = str(server.folder) if local_script else server.url
     assert_complete(FeatureDataset(f"{base}/feats.scp"), WaveDataset(f"{base}/wav.scp"))
-    assert_complete(FeatureDataset(f"scp:{base}/feats.scp"), WaveDataset(f"{base}/wav.scp"))
+    assert_complete(FeatureDataset(f"scp:{base}/feats.scp"), WaveDataset(f"scp:{base}/wav.scp"))
 
 
 def test_data_sets_in_s3_have_other_items() -> None:

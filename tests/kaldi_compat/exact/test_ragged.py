@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from kaldi_compat import native
 from kaldi_compat.exact import ragged
 from kaldi_compat.functional.deltas import filtered
 from kaldi_compat.native import ragged as compiled
+from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import (
     DeltaOptions,
     ShiftedDeltaOptions,
@@ -19,6 +21,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
     VadOptions,
 )
+from kaldi_compat.pitch.smooth import smooth_pitch
 
 pytestmark = pytest.mark.skipif(not native.library(), reason=native.library().reason)
 
@@ -34,6 +37,8 @@ FUNCTIONS: dict[str, Function] = {
     "splicing of the future": lambda x, b: ragged.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
     "columns": lambda x, b: ragged.select_columns(x, [0, x.shape[1] - 1, 0]),
     "statistics": lambda x, b: ragged.stats(x, b, onto=ragged.stats(x, b)),
+    "weighted statistics": lambda x, b: ragged.weighted_stats(x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))),
+    "vectors appended": lambda x, b: ragged.appended(x, b, x[b[:-1], ::2]),
     "offsets": lambda x, b: ragged.normalized(x, b, None, x[b[:-1]]),
     "factors": lambda x, b: ragged.normalized(x, b, x[b[:-1]], x[b[1:] - 1]),
     "sliding means": lambda x, b: ragged.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
@@ -87,9 +92,27 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: compiled.columns(x, [-1]),
         lambda: compiled.affine(x, bounds, None, np.zeros((2, 3), np.float32)),
         lambda: compiled.stats(x, bounds, np.zeros((1, 2, 3))),
+        lambda: compiled.smooth_pitch(x[:, :1].copy(), bounds, 3, 3),
+        lambda: compiled.smooth_pitch(x, bounds, 0, 3),
+        lambda: compiled.weighted_stats(x, bounds, np.ones(3, np.float32)),
+        lambda: compiled.appended(x, bounds, np.zeros((2, 3), np.float32)),
         lambda: compiled.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
         lambda: compiled.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=r"must|belong|column"):
+        with pytest.raises(ValueError, match=r"must|belong|column|window"):
             call()
+
+
+@pytest.mark.parametrize("level", native.library().levels or [""])
+@pytest.mark.parametrize(("mean", "average"), [(151, 5), (21, 1), (1, 9), (3, 41)])
+def test_smoothed_pitch_of_many_utterances(mean: int, average: int, level: str) -> None:
+    rng = np.random.default_rng(mean)
+    counts = np.concatenate((rng.integers(1, 50, 30), [700], np.arange(18, 26)))
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    tracks = np.stack((rng.random(bounds[-1]), rng.uniform(50, 400, bounds[-1]), rng.random(bounds[-1])), -1)
+    tracks = tracks.astype(np.float32)
+    options = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
+    expected = [smooth_pitch(tracks[first:end], options) for first, end in itertools.pairwise(bounds.tolist())]
+    found = compiled.smooth_pitch(tracks, bounds, mean, average, level)
+    np.testing.assert_array_equal(found, np.concatenate(expected))

@@ -109,8 +109,8 @@ def test_configurations_survive_yaml(tmp_path: Path) -> None:
 
 def test_features_are_mixed_otherwise_than_by_lhotse() -> None:
     loud, quiet = (FbankExtractor().extract(gain * audio(8000, seed), 16000) for seed, gain in ((1, 1.0), (2, 1e-5)))
-    padding = np.full_like(loud, LOG_EPSILON)
-    for one, other in ((loud, quiet), (quiet, padding), (padding, padding)):
+    padding, nothing = np.full_like(loud, LOG_EPSILON), np.full_like(loud, -200.0)
+    for one, other in ((loud, quiet), (quiet, padding), (padding, padding), (nothing, nothing)):
         for factor in (0.01, 1.0, 30.0):
             np.testing.assert_allclose(
                 FbankExtractor.mix(one, other, factor), LhotseFbank.mix(one, other, factor), rtol=1e-5
@@ -134,7 +134,7 @@ def test_names_and_defaults_are_the_documented_ones() -> None:
         ours = getattr(interop, f"{feature}Config")().to_dict()
         differing = {name for name in set(theirs) & set(ours) if theirs[name] != ours[name]}
         assert differing <= {"high_freq", "use_energy", "energy_floor", "device"}
-        assert ours["energy_floor"] == 0.0  # Kaldi's
+        assert (ours["energy_floor"], ours["use_energy"]) == (0.0, feature == "Mfcc")  # Kaldi's
     config = FbankConfig(num_mel_bins=40)
     assert (config.num_filters, config.num_mel_bins) == (40, None)  # the other name does not outlive a change
     assert FbankExtractor(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # empty bins

@@ -151,6 +151,15 @@ def test_shapes_of_short_audio(torchaudio_kaldi: Any) -> None:
     long = torch.zeros(1, 1600)
     theirs, ours = (module.fbank(long, min_duration=1.0) for module in (torchaudio_kaldi, compliance))
     assert theirs.shape == ours.shape == (0,)
+    for samples in (799, 800):
+        for dtype in (torch.float32, torch.float64):
+            waveform = torch.zeros(1, samples, dtype=dtype)
+            theirs, ours = (
+                module.fbank(waveform, min_duration=0.1, sample_frequency=8000.0)
+                for module in (torchaudio_kaldi, compliance)
+            )
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    assert compliance.fbank(short, subtract_mean=True).shape == (0, 23)
 
 
 def test_plp_has_the_same_arguments() -> None:
@@ -164,6 +173,7 @@ def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
         (40, 256, 8000.0, 60.0, -200.0, 100.0, -500.0, 1.1),
         (128, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0),
         (128, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 0.9),
+        (20, 400, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0),
     ]:
         for ours, theirs in zip(
             compliance.get_mel_banks(*arguments), torchaudio_kaldi.get_mel_banks(*arguments), strict=True
@@ -271,6 +281,14 @@ def test_private_helpers_are_torchaudios(torchaudio_kaldi: Any, name: str) -> No
     )
 
 
+def test_dithering_of_windows_is_not_of_the_given_size() -> None:
+    torch.manual_seed(0)
+    arguments = (torch.zeros(16000), 512, 400, 160, "rectangular", 0.42, True, True, 0.0)
+    frames, _ = compliance._get_window(*arguments, 2.0, False, 0.0)
+    assert abs(float(frames[:, :400].std()) - 2.0) < 0.1
+    assert not frames[:, 400:].any()
+
+
 def test_constants_are_torchaudios(torchaudio_kaldi: Any) -> None:
     names = [name for name in vars(torchaudio_kaldi) if name.isupper()]
     assert len(names) == 8
@@ -279,7 +297,14 @@ def test_constants_are_torchaudios(torchaudio_kaldi: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"channel": 2}, {"frame_length": 100.0}, {"frame_shift": 0.0}, {"preemphasis_coefficient": 2.0}]
+    "changes",
+    [
+        {"channel": 2},
+        {"frame_length": 100.0},
+        {"frame_shift": 0.0},
+        {"preemphasis_coefficient": 2.0},
+        {"frame_length": 401 / 16, "round_to_power_of_two": False},
+    ],
 )
 def test_private_helper_refuses_what_torchaudio_refuses(torchaudio_kaldi: Any, changes: dict[str, Any]) -> None:
     usual = {"channel": 0, "sample_frequency": 16000.0, "frame_shift": 10.0, "frame_length": 25.0}
@@ -342,8 +367,8 @@ def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -
         return graph
 
     def model(waveform: torch.Tensor) -> torch.Tensor:
-        warped = compliance.fbank(waveform, num_mel_bins=13, low_freq=63.0, vtln_warp=1.1)
-        return torch.cat((warped, compliance.mfcc(waveform, subtract_mean=True)), -1)
+        warped = [compliance.fbank(waveform, num_mel_bins=13, low_freq=63.0, vtln_warp=warp) for warp in (1.1, 0.9)]
+        return torch.cat((*warped, compliance.mfcc(waveform, subtract_mean=True)), -1)
 
     compiled = torch.compile(model, fullgraph=True, dynamic=dynamic, backend=count)
     for length in (4000, 8000, 5000):

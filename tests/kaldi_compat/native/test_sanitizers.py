@@ -22,8 +22,9 @@ from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact import resample
 from kaldi_compat.exact import compiled as spectral
+from kaldi_compat.exact import convolution
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.native import audio, interpolate, pitch, ragged
+from kaldi_compat.native import audio, convolve, interpolate, pitch, ragged
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import RaggedGrids
 from kaldi_compat.options.pitch import PitchOptions
@@ -90,11 +91,23 @@ for level in library.levels:
         ragged.columns(x, [dim - 1, 0, 0], level)
         ragged.affine(x, bounds, x[:4], x[4:8], level)
         ragged.stats(x, bounds, np.zeros((4, 2, dim + 1)), level)
+        ragged.weighted_stats(x, bounds, x[:, 0].copy(), level)
+        ragged.appended(x, bounds, x[:4, : dim // 2], level)
         for center, norm_vars in ((True, False), (False, True)):
             ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
+        for mean, average in ((151, 5), (1, 1), (3, 901)):
+            if dim > 1:
+                ragged.smooth_pitch(abs(x) / 99, bounds, mean, average, level)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
             ragged.window_means(x[:, 0], x[:, -1], bounds, left, right, level)
         ragged.vad(x, bounds, 3.0, 0.5, 2, 0.6, level)
+convolve.library = lambda: library
+of_level = convolve._convolve
+for level in library.levels:
+    convolve._convolve = lambda _, level=level: of_level(level)
+    for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
+        signal, points = samples[:count].astype(np.float32), max(4, 1 << (4 * taps - 1).bit_length())
+        convolution.convolve_blocks(signal, samples[:taps].astype(np.float32), points)
 print("done")
 """
 

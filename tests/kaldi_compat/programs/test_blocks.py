@@ -23,22 +23,27 @@ from kaldi_compat.cli import compute, loop
 from kaldi_compat.programs import (
     add_deltas,
     add_deltas_sdc,
+    append_post_to_feats,
     append_vector_to_feats,
     apply_cmvn,
     apply_cmvn_sliding,
     compare_feats,
     compose_transforms,
     compute_cmvn_stats,
+    compute_cmvn_stats_two_channel,
     compute_fbank_feats,
     compute_mfcc_feats,
     compute_plp_feats,
     compute_vad,
     copy_feats,
+    copy_feats_to_htk,
+    copy_feats_to_sphinx,
     copy_int_vector,
     copy_matrix,
     copy_post,
     copy_vector,
     extend_transform_dim,
+    extract_feature_segments,
     feat_to_dim,
     feat_to_len,
     interpolate_pitch,
@@ -48,6 +53,7 @@ from kaldi_compat.programs import (
     paste_vectors,
     post_to_feats,
     process_kaldi_pitch_feats,
+    process_pitch_feats,
     select_feats,
     select_voiced_frames,
     shift_feats,
@@ -280,12 +286,73 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "compare-feats of dimensions": (compare_feats, ["ark:mixed.ark", "ark:mixed.ark"]),
     "copy-int-vector": (copy_int_vector, ["ark:ints.ark", OUT]),
     "copy-int-vector from a script": (copy_int_vector, ["scp:ints.scp", "ark,t:out.txt"]),
+    "copy-vector --change-dim": (copy_vector, ["--change_dim=3", "ark:lengths.ark", OUT]),
+    "copy-vector to text": (copy_vector, ["ark:lengths.ark", "ark,t:out.txt"]),
+    "copy-matrix as it is": (copy_matrix, ["ark:mixed.ark", OUT]),
+    "copy-matrix --apply-softmax-per-row": (copy_matrix, ["--apply-softmax-per-row", "--scale=0.5", IN, OUT]),
+    "copy-post --scale=0": (copy_post, ["--scale=0", "scp:hard_post.scp", OUT]),
+    "copy-post from text": (copy_post, ["--scale=0.3", "ark:hard_post.txt", OUT]),
+    "copy-post of a damaged archive": (copy_post, ["ark:cut_post.ark", OUT]),
+    "copy-post of a damaged archive, permissive": (copy_post, ["ark,p:cut_post.ark", OUT]),
+    "post-to-feats of odd frames": (post_to_feats, ["--post-dim=6", "ark:hard_post.ark", OUT]),
+    "post-to-feats from text": (post_to_feats, ["--post-dim=6", "ark:hard_post.txt", "ark,t:out.txt"]),
+    "post-to-feats out of range": (post_to_feats, ["--post-dim=3", "scp:post.scp", OUT]),
+    "post-to-feats of a damaged archive": (post_to_feats, ["--post-dim=6", "ark:cut_post.ark", OUT]),
+    "append-post-to-feats": (append_post_to_feats, ["--post-dim=4", IN, "ark:post.ark", OUT]),
+    "append-post-to-feats of odd frames": (
+        append_post_to_feats,
+        ["--post-dim=6", "ark:full.ark", "ark:hard_post.ark", OUT],
+    ),
+    "append-post-to-feats sorted": (append_post_to_feats, ["--post-dim=6", IN, "ark,s,cs:hard_post.ark", OUT]),
+    "append-post-to-feats from a script": (append_post_to_feats, ["--post-dim=6", IN, "scp:hard_post.scp", OUT]),
+    "append-post-to-feats lacking some": (append_post_to_feats, ["--post-dim=6", IN, "ark:some_post.ark", OUT]),
+    "append-post-to-feats out of range": (append_post_to_feats, ["--post-dim=3", IN, "ark:post.ark", OUT]),
+    "append-post-to-feats, damaged": (append_post_to_feats, ["--post-dim=6", IN, "ark:cut_post.ark", OUT]),
+    "append-post-to-feats, damaged and permissive": (
+        append_post_to_feats,
+        ["--post-dim=6", IN, "ark,p:cut_post.ark", OUT],
+    ),
+    "compose-transforms with one": (compose_transforms, ["affine.mat", "ark:transforms.ark", OUT]),
+    "compose-transforms onto one": (compose_transforms, ["ark:transforms.ark", "square.mat", OUT]),
+    "compose-transforms of shapes": (compose_transforms, ["ark:transforms.ark", "ark:some_transforms.ark", OUT]),
+    "compose-transforms --utt2spk": (
+        compose_transforms,
+        ["--utt2spk=ark:utt2spk", "ark:transforms.ark", "ark:speaker_transforms.ark", OUT],
+    ),
+    "two-channel statistics": (compute_cmvn_stats_two_channel, ["calls", "ark:in.ark", OUT]),
+    "two-channel statistics of frames": (compute_cmvn_stats_two_channel, ["full_calls", "ark:full.ark", OUT]),
+    "two-channel statistics from a script": (compute_cmvn_stats_two_channel, ["full_calls", "scp:in.scp", OUT]),
+    "two-channel statistics of dimensions": (compute_cmvn_stats_two_channel, ["full_calls", "ark:mixed.ark", OUT]),
+    "two-channel statistics, damaged": (compute_cmvn_stats_two_channel, ["full_calls", "ark:cut.ark", OUT]),
+    "extract-feature-segments": (extract_feature_segments, ["ark:in.ark", "segments", OUT]),
+    "extract-feature-segments, short": (
+        extract_feature_segments,
+        ["--min-segment-length=0.01", "--snip-edges=false", "--max-overshoot=0.1", "ark:in.ark", "segments", OUT],
+    ),
+    "extract-feature-segments, plain": (
+        extract_feature_segments,
+        ["--min-segment-length=0", "--snip-edges=false", "ark:full.ark", "plain_segments", OUT],
+    ),
+    "extract-feature-segments, once": (
+        extract_feature_segments,
+        ["--min-segment-length=0", "--snip-edges=false", "ark,o:full.ark", "plain_segments", OUT],
+    ),
+    "extract-feature-segments, damaged": (
+        extract_feature_segments,
+        ["--min-segment-length=0", "--snip-edges=false", "ark:cut.ark", "plain_segments", OUT],
+    ),
+    "extract-feature-segments, damaged and permissive": (
+        extract_feature_segments,
+        ["--min-segment-length=0", "--snip-edges=false", "ark,p:cut.ark", "plain_segments", OUT],
+    ),
     "process-kaldi-pitch-feats": (process_kaldi_pitch_feats, ["ark:pitch.ark", OUT]),
     "process-kaldi-pitch-feats --delay": (
         process_kaldi_pitch_feats,
         ["--delay=3", "--add-raw-log-pitch", "--srand=3", "--normalization-right-context=-1", "scp:pitch.scp", OUT],
     ),
     "process-kaldi-pitch-feats of gaps": (process_kaldi_pitch_feats, ["ark:gaps.ark", OUT]),
+    "process-pitch-feats": (process_pitch_feats, ["ark:voicing.ark", OUT]),
+    "process-pitch-feats of correlations": (process_pitch_feats, ["ark:pitch.ark", OUT]),
     "interpolate-pitch": (interpolate_pitch, ["ark:gaps.ark", OUT]),
     "interpolate-pitch --linear-interpolation": (interpolate_pitch, ["--linear-interpolation", "ark:gaps.ark", OUT]),
     "interpolate-pitch of correlations": (interpolate_pitch, ["--pitch-interval=3", "ark:negative.ark", OUT]),
@@ -342,6 +409,48 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
         posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
         write("posterior", "post", posteriors)
+        hard_posteriors = {
+            key: [
+                [(int(rng.integers(0, 6)), float(np.float32(rng.normal()))) for _ in range(rng.integers(0, 4))]
+                for _ in each
+            ]
+            for key, each in feats.items()
+        }
+        write("posterior", "hard_post", hard_posteriors)
+        write("posterior", "some_post", {key: each for key, each in hard_posteriors.items() if int(key[3:]) % 40})
+        with io_ark.Writer[Any]("posterior", "ark,t:hard_post.txt") as text:
+            for key, frames in hard_posteriors.items():
+                text[key] = frames
+        for name in "hard_post", "full":
+            data = Path(f"{name}.ark").read_bytes()
+            Path(f"cut{name.removeprefix('hard').removeprefix('full')}.ark").write_bytes(data[: 2 * len(data) // 3])
+        write("vector", "lengths", {key: rng.normal(size=len(each)).astype(np.float32) for key, each in feats.items()})
+        for name, keys in ("calls", list(feats)), ("full_calls", list(full)):
+            lines = [f"{key} {'call' if i % 50 else 'three'}{i // 2} {'AB'[i % 2]}\n" for i, key in enumerate(keys)]
+            Path(name).write_text("".join(lines) + ("absent call7000 A\n" if name == "calls" else ""))
+        ends = {key: len(each) / 100 for key, each in feats.items()}
+        lines = [
+            f"{key}-0 {key} {end * 0.2 if i % 7 else 0:g} {end + (i % 9 == 8):.3f}\n"
+            for i, (key, end) in enumerate(ends.items())
+        ]
+        lines[30:30] = [
+            "bad\n",
+            "a utt0005 1x 2\n",
+            "b utt0006\t0 1e-1 0\n",
+            "c absent 0 1\n",
+            "d utt0100 0 -1\n",
+            "\n",
+        ]
+        Path("segments").write_text("".join(lines))
+        Path("plain_segments").write_text(
+            "".join(f"{key}-{i} {key} 0 {ends[key]:.2f}\n" for key in full for i in range(2))
+        )
+        write("matrix", "speaker_transforms", {key: np.eye(4, dtype=np.float32)[:, : 3 + (key == "b")] for key in "ab"})
+        io_ark.write_object("matrix", "affine.mat", rng.normal(size=(2, 4)).astype(np.float32))
+        shapes = {key: (4, 2 + i // 100) for i, key in enumerate(feats) if i % 60 != 59}
+        write(
+            "matrix", "some_transforms", {key: rng.normal(size=each).astype(np.float32) for key, each in shapes.items()}
+        )
         transforms = {key: rng.normal(size=(3, 4)).astype(np.float32) for key in feats}
         write("matrix", "transforms", transforms)
         with io_ark.Writer[Any]("int-vector", "ark,t:ints.txt") as numbers:
@@ -350,6 +459,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tracks = {key: each[:, :2] * [0.05, 9] for key, each in feats.items()}
         write("matrix", "pitch", {key: np.abs(each).astype(np.float32) for key, each in tracks.items()})
         write("matrix", "negative", {key: each.astype(np.float32) for key, each in tracks.items()})
+        voicing = {key: np.abs(each[:, [0, 1, 0]]).clip(0.05, [1, 900, 1]) for key, each in tracks.items()}
+        write("matrix", "voicing", {key: each.astype(np.float32) for key, each in voicing.items()})
         gaps = {key: np.where(each > 95, 0, each) for key, each in tracks.items()}
         write("matrix", "gaps", {key: np.abs(each).astype(np.float32) for key, each in gaps.items()})
         write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
@@ -361,3 +472,30 @@ def test_commands_on_blocks(name: str, tables: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tables)
     program, arguments = COMMANDS[name]
     check_all_sizes(partial(program.main, arguments), monkeypatch, capsys, seed=len(name))
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        (copy_feats_to_htk, []),
+        (copy_feats_to_htk, ["--sample-period=125000", "--sample-kind=70000"]),
+        (copy_feats_to_htk, ["--output-ext=f:3"]),
+        (copy_feats_to_sphinx, []),
+    ],
+)
+def test_files_of_blocks(
+    program: Any, options: list[str], tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: Stderr
+) -> None:
+    def run() -> int:
+        for path in Path("files").glob("*"):
+            path.rmdir() if path.is_dir() else path.unlink()
+        Path("files").mkdir(exist_ok=True)
+        Path(f"files/utt0200.{extension}").mkdir()  # which cannot be written
+        status = program.main([*options, "--output-dir=files", f"ark:{tables}/in.ark"])
+        with Path("out").open("wb") as joined:
+            for path in sorted(Path("files").glob("*")):
+                joined.write(path.name.encode() + b" " + (b"" if path.is_dir() else path.read_bytes()))
+        return int(status)
+
+    extension = {copy_feats_to_htk: "fea", copy_feats_to_sphinx: "mfc"}[program]
+    check_all_sizes(run, monkeypatch, capsys)

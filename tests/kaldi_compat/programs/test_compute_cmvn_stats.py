@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    compute_cmvn_stats,
-)
+import io_ark
+from kaldi_compat.programs import compute_cmvn_stats
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save, text
 
@@ -36,6 +35,18 @@ def test_statistics_by_speaker_are_weighted(capsys: Stderr) -> None:
     each = np.concatenate([weights["u0"], weights["u1"]])
     np.testing.assert_allclose(stats["a"][0], [*(each @ frames), each.sum()], rtol=1e-6)
     np.testing.assert_allclose(stats["a"][1], [*(each @ frames**2), 0.0], rtol=1e-6)
+
+
+def test_statistics_of_all_utterances_are_weighted(capsys: Stderr) -> None:
+    values = matrices(4, 6, 5, 3)
+    weights = {"u0": np.array([1, 0, 2, 0.5], np.float32), "u1": np.full(6, 0.25, np.float32), "u2": np.ones(4)}
+    option = f"--weights={save('weights.ark', weights)}"
+    assert compute_cmvn_stats.main([option, save("in.ark", values), "all"]) == 0
+    assert "for 2 utterances; 2 had errors" in capsys.readouterr().err
+    frames = np.concatenate([values["u0"], values["u1"]]).astype(np.float64)
+    each = np.concatenate([weights["u0"], weights["u1"]])
+    expected = [[*(each @ frames), each.sum()], [*(each @ frames**2), 0.0]]
+    np.testing.assert_allclose(io_ark.load("all"), expected, rtol=1e-6)
 
 
 def test_statistics_of_different_dimensions_are_refused() -> None:
