@@ -203,8 +203,28 @@ def copy_bandwidth() -> float:
     return 2 * piece.nbytes / seconds_on_device(lambda: target.copy_(piece))
 
 
-def on_a_gpu(work: Path, hours: int, jobs: int) -> None:
-    """Print what the card does with audio that it holds, and with audio from the disk."""
+def drop_from_cache(data: Path) -> None:
+    """Let the next reader of the audio read it from the disk."""
+    os.sync()
+    for path in {line.split(maxsplit=1)[1].strip() for line in (data / "wav.scp").read_text().splitlines()}:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def dumped_on_a_gpu(work: Path, hours: int, jobs: int, more: str) -> None:
+    """Print how fast a dump is, from the page cache or (--cold) from the disk."""
+    data = prepare(work, hours, 1)
+    cold = more == "--cold"
+    if cold:
+        drop_from_cache(data)
+    seconds, bound = ours(data, work, jobs, "--device=cuda", *([more] if more and not cold else []))
+    speed = SECONDS * hours / seconds
+    print(f"dump of {hours} h with {jobs} processes {more}: {speed:.0f} times real time, bound by: {bound}")
+
+
+def on_a_gpu() -> None:
+    """Print what the card does with audio that it holds."""
     import torch
 
     bandwidth = copy_bandwidth()
@@ -215,11 +235,6 @@ def on_a_gpu(work: Path, hours: int, jobs: int) -> None:
         for name, run in resident().items():
             seconds = seconds_on_device(run)
             print(f"| {name} | {SECONDS_RESIDENT / seconds:.0f} | {100 * traffic / seconds / bandwidth:.2f}% |")
-    data = prepare(work, hours, 1)
-    seconds, bound = ours(data, work, jobs, "--device=cuda")
-    print(
-        f"dump of {hours} h with {jobs} processes: {SECONDS * hours / seconds:.0f} times real time, bound by: {bound}"
-    )
 
 
 def main() -> None:
@@ -229,12 +244,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--only-dump", action="store_true", help="with --gpu: do not measure audio on the device")
+    parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
         if chosen.gpu:
-            on_a_gpu(work, chosen.hours, chosen.jobs)
+            if not chosen.only_dump:
+                on_a_gpu()
+            dumped_on_a_gpu(work, chosen.hours, chosen.jobs, chosen.more)
         elif chosen.short:
             short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
         else:

@@ -4,10 +4,10 @@
 # Each step takes less than ten minutes, and a failure stops nothing. OUTDIR gets a log and a line of JSON for each
 # step, and summary.txt after each of them. Without a GPU, steps that need one are marked "no GPU".
 #
-# Steps: versions probe kernels sanitizer streaming dump resident stages throughput cpu
+# Steps: versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu
 
 set -u
-ALL="versions probe kernels sanitizer streaming dump resident stages throughput cpu"
+ALL="versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu"
 LIMIT=${LIMIT:-570}  # seconds of a step
 if [ $# -lt 1 ]; then
     echo "usage: $0 OUTDIR [STEP...], steps: $ALL" >&2
@@ -64,6 +64,7 @@ run() {
             nvidia-smi -q -d COMPUTE,MEMORY,CLOCK,PERFORMANCE 2> /dev/null | head -80
             lscpu | head -20; df -h . | tail -1; true" ;;
         probe) step probe gpu "'$python' benchmarks/gpu_probe.py" ;;
+        odd) step odd gpu "'$python' benchmarks/gpu_probe.py --odd" ;;
         kernels) step kernels gpu "'$python' -m pytest -q tests/kaldi_compat/kernels -m 'not slow' -x --maxfail=20" ;;
         sanitizer) step sanitizer gpu "
             for tool in memcheck racecheck initcheck; do
@@ -74,6 +75,7 @@ run() {
             '$python' -m pytest -q tests/kaldi_compat/streaming tests/kaldi_compat/features/test_properties.py -m 'gpu'
             '$python' benchmarks/gpu_probe.py --overlap" ;;
         dump) step dump gpu "'$python' -m pytest -q tests/kaldi_compat/dump -m gpu" ;;
+        faults) step faults gpu "'$python' benchmarks/gpu_dump_faults.py --work '$out/work-faults'" ;;
         resident) step resident gpu "
             for frames in 16384 32768 65536 131072 262144; do
                 '$python' benchmarks/resident.py --frames-at-once \$frames
@@ -81,6 +83,11 @@ run() {
         stages) step stages gpu "'$python' benchmarks/gpu_probe.py --stages" ;;
         throughput) step throughput gpu "
             for jobs in 1 4 8 16; do '$python' benchmarks/dump.py --gpu --hours 20 --jobs \$jobs --work '$out/work'; done" ;;
+        variants) step variants gpu "
+            for more in --dither=1 --cmvn=global --no-compress --cold; do
+                echo \"== \$more\"
+                '$python' benchmarks/dump.py --gpu --hours 10 --jobs 4 --work '$out/work' --only-dump \"--more=\$more\"
+            done" ;;
         cpu) step cpu any "'$python' benchmarks/dump.py --hours 1 --runs 1 --work '$out/work-cpu'" ;;
         *) echo "unknown step $1; steps: $ALL" >&2 ;;
     esac

@@ -1,20 +1,24 @@
 """Probe of the kernels on a GPU: which are trusted, whether submitting waits, and the times of each stage.
 
-    python benchmarks/gpu_probe.py [--small | --overlap | --stages]
+    python benchmarks/gpu_probe.py [--small | --overlap | --stages | --odd]
 
 Prints a line of JSON for each measurement. Without an option: each feature, FFT size and type of samples, with the
 largest difference from torch's operations. --small does that for one ragged batch, for compute-sanitizer. --overlap
 submits 200 batches without waiting, with synchronisation forbidden, and compares them with the same batches one by one.
---stages times packing, copies, features and compression.
+--stages times packing, copies, features and compression. --odd computes NaN, lengths beyond the row, and features with
+deterministic algorithms. With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's
+interpreter, and with less data, to see that the probe itself works; its times then mean nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,7 +27,14 @@ from io_ark.codecs.compressed import CompressionMethod
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
 from kaldi_compat.features.engines import engine_for
 
+IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
 KINDS = (Fbank, Mfcc, Plp, Spectrogram)
+DEVICE = "cpu" if IN_INTERPRETER else "cuda"
+SECONDS = 1 if IN_INTERPRETER else 600  # of audio whose stages are timed
+BATCHES = 3 if IN_INTERPRETER else 200
+ROUNDS = 1 if IN_INTERPRETER else 12
+if IN_INTERPRETER:
+    kernels.DEVICE_TYPE = "cpu"
 
 
 def say(**values: Any) -> None:
@@ -32,9 +43,9 @@ def say(**values: Any) -> None:
 
 
 def audio(rows: int, samples: int, dtype: torch.dtype = torch.int16) -> torch.Tensor:
-    """Return noise on the GPU."""
+    """Return noise on the device."""
     noise = torch.randint(-9999, 9999, (rows, samples), generator=torch.Generator().manual_seed(rows))
-    return noise.to(dtype).cuda()
+    return noise.to(dtype).to(DEVICE)
 
 
 def trusted(small: bool) -> None:
@@ -43,14 +54,14 @@ def trusted(small: bool) -> None:
         for rate in (16000.0,) if small else (4000.0, 8000.0, 16000.0, 32000.0):
             for dtype in (torch.int16, torch.float32):
                 for dither in (0.0, 1.0):
-                    module = kind(sample_frequency=rate, dither=dither, snip_edges=False).cuda()
+                    module = kind(sample_frequency=rate, dither=dither, snip_edges=False).to(DEVICE)
                     x = audio(3, 4000 if small else 40000, dtype)
-                    lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).cuda()
+                    lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).to(DEVICE)
                     start = time.perf_counter()
                     engine = engine_for(module, x, lengths)
                     found, _ = module(x, lengths, generator=KaldiRandom())
                     seconds = time.perf_counter() - start
-                    plain = type(module)(module.options, engine="torch").cuda()
+                    plain = type(module)(module.options, engine="torch").to(DEVICE)
                     expected, _ = plain(x, lengths, generator=KaldiRandom())
                     say(
                         feature=kind.__name__, rate=rate, dtype=str(dtype), dither=dither, engine=engine,
@@ -58,60 +69,100 @@ def trusted(small: bool) -> None:
                     )  # fmt: skip
     from kaldi_compat.kernels.compression import fault_of_compression
 
-    say(compression=fault_of_compression(torch.device("cuda:0")) or "trusted", faults=kernels.faults())
+    say(compression=fault_of_compression(torch.device(DEVICE)) or "trusted", faults=kernels.faults())
 
 
 def overlap() -> None:
     """Submit without waiting."""
-    module = Fbank(num_mel_bins=80, dither=0.0).cuda()
-    batches = [audio(4, 16000 + 160 * i) for i in range(200)]
+    module = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)
+    batches = [audio(4, (1600 if IN_INTERPRETER else 16000) + 160 * i) for i in range(BATCHES)]
     serial = [module(x).cpu() for x in batches]
-    torch.cuda.set_sync_debug_mode("error")
-    together = [module(x, vtln_warp=1.0) for x in batches]
-    torch.cuda.set_sync_debug_mode("default")
+    with synchronization_forbidden():
+        together = [module(x) for x in batches]
     say(overlapped_equals_serial=all(torch.equal(a, b.cpu()) for a, b in zip(serial, together, strict=True)))
 
 
+@contextlib.contextmanager
+def synchronization_forbidden() -> Iterator[None]:
+    """Let whatever waits for the GPU within this block raise an error."""
+    if IN_INTERPRETER:
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def odd() -> None:
+    """Compute what is unusual, each against torch's operations."""
+    module = Fbank(num_mel_bins=23, dither=0.0, snip_edges=False).to(DEVICE)
+    plain = Fbank(num_mel_bins=23, dither=0.0, snip_edges=False, engine="torch").to(DEVICE)
+    x = audio(3, 3000, torch.float32)
+    lengths = torch.tensor([3000, 1 << 20, -5]).to(DEVICE)  # the second beyond the row, the third below it
+    features, counts = kernels.features(module, x, lengths, 1.0)
+    say(bad_lengths=counts.tolist(), finite=bool(features.isfinite().all()))
+    x[1, 1500] = float("nan")
+    say(nan_is_kept=bool(torch.equal(module(x).isnan(), plain(x).isnan())), nan=int(module(x).isnan().sum()))
+    usual = module(audio(2, 3000))
+    torch.use_deterministic_algorithms(True)
+    try:
+        say(deterministic=all(torch.equal(module(audio(2, 3000)), usual) for _ in range(3)))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return the least seconds of some rounds, by the device's clock if it is a GPU."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        if IN_INTERPRETER:
+            begun = time.perf_counter()
+            work()
+            best = min(best, time.perf_counter() - begun)
+            continue
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        best = min(best, start.elapsed_time(end) / 1000)
+    return best
+
+
 def stages() -> None:
-    """Time each stage on 600 s of audio in utterances of 12 s."""
+    """Time each stage on 600 s of audio, its features compressed in matrices of 12 s."""
     from kaldi_compat.kernels.compression import compress_rows
 
-    def seconds(work: Callable[[], object]) -> float:
-        best = float("inf")
-        for _ in range(12):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            work()
-            end.record()
-            end.synchronize()
-            best = min(best, start.elapsed_time(end) / 1000)
-        return best
-
-    x = audio(1, 600 * 16000)[0]
-    host = x.cpu().pin_memory()
-    say(stage="copy to the device", seconds=seconds(lambda: host.to("cuda", non_blocking=True)))
+    x = audio(1, SECONDS * 16000)[0]
+    host = x.cpu() if IN_INTERPRETER else x.cpu().pin_memory()
+    say(stage="copy to the device", seconds=seconds_of(lambda: host.to(DEVICE, non_blocking=True)))
     for name, dither in (("undithered", 0.0), ("dithered", 1.0)):
-        module = Fbank(num_mel_bins=80, dither=dither).cuda()
-        say(stage=f"features, {name}", seconds=seconds(lambda module=module: module(x)))
-    features = Fbank(num_mel_bins=80, dither=0.0).cuda()(x)
-    places = [(1200 * i, 1198) for i in range(len(features) // 1200)]
+        module = Fbank(num_mel_bins=80, dither=dither).to(DEVICE)
+        say(stage=f"features, {name}", seconds=seconds_of(lambda module=module: module(x)))
+    features = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
+    frames = min(1200, len(features))
+    places = [(frames * i, frames - 2) for i in range(len(features) // frames)]
     for method in CompressionMethod:
-        say(stage=f"compression {method}", seconds=seconds(lambda m=method: compress_rows(features, places, m)))
-    say(stage="copy to the host", seconds=seconds(lambda: features.to("cpu", non_blocking=True)))
+        say(stage=f"compression {method}", seconds=seconds_of(lambda m=method: compress_rows(features, places, m)))
+    say(stage="copy to the host", seconds=seconds_of(lambda: features.to("cpu", non_blocking=True)))
 
 
 def main() -> None:
     """Probe and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("small", "overlap", "stages"):
+    for name in ("small", "overlap", "stages", "odd"):
         parser.add_argument(f"--{name}", action="store_true")
     chosen = parser.parse_args()
-    if not torch.cuda.is_available():
+    if not IN_INTERPRETER and not torch.cuda.is_available():
         sys.exit("PyTorch sees no GPU here")
     if chosen.overlap:
         overlap()
     elif chosen.stages:
         stages()
+    elif chosen.odd:
+        odd()
     else:
         trusted(chosen.small)
 

@@ -44,7 +44,7 @@ BEGIN, END = "<!-- written by tables.py -->\n", "<!-- end -->\n"
 SHORT, LONG_HOURS = 20_000, 6
 JOINED = 100  # utterances joined into the input of programs of single files
 DATA = ("typical", "short", "long")
-CLOCK = 0.01  # seconds; what is less on both sides is not compared
+CLOCK = 0.02  # seconds by which start-up differs between runs; what is less on both sides is not compared
 
 # Arguments of each program. {wav}, {feats}, {pitch} ... are tables of `kinds`; {out} is a new file.
 COMMANDS: dict[str, str] = {

@@ -64,7 +64,7 @@ class Compressed:
 
     def to_integers(self, values: Array, minimum: Number, span: Number, dtype: npt.DTypeLike) -> Array:
         """Return values of the range from ``minimum`` on as uint8 or uint16; those outside are clipped."""
-        values = np.ascontiguousarray(values)
+        values = aligned(values)
         codes = np.empty(values.shape, dtype)
         self._to[codes.itemsize](address(values), values.size, minimum, span, address(codes))
         return codes
@@ -83,7 +83,7 @@ class Compressed:
 
     def to_percentiles(self, values: Array, minimum: Number, span: Number) -> tuple[Array, Array]:
         """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
-        values = np.ascontiguousarray(values)
+        values = aligned(values)
         rows, columns = values.shape
         codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
         if self._to_percentiles(
@@ -95,6 +95,11 @@ class Compressed:
 
 _BYTE = ctypes.c_char
 _NAMES = {1: "bytes", 2: "words"}
+
+
+def aligned(array: Array) -> Array:
+    """Return a contiguous array whose numbers are aligned, as C needs them: views of a file in memory may not be."""
+    return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
 def address(array: Array) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.native import library
-from io_ark.native.compressed import address
+from io_ark.native.compressed import address, aligned
 
 __all__ = ["Text", "text_functions"]
 
@@ -58,7 +58,7 @@ class Text:
 
         With ``columns``, the numbers are in rows on lines of their own, which start with two spaces.
         """
-        numbers = np.ascontiguousarray(values).reshape(-1)
+        numbers = aligned(values).reshape(-1)
         if numbers.dtype not in (np.float32, np.float64):
             numbers = numbers.astype(np.float64)
         step = max(1, _PIECE // columns) * columns if columns else _PIECE
@@ -85,7 +85,7 @@ class Text:
 
     def print_integers(self, values: Array) -> bytes:
         """Return the text of integers of up to 32 bits, each followed by a space."""
-        numbers = np.ascontiguousarray(values, np.int32)
+        numbers = aligned(values.astype(np.int32, copy=False))
         text = np.empty(_LONGEST_INTEGER * len(numbers), np.uint8)
         used = self._print_integers(address(numbers), len(numbers), address(text))
         return text[:used].tobytes()

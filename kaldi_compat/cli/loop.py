@@ -327,7 +327,8 @@ class BlockTable(Generic[Value]):
                 elif failure is not None:
                     raise failure
             except ArkError as error:
-                self._failed = key, error
+                # Reading on from the middle of a damaged object raises another error than the first time.
+                self._failed = key, error if failure is None else failure
                 return None
         return [found[key] for key in keys] if len(found) == len(self._asked) else None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory, whole_file, write_whole
+from kaldi_compat.dump.files import make_directory, remove_unfinished, whole_file, write_whole
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
@@ -117,6 +117,8 @@ def finalize(job: Job, plan: Plan) -> Outcome:
         DumpError: an archive is not complete.
     """
     layout = job.layout
+    for name in ("feats.scp", FRAMES, DURATIONS, "frame_shift", "cmvn.scp", "cmvn.ark"):
+        remove_unfinished(layout.in_data(name))  # of a finishing that was killed
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
     if job.options.write_utt2num_frames:
         _concatenate([layout.lengths(shard.number, FRAMES) for shard in plan.shards], layout.in_data(FRAMES))

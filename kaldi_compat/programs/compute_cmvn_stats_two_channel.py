@@ -14,7 +14,7 @@ from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Sink, finds_many, write_block
-from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
+from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact import ragged
@@ -148,9 +148,17 @@ def stats_of(keys: list[str], feats: list[Matrix], options: Options) -> list[Dou
         FeatureError: the sides differ in dimension.
     """
     if compared(keys, feats):
-        weights = two_channel_weights(feats[0], feats[1], options.quieter_channel_weight)
-        return [cmvn_stats(each, weights=of_each) for each, of_each in zip(feats, weights, strict=True)]
-    return [cmvn_stats(each) for each in feats]
+        weights = two_channel_weights(feats[0][:, :1], feats[1][:, :1], options.quieter_channel_weight)
+        return [weighted_stats(each, of_each) for each, of_each in zip(feats, weights, strict=True)]
+    return [weighted_stats(each, np.ones(len(each), np.float32)) for each in feats]
+
+
+def weighted_stats(feats: Matrix, weights: Vector) -> DoubleMatrix:
+    """Compute the statistics of an utterance, ``(2, dim + 1)``."""
+    if not feats.size:
+        return cmvn_stats(feats, weights=weights)
+    stats: DoubleMatrix = ragged.weighted_stats(np.ascontiguousarray(feats), np.array([0, len(feats)]), weights)[0]
+    return stats
 
 
 def compared(keys: list[str], feats: list[Matrix]) -> bool:

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 from io_ark.codecs import codec, compressed, nested_lists, text_format, text_parse
 from io_ark.codecs.base import Codec
 from io_ark.native import library
+from io_ark.native.compressed import aligned
 from io_ark.native.text import Text
 from tests.support.table_samples import VALUES
 
@@ -109,3 +110,10 @@ def test_objects_are_written_with_the_same_bytes(kind: str, binary: bool, monkey
     fast = [written(kind, value, binary) for value in VALUES[kind]]
     without_library(monkeypatch)
     assert [written(kind, value, binary) for value in VALUES[kind]] == fast
+
+
+@pytest.mark.parametrize("array", [np.frombuffer(b"x" + bytes(64), "<f4", 8, 1), np.ones((4, 4), np.float32).T[::2]])
+def test_c_gets_contiguous_and_aligned_numbers(array: np.ndarray[Any, Any]) -> None:
+    given = aligned(array)
+    assert given.flags.aligned and given.flags.c_contiguous and np.array_equal(given, array)
+    assert aligned(given) is given

@@ -26,7 +26,7 @@ from kaldi_compat.dump.spectral_gpu import Member, PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional.frames import frames_of
 from kaldi_compat.options.spectral import FrameOptions
-from tests.support.dump_data import audio, dump, make_data, matrices
+from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
@@ -300,14 +300,42 @@ def test_seeds_are_evenly_spread() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 120  # chi-squared of 63 degrees: exceeded once in 20,000
 
 
+def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
+    lengths = [1600] * 511 + [549 * 1600]
+    row = pack([np.zeros(length, np.int16) for length in lengths], FrameOptions())
+    assert len(row.samples) < 1.2 * sum(lengths) + 1024 * 160
+
+
 @pytest.mark.gpu
-def test_gpu_dump_equals_cpu_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("more", [[], ["--cmvn=global"]], ids=["plain", "cmvn"])
+def test_gpu_dump_equals_cpu_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], compress: bool, more: list[str]
+) -> None:
     data = make_data(tmp_path)
-    assert dump(data, "--no-compress") == 0
+    options = [*more, *([] if compress else ["--no-compress"])]
+    assert dump(data, *options) == 0
     expected = matrices(data / "feats.scp")
-    assert dump(data, "--no-compress", "--device=cuda", "--batch-seconds=3", nj=2) == 0
+    assert dump(data, *options, "--device=cuda", "--batch-seconds=3", nj=2) == 0
     assert "peak device memory" in capsys.readouterr().err
     found = matrices(data / "feats.scp")
     assert list(found) == list(expected)
     for key, value in expected.items():
-        np.testing.assert_allclose(found[key], value, atol=2e-3)
+        step = np.ptp(value) / 64 if compress else 0.0
+        np.testing.assert_allclose(found[key], value, atol=2e-3 + step)
+
+
+@pytest.mark.gpu
+def test_gpu_dump_is_the_same_with_deterministic_algorithms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    assert dump(data, "--device=cuda") == 0
+    usual = archive_bytes(data)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert dump(data, "--device=cuda") == 0
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert archive_bytes(data) == usual

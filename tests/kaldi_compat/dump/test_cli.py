@@ -92,7 +92,7 @@ def test_option_of_pitch(data: Path) -> None:
         (["--resum"], "did you mean --resume?"),
         (["--num-ceps=12"], "--num-ceps is not an option of fbank"),
         (["--num-mel-bins=many"], "--num-mel-bins=many: expected an integer"),
-        (["--num-mel-bins"], "--num-mel-bins needs its value"),
+        (["--num-mel-bins"], "--num-mel-bins needs a value"),
         (["--output-format=htk"], "--output-format"),
     ],
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kaldi_compat.dump.files import temporary_name
 from tests.support.dump_data import archive_bytes, dump, make_data
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
@@ -128,6 +129,17 @@ def check_all_that_is_there(data: Path, archives: dict[str, bytes], when: str) -
     assert all(archives[name] == content for name, content in there.items()), when
     for path in (data / "log").glob("dump_fbank_train.*.json"):
         assert f"raw_fbank_train.{path.stem.rsplit('.', 1)[1]}.ark" in there, when
+
+
+def test_killed_while_finishing_and_resumed(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 2)
+    assert dump(data) == 0
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    name = temporary_name(data / "frame_shift").name.replace(f"-{os.getpid()}-", f"-{ended.pid}-")
+    (data / name).touch()
+    assert dump(data, "--resume") == 0
+    assert not list(data.glob("**/*unfinished*"))
 
 
 def test_workers_end_with_their_parent(undisturbed: tuple[Path, dict[str, bytes], bytes]) -> None:

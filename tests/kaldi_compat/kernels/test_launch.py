@@ -1,0 +1,87 @@
+"""Launching kernels: nothing waits for the device, memory is bounded, and processes compile one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kaldi_compat import Fbank, kernels
+from kaldi_compat.features import spectral
+from kaldi_compat.kernels import launch
+from kaldi_compat.options.spectral import FbankOptions
+
+
+def test_copies_to_a_device_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy from memory that is not pinned waits for all work that is queued on the device."""
+    pinned = torch.ones(2)
+    copies: list[tuple[int, dict[str, Any]]] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned)
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: self is pinned)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *_, **options: copies.append((id(self), options)))
+    launch.to_device(torch.zeros(2), torch.device("cuda:0"))
+    assert copies == [(id(pinned), {"non_blocking": True})]
+
+
+def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[tuple[int, ...]] = []
+    to_device = launch.to_device
+
+    def counted(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        copied.append(tuple(tensor.shape))
+        return to_device(tensor, device)
+
+    monkeypatch.setattr(launch, "to_device", counted)
+    device = torch.device("cpu")
+    launch._noise(1.0, 2, 50, None, None, device)  # the seed of the generator
+    launch._noise(1.0, 2, 50, None, kernels.KaldiRandom(), device)  # a state for each frame
+    launch._stacked_banks(FbankOptions(), (0.913, 1.087), device)
+    assert copied[:2] == [(1,), (2, 50)] and (2, 257, 23) in copied
+
+
+def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral, "DEVICE_BLOCK", 64)
+    monkeypatch.setattr(spectral, "BLOCK", 64)
+    seen: list[int] = []
+    features = Fbank.features_of_frames
+
+    def counted(self: Fbank, frames: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        seen.append(frames.shape[:-1].numel())
+        return features(self, frames, *arguments)
+
+    monkeypatch.setattr(Fbank, "features_of_frames", counted)
+    module = Fbank(dither=0.0, engine="torch")
+    assert module(torch.zeros(2, 16000 * 5)).shape == (2, 498, 23)
+    assert sum(seen) == 2 * 498 and max(seen) <= 64 * torch.get_num_threads()
+
+
+HOLD = """
+import sys, time
+from kaldi_compat.kernels import compiling_alone
+with compiling_alone():
+    print("begin", time.time(), flush=True)
+    time.sleep(0.5)
+    print("end", time.time(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_processes_compile_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    running = [subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    times = [[float(line.split()[1]) for line in process.communicate()[0].splitlines()] for process in running]
+    first, second = sorted(times)
+    assert first[1] <= second[0]
+
+
+def test_compiling_needs_no_place_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    begun = time.monotonic()
+    with kernels.compiling_alone():
+        assert time.monotonic() - begun < 60
