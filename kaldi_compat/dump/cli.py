@@ -90,6 +90,8 @@ def _run(argv: Sequence[str]) -> int:
             print(given.text, flush=True)
         except BrokenPipeError:  # such as | head
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:  # such as a full disk
+            return _say(f"standard output cannot be written to: {error.strerror}", ERROR_STATUS)
         return 0
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)

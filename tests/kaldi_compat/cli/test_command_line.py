@@ -328,6 +328,14 @@ def test_full_disk_is_reported() -> None:
     assert b"Traceback" not in run.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_full_disk_below_a_list_of_programs_is_reported() -> None:
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run([*script("kaldi-compat"), "programs"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert run.returncode == 255
+    assert run.stderr == b"kaldi-compat: standard output cannot be written to: No space left on device\n"
+
+
 LIGHT = [
     case["id"] for case in CASES if case["group"] == "flags" and not re.match("compute-.*-(feats|pitch)", case["id"])
 ]
