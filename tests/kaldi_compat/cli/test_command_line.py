@@ -331,7 +331,9 @@ def test_full_disk_is_reported() -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_full_disk_below_a_list_of_programs_is_reported() -> None:
     with open("/dev/full", "wb") as full:
-        run = subprocess.run([*script("kaldi-compat"), "programs"], stdout=full, stderr=subprocess.PIPE, check=False)
+        code = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
+        command = [sys.executable, "-c", code, "programs"]
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert run.returncode == 255
     assert run.stderr == b"kaldi-compat: standard output cannot be written to: No space left on device\n"
 
