@@ -312,7 +312,9 @@ def _script_of(file: Path) -> Path:
 
 def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
     """Return the array as a writable tensor."""
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        array = array.copy()
+    return torch.from_numpy(array)
 
 
 def _named(loader: Loader, key: str, rxfilename: str) -> Any:
