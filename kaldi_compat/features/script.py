@@ -64,6 +64,15 @@ class ScriptableTwin(nn.Module):
         self.in_float32 = _traced(module, example.to(device, torch.float32))
         self.in_float64 = _traced(module, example.to(device, torch.float64))
 
+    def __prepare_scriptable__(self) -> nn.Module:
+        if _is_root():
+            original: Any = self._original[0]
+            prepared: nn.Module = original.__prepare_scriptable__()
+            return prepared
+        # A new twin in its place would free this one while torch.jit.script knows it by its address, which another part
+        # of the model could get.
+        return self
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)

@@ -175,6 +175,18 @@ def test_model_is_not_scripted_or_changed_by_it() -> None:
     assert torch.jit.script(model)(x, lengths)[1].shape == expected[1].shape
 
 
+def test_model_scripted_again_makes_new_twins() -> None:
+    model = Model()
+    torch.jit.script(model)
+    twins = [model.fbank, *model.front]
+    scripted = torch.jit.script(model)
+    assert all(one is other for one, other in zip(twins, [model.fbank, *model.front], strict=True))
+    x, lengths = SPECTRAL[0].input(LENGTHS[0], 2), torch.tensor([4000, 1000])
+    for found, expected in zip(scripted(x, lengths), model(x, lengths), strict=True):
+        assert_close(found, expected)
+    assert_close(torch.jit.script(model.fbank)(x), model.fbank(x))
+
+
 def in_onnxruntime(
     module: nn.Module | torch.export.ExportedProgram, example: Tensor, tmp_path: Path
 ) -> Callable[[Tensor], Tensor]:

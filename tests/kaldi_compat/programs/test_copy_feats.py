@@ -81,7 +81,7 @@ def test_memory_does_not_grow_with_the_table() -> None:
     """A hundred megabytes pass through a program that may hold a fraction of them."""
     # Not getrusage's figure: that begins with what the process had before exec, which is pytest's.
     code = (
-        "import sys; from kaldi_compat.programs.copy_feats import main; status = main();"
+        "import sys; from kaldi_compat.programs.copy_feats import main; status = main(sys.argv[1:]);"
         "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0];"
         "sys.stderr.write(f'\\n{peak}'); sys.exit(status)"
     )
