@@ -131,7 +131,7 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
 
 
 def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
-    """Print what the dump does with many short utterances."""
+    """Print the time of a dump of many short utterances."""
     data = work / "short"
     data.mkdir(parents=True, exist_ok=True)
     script = make(work / "corpus")

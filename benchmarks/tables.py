@@ -288,7 +288,7 @@ def kaldi_program(name: str, folder: Path | None) -> str | None:
 
 @dataclass
 class Row:
-    """What one command took on one set of data, without start-up.
+    """Processor time and memory of one command on one set of data, without start-up.
 
     Attributes:
         ours, kaldi: processor time in seconds; Kaldi's is NaN if unknown.
@@ -308,7 +308,7 @@ class Row:
 
     @property
     def times(self) -> str:
-        """How many times as fast as Kaldi, to what can be measured."""
+        """Ratio of Kaldi's time to ours; "-" if both are too short to be measured."""
         if self.kaldi != self.kaldi:
             return ""
         if max(self.ours, self.kaldi) < CLOCK:

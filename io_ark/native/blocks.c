@@ -3,7 +3,7 @@
  * Keys are one string with a newline after each, as in scan.c. */
 #include "ark.h"
 
-#define MOST_NUMBERS ((int64_t)1 << 48)
+#define MAX_NUMBERS ((int64_t)1 << 48)
 
 static uint32_t load_uint32(const uint8_t *from)
 {
@@ -95,14 +95,14 @@ static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shap
         if ((at[0] != 'F' && at[0] != 'D') || at[1] != 'M' || at[2] != ' ' || at[3] != 4 || at[8] != 4) return -1;
         shape[0] = ark_load_int32(at + 4);
         shape[1] = ark_load_int32(at + 9);
-        if (shape[0] < 0 || shape[1] < 0 || (shape[1] && shape[0] > MOST_NUMBERS / shape[1])) return -1;
+        if (shape[0] < 0 || shape[1] < 0 || (shape[1] && shape[0] > MAX_NUMBERS / shape[1])) return -1;
         return 13 + shape[0] * shape[1] * (at[0] == 'F' ? 4 : 8);
     }
     const int name = at[1] == 'M' && at[2] == ' ' ? 3 : at[1] == 'M' && (at[2] == '2' || at[2] == '3') && at[3] == ' ' ? 4 : 0;
     if (!name || end - at < name + 16) return -1;
     shape[0] = ark_load_int32(at + name + 8);
     shape[1] = ark_load_int32(at + name + 12);
-    if (shape[0] <= 0 || shape[1] <= 0 || shape[0] > MOST_NUMBERS / shape[1]) return -1;
+    if (shape[0] <= 0 || shape[1] <= 0 || shape[0] > MAX_NUMBERS / shape[1]) return -1;
     const int64_t numbers = shape[0] * shape[1];
     return name + 16 + (name == 3 ? numbers + 8 * shape[1] : at[2] == '2' ? 2 * numbers : numbers);
 }

@@ -15,7 +15,7 @@ enum { EXACT_POWER = 22 };
 /* Integers up to this are exact in a float64. */
 static const uint64_t EXACT_INTEGER = (uint64_t)1 << 53;
 /* Digits that a uint64 holds whatever they are. */
-enum { MOST_DIGITS = 19 };
+enum { MAX_DIGITS = 19 };
 /* The bits of a float64's significand that a float32 lacks; half of their range is a tie between two float32. */
 static const uint64_t BEYOND_FLOAT = 0x1FFFFFFF, TIE = 0x10000000;
 /* So many units of a float64's last place are more than the error of the few operations below. */
@@ -40,7 +40,7 @@ static int ends_number(const uint8_t *at, const uint8_t *end)
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *kept, int whole)
 {
     for (; at < end && is_digit(*at); at++) {
-        if (*kept < MOST_DIGITS) {
+        if (*kept < MAX_DIGITS) {
             number->digits = 10 * number->digits + (uint64_t)(*at - '0');
             *kept += number->digits != 0;
             number->exponent -= !whole;

@@ -99,6 +99,7 @@ class OpenFile:
 
 
 def reason_of(error: OSError | ValueError) -> str:
+    """Return the reason of an error without the number and the file name that Python adds."""
     return str(error.strerror if isinstance(error, OSError) else error)
 
 

@@ -61,7 +61,7 @@ def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
 # Number of objects read one by one after some that could not be read together.
 _LONGEST_PAUSE = 64
 # Maximum number of lines of a script file whose objects are read together.
-_MOST_LINES = 1 << 11
+_MAX_LINES = 1 << 11
 
 
 class Loader:
@@ -236,7 +236,7 @@ def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
         return prefix, places
     start = len(prefix)
     least = most = -1
-    for line in lines[first : first + _MOST_LINES]:
+    for line in lines[first : first + _MAX_LINES]:
         _, _, rest = line.partition(b" ")
         digits = rest[start:]
         if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:

@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 WAITING_BYTES = 256 << 20
 # Audio of lines that are read together: as much as is computed together.
 BYTES_AT_ONCE = 1 << 20
-FIRST_LINES, MOST_LINES = 8, 256
+FIRST_LINES, MAX_LINES = 8, 256
 # Larger files are read alone: their headers say whether they are too long.
 LARGEST_FILE = 64 << 20
 OPEN_ARCHIVES = 4  # of each thread
@@ -264,7 +264,7 @@ class TaskReader:
             self.lines_at_once = done
             return [*found, Lines(lines.index + done, lines.lines[done:])]
         if 2 * size <= BYTES_AT_ONCE and len(lines) >= self.lines_at_once:
-            self.lines_at_once = min(2 * len(lines), MOST_LINES)
+            self.lines_at_once = min(2 * len(lines), MAX_LINES)
         return found
 
     def _block(self, lines: list[bytes], first: int) -> AudioBlock | None:

@@ -88,7 +88,7 @@ class PackedComputer(SpectralComputer):
         return found
 
     def _compute_on_cpu(self, utterance: Utterance) -> Result:
-        """Compute an utterance for which the device has no room: whether it has depends on the work beside it."""
+        """Compute an utterance that does not fit on the device, which depends on what else is computed there."""
         self._count_on_cpu += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", utterance.key)
         return self._on_cpu().one(utterance)
@@ -195,9 +195,9 @@ class PackedComputer(SpectralComputer):
         """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
         if (self.method is None and not self.wants_sums) or not _has_compression(features):
             return []
-        from kaldi_compat.kernels.compression import MOST_ELEMENTS, compress_rows, unpacked
+        from kaldi_compat.kernels.compression import MAX_ELEMENTS, compress_rows, unpacked
 
-        chosen = [i for i, (_, count) in enumerate(places) if 0 < count * features.shape[1] < MOST_ELEMENTS]
+        chosen = [i for i, (_, count) in enumerate(places) if 0 < count * features.shape[1] < MAX_ELEMENTS]
         if not chosen:
             return []
         made = compress_rows(features, [places[i] for i in chosen], self.method, with_sums=self.wants_sums)

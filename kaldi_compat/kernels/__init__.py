@@ -47,7 +47,7 @@ DEVICE_TYPE = "cuda"
 # FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
 # Places of samples are 32-bit integers; a frame may begin before the first sample and end after the last one.
-MOST_SAMPLES = 2**31 - 2**20
+MAX_SAMPLES = 2**31 - 2**20
 # Parts of the messages of errors that mean what torch.cuda.OutOfMemoryError means.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
@@ -93,7 +93,7 @@ def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) ->
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
-        (0 < samples.numel() < MOST_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MOST_SAMPLES - 1}"),
+        (0 < samples.numel() < MAX_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MAX_SAMPLES - 1}"),
         (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
         (lengths is None or _fits(lengths, samples), "the lengths are not integers (B,) on the samples' device"),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),

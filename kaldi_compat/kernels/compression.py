@@ -17,13 +17,13 @@ from kaldi_compat.kernels import compiling_alone, is_out_of_memory
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.kernels.launch import to_device
 
-__all__ = ["MOST_ELEMENTS", "Parts", "compress_rows", "fault_of_compression", "unpacked"]
+__all__ = ["MAX_ELEMENTS", "Parts", "compress_rows", "fault_of_compression", "unpacked"]
 
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
 # Indices within an utterance are 32-bit integers, doubled.
-MOST_ELEMENTS = 1 << 30
+MAX_ELEMENTS = 1 << 30
 # Fewer rows are compressed in two bytes by Kaldi's automatic choice.
 FEWEST_ROWS_OF_SPEECH = 9
 COLUMNS = 8  # of a program: as many as a memory transaction

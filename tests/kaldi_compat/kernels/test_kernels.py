@@ -306,7 +306,7 @@ def test_indices_of_reflected_samples_do_not_overflow(monkeypatch: pytest.Monkey
     assert torch.equal(kernels.features(module, x, lengths, 1.0)[0], expected)
     # the longest row whose doubled length, and a frame more, fit into 32 bits
     monkeypatch.undo()
-    assert 2 * (launch.WIDE + 2**20) < 2**31 and kernels.MOST_SAMPLES + 2**20 <= 2**31
+    assert 2 * (launch.WIDE + 2**20) < 2**31 and kernels.MAX_SAMPLES + 2**20 <= 2**31
 
 
 def test_indices_are_reflected_for_rows_of_any_length() -> None:
