@@ -104,13 +104,9 @@ class Codec(Generic[T]):
         """
         return self.read_body(source, read_marker(source))
 
-    def decode_small(self, data: bytes) -> T | None:
-        """Decode an object in Kaldi's usual layout that is whole in ``data``, which may go on after it.
-
-        Returns:
-            The object; None if it has to be read with :meth:`read`, which also raises the errors.
-        """
-        return None
+    def read_with_head(self, source: Source, head: bytes) -> T:
+        """Read the object at the next byte, as :meth:`read` does; ``head`` has those of its bytes that are buffered."""
+        return self.read(source)
 
     def read_run(self, source: Source) -> Iterator[tuple[str, T]]:
         """Yield entries of an archive that can be read together although they are large; often none.

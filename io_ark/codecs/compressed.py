@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
-from io_ark.errors import FormatError
+from io_ark.errors import ArkError, FormatError
 from io_ark.native.compressed import compressed as native_functions
 from io_ark.streams.source import Source
 
@@ -49,10 +49,6 @@ _LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
 # An entry in these formats: its key, its header, a 2 if its elements have two bytes, its shape.
 _LINEAR_ENTRY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t](\0BCM(?:(2)|3) .{8}(.{8}))", re.DOTALL)
 _SHAPE = struct.Struct("<ii")
-# Bytes examined to see if such entries follow: more than most keys have.
-_ENTRY_HEAD = 128
-# Bytes of a file read ahead at a time while such entries follow: few enough for the processor's cache.
-_AHEAD = 1 << 19
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -405,26 +401,24 @@ def read_linear(source: Source, head: bytes) -> Array | None:
 def read_linear_entries(source: Source) -> Iterator[tuple[str, Array]]:
     """Yield the entries of an archive that are matrices of the formats CM2 and CM3, up to the first other one.
 
-    Only a regular file is read in this way, many bytes ahead, and only with the C library; nothing may be yielded. The
-    source is after the last entry that was yielded.
+    Only with the C library; nothing may be yielded. The source is after the last entry that was yielded.
     """
-    if _NATIVE is None or not _LINEAR_ENTRY.match(source.peek_buffered(_ENTRY_HEAD)):
+    if _NATIVE is None:
         return
-    window, at = source.read_ahead(_AHEAD), 0
-    while found := _LINEAR_ENTRY.match(window, at):
-        key, head, two_bytes, shape = found.groups()
+    while found := source.match(_LINEAR_ENTRY):
+        name, head, two_bytes, shape = found.groups()
         rows, columns = _SHAPE.unpack(shape)
-        begin = found.end()
-        end = begin + rows * columns * (2 if two_bytes else 1)
-        if rows <= 0 or columns <= 0 or (end > len(window) and at == 0):
+        size = rows * columns * (2 if two_bytes else 1)
+        if rows <= 0 or columns <= 0 or not source.has(size):
+            source.unread(found.end() - found.start())
             return
-        if end > len(window):
-            window, at = source.read_ahead(_AHEAD), 0
-            continue
-        source.skip(end - at)
-        at = end
-        # No variable here keeps the values in memory.
-        yield key.decode("utf-8", "surrogateescape"), _NATIVE.from_linear(head, rows, columns, window, begin)
+        key = name.decode("utf-8", "surrogateescape")
+        try:
+            # No variable here keeps the values in memory.
+            yield key, _NATIVE.from_linear(head, rows, columns, *source.take(size))
+        except ArkError as error:
+            error.key = error.key or key
+            raise
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:

@@ -18,8 +18,10 @@ import numpy as np
 from io_ark.codecs.audio import audio_format
 from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
 from io_ark.codecs.compressed import read_linear_entries
+from io_ark.codecs.dense import read_dense_entries
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
+from io_ark.native.scan import LARGEST_OBJECT
 from io_ark.specifier import Range
 from io_ark.streams.source import BytesSource, Source
 
@@ -37,6 +39,8 @@ _TOKENS = {
     b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
 }  # fmt: skip
+# Types of dense matrices.
+_DENSE = (np.dtype("<f4"), np.dtype("<f8"))
 # In order of preference: the first kind that fits the bytes is used.
 _VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
@@ -211,12 +215,14 @@ class AnyCodec(Codec[Any]):
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
 
-    def decode_small(self, data: bytes) -> Any:
-        token = _TOKENS.get(data[2:4]) if data.startswith(BINARY_MARKER) and data[4:5] == b" " else None
-        return None if token is None else _codec(token[0], **token[1]).decode_small(data)
+    def read_with_head(self, source: Source, head: bytes) -> Any:
+        token = _TOKENS.get(head[2 : head.find(b" ", 2)]) if head.startswith(BINARY_MARKER) else None
+        return self.read(source) if token is None else _codec(token[0], **token[1]).read_with_head(source, head)
 
     def read_run(self, source: Source) -> Iterator[tuple[str, Any]]:
-        return read_linear_entries(source)
+        for dtype in _DENSE:
+            yield from read_dense_entries(source, dtype, LARGEST_OBJECT)
+        yield from read_linear_entries(source)
 
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)

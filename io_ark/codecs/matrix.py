@@ -22,12 +22,14 @@ from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
     read_dense,
+    read_dense_entries,
     read_dense_range,
     read_text,
     skip_dense,
     write_dense,
     write_text,
 )
+from io_ark.native.scan import LARGEST_OBJECT
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -59,37 +61,35 @@ class MatrixCodec(ArrayCodec):
         self._stored = self.dtype.newbyteorder("<")
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
-    def decode_small(self, data: bytes) -> Array | None:
-        if len(data) < _DENSE_HEADER.size:
-            return None
-        start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(data)
-        if start != self._marker_and_token or row_size != 4 or column_size != 4 or rows < 0 or columns < 0:
-            return None
-        end = _DENSE_HEADER.size + rows * columns * self._stored.itemsize
-        if end > len(data):
-            return None
-        # A third of the time of copying an array whose numbers are not aligned.
-        matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(data[_DENSE_HEADER.size : end]))
-        return matrix
-
     def read(self, source: Source) -> Array:
+        return self.read_with_head(source, source.peek(_LONGEST_HEAD))
+
+    def read_with_head(self, source: Source, head: bytes) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
-        head = source.peek(_LONGEST_HEAD)
         if len(head) >= _DENSE_HEADER.size:
             start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._marker_and_token and row_size == column_size == 4 and rows >= 0 and columns >= 0:
-                source.skip(_DENSE_HEADER.size)
-                return source.read_array(self._stored, rows * columns).reshape(rows, columns)
+                end = _DENSE_HEADER.size + rows * columns * self._stored.itemsize
+                if end > len(head):
+                    source.skip(_DENSE_HEADER.size)
+                    return source.read_matrix(self._stored, rows, columns)
+                source.skip(end)
+                # A third of the time of copying an array whose numbers are not aligned.
+                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_DENSE_HEADER.size : end]))
+                return matrix
         if head.startswith(_COMPRESSED):
             values = read_linear(source, head)
             if values is not None:
                 return values if self.dtype == np.float32 else values.astype(self.dtype)
+            head = head[2 : 2 + LONGEST_HEADER]
             source.skip(2)
-            return read_decompressed(source, head[2:]).astype(self.dtype, copy=False)
+            return read_decompressed(source, head).astype(self.dtype, copy=False)
         return super().read(source)
 
     def read_run(self, source: Source) -> Iterator[tuple[str, Array]]:
-        return read_linear_entries(source) if self.dtype == np.float32 else super().read_run(source)
+        yield from read_dense_entries(source, self._stored, LARGEST_OBJECT)
+        if self.dtype == np.float32:
+            yield from read_linear_entries(source)
 
     def read_range(self, source: Source, part: Range) -> Array:
         head = source.peek(2 + HEADER_SIZE)

@@ -51,26 +51,21 @@ class VectorCodec(ArrayCodec):
             return None
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
 
-    def decode_small(self, data: bytes) -> Array | None:
-        if len(data) < _MARKED_HEADER.size:
-            return None
-        start, size, count = _MARKED_HEADER.unpack_from(data)
-        if start != self._marker_and_token or size != 4 or count < 0:
-            return None
-        end = _MARKED_HEADER.size + count * self._stored.itemsize
-        if end > len(data):
-            return None
-        vector: Array = np.ndarray((count,), self._stored, bytearray(data[_MARKED_HEADER.size : end]))
-        return vector
-
     def read(self, source: Source) -> Array:
-        # A fast path for the common case, as for matrices.
-        head = source.peek(_MARKED_HEADER.size)
-        if len(head) == _MARKED_HEADER.size:
-            start, size, count = _MARKED_HEADER.unpack(head)
+        return self.read_with_head(source, source.peek(_MARKED_HEADER.size))
+
+    def read_with_head(self, source: Source, head: bytes) -> Array:
+        # A fast path for the common case: for short vectors the number of calls dominates.
+        if len(head) >= _MARKED_HEADER.size:
+            start, size, count = _MARKED_HEADER.unpack_from(head)
             if start == self._marker_and_token and size == 4 and count >= 0:
-                source.skip(_MARKED_HEADER.size)
-                return source.read_array(self._stored, count)
+                end = _MARKED_HEADER.size + count * self._stored.itemsize
+                if end > len(head):
+                    source.skip(_MARKED_HEADER.size)
+                    return source.read_array(self._stored, count)
+                source.skip(end)
+                vector: Array = np.ndarray((count,), self._stored, bytearray(head[_MARKED_HEADER.size : end]))
+                return vector
         return super().read(source)
 
     def read_body(self, source: Source, binary: bool) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,8 @@ class Compressed:
         """
         values = np.empty((rows, columns), np.float32)
         where = codes if type(codes) is bytes else np.frombuffer(codes, np.uint8).ctypes.data
-        self._from_linear(header, where, begin, address(values))
+        # As in address(), of an array that is neither read-only nor empty.
+        self._from_linear(header, where, begin, _address_of(_at(values)))
         return values
 
     def from_integers(self, codes: Array, step: Number, minimum: Number) -> Array:
@@ -93,7 +95,8 @@ class Compressed:
         return codes, percentiles
 
 
-_BYTE = ctypes.c_char
+_at: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+_address_of = ctypes.addressof
 _NAMES = {1: "bytes", 2: "words"}
 
 
@@ -105,8 +108,7 @@ def aligned(array: Array) -> Array:
 def address(array: Array) -> int:
     """Return where the numbers of a contiguous array are."""
     try:
-        # A quarter of the time of the other way. (The type checker does not know that an array is a buffer.)
-        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
+        return _address_of(_at(array))  # a quarter of the time of the other way
     except (TypeError, ValueError):  # of an array that is read-only or empty
         where: int = array.__array_interface__["data"][0]
         return where

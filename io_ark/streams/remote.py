@@ -10,7 +10,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
@@ -223,7 +223,7 @@ class RemoteSource(FileSource):
     def _pread(self, size: int, offset: int) -> bytes:
         return self._file.read(size, offset)
 
-    def _preadv(self, targets: list[Any], offset: int) -> int:
+    def _preadv(self, targets: Sequence[Any], offset: int) -> int:
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])
         data = memoryview(self._file.read(needed, offset))

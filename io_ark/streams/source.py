@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NoReturn, Protocol
@@ -27,6 +27,8 @@ SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
 # Bytes read after a large array in the same call: usually the next key and the header of the next array.
 TAIL = 128
+# Bytes read at a time while compressed arrays follow each other: few enough for the processor's cache.
+AHEAD = 1 << 19
 # Size of the first chunk of a large object in a stream of unknown length; the chunks double.
 FIRST_CHUNK = 1 << 20
 
@@ -93,10 +95,6 @@ class Source:
             self._fill(1)
         return self._window, self._at, self._end
 
-    def read_ahead(self, count: int) -> bytes:
-        """Read ahead by ``count`` bytes and return them, unread; nothing unless the source is a regular file."""
-        return b""
-
     def unread(self, count: int) -> None:
         """Move back by this number of bytes, which must be within the window."""
         if not 0 <= count <= self._at:
@@ -151,6 +149,14 @@ class Source:
         self._at = self._end
         self._read_past_window(target[buffered:], size)
         return array
+
+    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
+        """Read an array of shape (rows, columns), as :meth:`read_array` does."""
+        return self.read_array(dtype, rows * columns).reshape(rows, columns)
+
+    def has(self, count: int) -> bool:
+        """Return True if at least ``count`` more bytes are known to follow."""
+        return 0 <= count <= self._end - self._at
 
     def skip(self, count: int) -> None:
         """Skip ``count`` bytes.
@@ -430,6 +436,7 @@ class FileSource(StreamSource):
         self._at = 0
         self._end = len(window)
         self._step = 2 * SMALL_WINDOW
+        self._successive = False  # True after an object that was taken, until the next seek
         return window
 
     def reach(self, offset: int) -> bool:
@@ -469,17 +476,6 @@ class FileSource(StreamSource):
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)  # the file may have grown
 
-    def read_ahead(self, count: int) -> bytes:
-        if not self._ahead:
-            return b""
-        # The part in the window is read again, which is faster than joining two parts.
-        start = self._base + self._at
-        self._window = window = self._pread(count, start)
-        self._base = start
-        self._at = 0
-        self._end = len(window)
-        return window
-
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
         if self._end - self._at < wanted // 2:  # not after every read
             self._fill(wanted)
@@ -518,13 +514,17 @@ class FileSource(StreamSource):
             start = self._base + at
             if not 0 <= count <= self._size - start:
                 self.check(count)
-            window = self._pread(count + TAIL if self._ahead else count, start)
+            wanted = count + TAIL if self._ahead else count
+            if self._successive and wanted < AHEAD:
+                wanted = AHEAD
+            window = self._pread(wanted, start)
             if len(window) < count:
                 return super().take(count)
             self._window = window
             self._base = start
             self._end = len(window)
             self._step = SMALL_WINDOW
+            self._successive = self._ahead
             at = 0
         self._at = at + count
         return self._window, at
@@ -539,21 +539,38 @@ class FileSource(StreamSource):
         if not 0 <= size <= self._size - start:
             self.check(size)
         array = np.empty(count, kind)
-        tail = [bytearray(TAIL)] if self._ahead else []
-        got = self._preadv([array, *tail], start)
+        self._read_into(array, size, start)
+        return array
+
+    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
+        at, size = self._at, rows * columns * dtype.itemsize
+        start = self._base + at
+        if not self._end - at < size <= self._size - start:
+            return super().read_matrix(dtype, rows, columns)
+        array = np.empty((rows, columns), dtype)
+        self._read_into(array, size, start)
+        return array
+
+    def has(self, count: int) -> bool:
+        return 0 <= count <= self._size - self._base - self._at
+
+    def _read_into(self, array: npt.NDArray[Any], size: int, start: int) -> None:
+        """Fill an array of ``size`` bytes from an offset on, and move there; read ahead a little in the same call."""
+        tail = bytearray(TAIL) if self._ahead else b""
+        targets = (array, tail) if self._ahead else (array,)
+        got = self._preadv(targets, start)
         while got < size:
-            more = self._preadv([array.view(np.uint8)[got:], *tail], start + got)
+            more = self._preadv((array.reshape(-1).view(np.uint8)[got:], *targets[1:]), start + got)
             if more == 0:
                 self._truncated(size, got)
             got += more
         self._base = start + size
-        self._window = bytes(tail[0][: got - size]) if tail else b""
+        self._window = window = bytes(tail if got - size == len(tail) else tail[: got - size])
         self._at = 0
-        self._end = len(self._window)
+        self._end = len(window)
         self._step = SMALL_WINDOW
-        return array
 
-    def _preadv(self, targets: list[Any], offset: int) -> int:
+    def _preadv(self, targets: Sequence[Any], offset: int) -> int:
         try:
             return preadv(self._descriptor, targets, offset)
         except OSError as error:

@@ -48,6 +48,9 @@ T = TypeVar("T")
 Value = TypeVar("Value", covariant=True)
 Item = Block | tuple[str, Any]
 Entries = Generator[Item, None, None]
+# The same of a script file, whose tuples have functions that read the values; the generators yield keys and values.
+LazyItem = Item | Generator[tuple[str, Any], None, None]
+LazyEntries = Generator[LazyItem, None, None]
 
 
 class SequentialReader(Generic[Value]):
@@ -243,16 +246,17 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._skip_counter = _SkipCounter()
+        self._progress = _Progress()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         entries_of = self._archive if table.kind == "ark" else self._script
-        entries = entries_of(table, kind, pipes, network, options, self._skip_counter, blocks)
+        entries: LazyEntries = entries_of(table, kind, pipes, network, options, self._progress, blocks)
         self._stop: Callable[[], None] = entries.close
-        self._entries: Iterator[Item] = entries
+        self._entries: Iterator[LazyItem] = entries
         self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
+            self._progress.reads_all = True
             ahead = ReadAhead(_loaded(entries) if self._lazy else entries)
             self._entries = ahead
             self._stop = ahead.close
@@ -262,7 +266,7 @@ class SequentialReader(Generic[Value]):
     @property
     def skipped(self) -> int:
         """Number of objects skipped so far."""
-        return self._skip_counter.count
+        return self._progress.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         for item in self.blocks():
@@ -276,6 +280,7 @@ class SequentialReader(Generic[Value]):
 
         There are only single entries unless the reader was made with ``blocks=True``.
         """
+        self._progress.reads_all = True
         entries = self._all()
         yield from _loaded(entries) if self._lazy else entries
 
@@ -284,13 +289,14 @@ class SequentialReader(Generic[Value]):
 
         An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
+        self._progress.reads_all = False
         entries = self._all()
         if self._lazy:
             yield from _unpacked(entries)
         else:
             yield from ((key, ready(value)) for key, value in _unpacked(entries))
 
-    def _all(self) -> Entries:
+    def _all(self) -> Generator[Any, None, None]:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         if self._first is not None:
@@ -317,7 +323,7 @@ class SequentialReader(Generic[Value]):
         pipes: bool,
         network: bool,
         options: dict[str, Any],
-        skip_counter: _SkipCounter,
+        progress: _Progress,
         blocks: bool,
     ) -> Entries:
         read = read_blocks if blocks else read_entries
@@ -335,7 +341,7 @@ class SequentialReader(Generic[Value]):
                 # If the first object is unreadable, the file is not an archive: an error even if permissive.
                 if not table.permissive or not (begun or isinstance(error, PipeError)):
                     raise
-                skip_counter.add(error, "the rest of the archive is skipped")
+                progress.skip(error, "the rest of the archive is skipped")
 
     @staticmethod
     def _script(
@@ -344,12 +350,13 @@ class SequentialReader(Generic[Value]):
         pipes: bool,
         network: bool,
         options: dict[str, Any],
-        skip_counter: _SkipCounter,
+        progress: _Progress,
         blocks: bool,
-    ) -> Entries:
+    ) -> LazyEntries:
         decoder, files = as_codec(kind, options), OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, network=network)
         loader = Loader(decoder, pipes=pipes, network=network, files=files, in_order=True)
         block_loader = BlockLoader(decoder, files) if blocks else None
+        one_by_one = not (blocks or table.permissive)
         with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
             splitter = LineSplitter(opened.source.name)
             for lines in opened.source.read_line_lists():
@@ -364,6 +371,14 @@ class SequentialReader(Generic[Value]):
                             yield block
                             del block
                             continue
+                    if one_by_one and progress.reads_all and not splitter.has_blank_lines:
+                        before = loader.successive
+                        yield loader.load_successive(lines, i)
+                        count = loader.successive - before
+                        if count:
+                            i += count
+                            splitter.skip(count)
+                            continue
                     for line in splitter.split(lines[i]):
                         try:
                             if isinstance(line, FormatError):
@@ -377,7 +392,7 @@ class SequentialReader(Generic[Value]):
                         except ArkError as error:
                             if not table.permissive:
                                 raise
-                            skip_counter.add(error, "skipped")
+                            progress.skip(error, "skipped")
                         else:
                             yield key, load
                     i += 1
@@ -387,7 +402,7 @@ class SequentialReader(Generic[Value]):
             except PipeError as error:
                 if not table.permissive:
                     raise
-                skip_counter.add(error, "its output is used")
+                progress.skip(error, "its output is used")
             loader.close()
 
 
@@ -415,12 +430,14 @@ class _Run:
         return value
 
 
-def _loaded(entries: Entries) -> Entries:
+def _loaded(entries: LazyEntries) -> Entries:
     """Replace the functions in entries with the values that they read."""
     for item in entries:
         if isinstance(item, tuple):
             key, load = item
             yield key, load()
+        elif isinstance(item, Generator):
+            yield from item
         else:
             yield item
 
@@ -434,14 +451,21 @@ def _unpacked(entries: Entries) -> Iterator[tuple[str, Any]]:
             yield from ((key, ready(value)) for key, value in item.entries())
 
 
-class _SkipCounter:
-    """Counts and logs what a permissive reader skips."""
+class _Progress:
+    """What a reader and the generator of its entries tell each other.
+
+    Attributes:
+        skipped: number of objects that a permissive reader has skipped.
+        reads_all: True if the user of the reader wants every value.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.skipped = 0
+        self.reads_all = False
 
-    def add(self, error: ArkError, what: str) -> None:
-        self.count += 1
+    def skip(self, error: ArkError, what: str) -> None:
+        """Count and log an object that is skipped."""
+        self.skipped += 1
         logger.warning("%s (%s, because of the option p)", error, what)
 
 

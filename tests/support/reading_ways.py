@@ -26,6 +26,7 @@ __all__ = [
     "Trickle",
     "Way",
     "by_lookup",
+    "by_script",
     "expected",
     "frozen",
     "sequential_ways",
@@ -183,3 +184,25 @@ def by_lookup(good: bytes, data: bytes, kind: str, folder: Path) -> tuple[list[A
     looked_up = [look_up(place) for place in order]
     with without_library():
         return looked_up, [read(place) for place in order]
+
+
+def by_script(data: bytes, kind: str, folder: Path) -> tuple[list[Outcome], Outcome]:
+    """Read what follows each space of an archive by a script file, in order: the readable objects, then another place.
+
+    Returns:
+        The outcome of each way, and the one that they should have: that of reading from memory without the C library.
+    """
+    path, script = folder / "table.ark", folder / "table.scp"
+    path.write_bytes(data)
+    good: list[tuple[int, Any]] = []
+    bad: list[tuple[int, tuple[Any, ...]]] = []
+    with without_library():
+        for place in [found.end() for found in re.finditer(b" ", data)][:40]:
+            try:
+                good.append((place, frozen(codec(kind).read(BytesSource(data, place)))))
+            except ArkError as error:
+                bad.append((place, (type(error), f"k{place}", error.offset)))
+    lines = [*good, *bad[:1]]
+    script.write_text("".join(f"k{place} {path}:{place}\n" for place, _ in lines))
+    found = [_outcome(_of_reader(kind, f"scp{options}:{script}", False)) for options in ("", ",bg")]
+    return found, ([(f"k{place}", value) for place, value in good], bad[0][1] if bad else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -216,6 +217,22 @@ def test_stat_prints_the_moments_of_each_column(table: Path, capsys: pytest.Capt
     rows = np.array([line.split() for line in out.splitlines()[4:8]], float)
     wanted = np.stack([np.arange(4), frames.mean(0), frames.std(0), frames.min(0), frames.max(0)], axis=1)
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_stat_counts_the_storage_of_each_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, script = tmp_path / "feats.ark", tmp_path / "feats.scp"
+    data, lines = b"", []
+    for key, kind in ("c", "compressed-matrix"), ("d", "double-matrix"), ("f", "matrix"):
+        with io_ark.Writer(kind, f"ark:{tmp_path}/{key}.ark") as writer:
+            writer[key] = FEATS["utt0"]
+        lines.append(f"{key} {path}:{len(data) + 2}\n")
+        data += (tmp_path / f"{key}.ark").read_bytes()
+    path.write_bytes(data)
+    script.write_text("".join(lines))
+    for table in path, script:
+        assert main(["stat", "--json", str(table)]) == 0
+        stored = json.loads(capsys.readouterr().out)["stored"]
+        assert stored == {"compressed: 2 bytes per value": 1, "float64": 1, "float32": 1}
 
 
 def test_keys_that_are_not_utf8_are_printed_unchanged(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from io_ark.streams.files import OpenFile
 from io_ark.tables.entries import read_entries
 from tests.support.codec_samples import VALUES
 from tests.support.codec_tools import archive_bytes, to_bytes
-from tests.support.reading_ways import by_lookup, expected, sequential_ways, without_offset
+from tests.support.reading_ways import by_lookup, by_script, expected, sequential_ways, without_offset
 
 _RNG = np.random.default_rng(5)
 _FEATURES = [(_RNG.standard_normal((rows, 3)) * 3).astype(np.float32) for rows in (1, 40, 150, 9)]
@@ -40,6 +40,8 @@ LARGE += [
     b"\n x".join((LARGE[0], LARGE[1], archive_bytes([(b"c", _LARGE[0])], "compressed-matrix", method=2), LARGE[0])),
     LARGE[0] + archive_bytes([(b"long", np.ones((3000, 100), np.float32))], "compressed-matrix", method=3) + LARGE[1],
 ]
+_DENSE = [archive_bytes([(b"u%d" % i, m) for i, m in enumerate(_LARGE)], k) for k in ("matrix", "double-matrix")]
+LARGE += [*_DENSE, _DENSE[0] + b"\n x".join((LARGE[1], *_DENSE, LARGE[0]))]
 SMALL = [(kind, data) for kind, data in TABLES if len(data) < 300]
 PIECES = [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\0\0\0\0", *(bytes([byte]) for byte in b"\4\x08 \n]e-T2")]
 
@@ -55,6 +57,8 @@ def check(data: bytes, kind: str, step: int, folder: Path) -> None:
     good = to_bytes(kind, VALUES[kind][0]) if kind in VALUES else b""
     looked_up, should_be = by_lookup(good, data, kind, folder)
     assert looked_up == should_be
+    in_order, should_be_in_order = by_script(data, kind, folder)
+    assert in_order == [should_be_in_order] * len(in_order)
 
 
 @pytest.mark.parametrize("table", range(len(TABLES)))
@@ -74,7 +78,7 @@ def test_table_cut_off_at_any_byte(table: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", range(len(LARGE)))
-def test_large_matrices_in_two_or_one_byte(table: int, tmp_path: Path) -> None:
+def test_large_matrices(table: int, tmp_path: Path) -> None:
     whole = LARGE[table]
     entries, error = expected(whole, "matrix")
     assert len(entries) >= 7 and not error
