@@ -409,7 +409,7 @@ def read_linear_entries(source: Source) -> Iterator[tuple[str, Array]]:
         name, head, two_bytes, shape = found.groups()
         rows, columns = _SHAPE.unpack(shape)
         size = rows * columns * (2 if two_bytes else 1)
-        if rows <= 0 or columns <= 0 or not source.has(size):
+        if rows <= 0 or columns <= 0:
             source.unread(found.end() - found.start())
             return
         key = name.decode("utf-8", "surrogateescape")

@@ -86,8 +86,7 @@ def read_dense_entries(source: Source, dtype: np.dtype[Any], smallest: int) -> I
     while found := source.match(entry):
         name, shape = found.groups()
         rows, columns = _SHAPE.unpack(shape)
-        size = rows * columns * itemsize
-        if rows <= 0 or size < smallest or not source.has(size):
+        if rows <= 0 or rows * columns * itemsize < smallest:
             source.unread(found.end() - found.start())
             return
         key = name.decode("utf-8", "surrogateescape")

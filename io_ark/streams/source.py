@@ -154,10 +154,6 @@ class Source:
         """Read an array of shape (rows, columns), as :meth:`read_array` does."""
         return self.read_array(dtype, rows * columns).reshape(rows, columns)
 
-    def has(self, count: int) -> bool:
-        """Return True if at least ``count`` more bytes are known to follow."""
-        return 0 <= count <= self._end - self._at
-
     def skip(self, count: int) -> None:
         """Skip ``count`` bytes.
 
@@ -550,9 +546,6 @@ class FileSource(StreamSource):
         array = np.empty((rows, columns), dtype)
         self._read_into(array, size, start)
         return array
-
-    def has(self, count: int) -> bool:
-        return 0 <= count <= self._size - self._base - self._at
 
     def _read_into(self, array: npt.NDArray[Any], size: int, start: int) -> None:
         """Fill an array of ``size`` bytes from an offset on, and move there; read ahead a little in the same call."""
