@@ -28,6 +28,7 @@ FUNCTIONS = (
     "ark_scan",
     "ark_scan_shapes",
     "ark_scan_waves",
+    "ark_sum_compressed",
     "ark_to_bytes",
     "ark_to_percentiles",
     "ark_to_words",

@@ -55,6 +55,7 @@ class BlockFunctions:
                               result=_SIZE)  # fmt: skip
         self._compress = function("ark_compress_arrays", _BYTES, _POINTER, _POINTER, _SIZE, _INT, *[_POINTER] * 3,
                                   result=_SIZE)  # fmt: skip
+        self._sum = function("ark_sum_compressed", *[_POINTER] * 3, _SIZE, _POINTER, result=None)
         self._script = function("ark_print_script", _BYTES, _POINTER, _SIZE, _BYTES, _SIZE, _POINTER, result=_SIZE)
 
     def scan_waves(self, window: Any, begin: int, end: int, places: Integers | None, most: int) -> Found:
@@ -154,6 +155,23 @@ class BlockFunctions:
             keys, address(shapes), address(values), count, method, address(packed), address(objects), address(ends)
         )  # fmt: skip
         return (packed[:used], objects, ends) if used >= 0 else None
+
+    def sum_compressed(self, data: Array, objects: Integers, shapes: Integers) -> npt.NDArray[np.float64]:
+        """Add up the columns of matrices that :meth:`compress_arrays` wrote, as they read back.
+
+        Args:
+            data, objects: entries, and where their objects start, as returned.
+            shapes: (entries, 2), as given; all with the same number of columns.
+
+        Returns:
+            (entries, 2, columns + 1) as Kaldi's ``compute-cmvn-stats``: sums and number of rows, sums of squares and 0.
+        """
+        if len(shapes) != len(objects) or (shapes[:, 1] != shapes[:1, 1]).any():
+            raise ValueError("places and shapes of matrices do not belong together")
+        shapes, objects = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(objects, np.int64)
+        sums = np.zeros((len(shapes), 2, int(shapes[0, 1]) + 1))
+        self._sum(address(data), address(objects), address(shapes), len(shapes), address(sums))
+        return sums
 
     def print_script(self, keys: bytes, offsets: Integers, archive: bytes) -> Array:
         """Return lines of a script file: each key, the archive's name and an offset into it."""

@@ -49,6 +49,9 @@ static void from_words(const uint8_t *codes, int64_t count, float step, float mi
     }
 }
 
+/* What a step of "CM2" or "CM3" stands for. */
+static float linear_step(float span, int one_byte) { return (float)((double)span * (one_byte ? 1.0 / 255 : 1.0 / 65535)); }
+
 /* Decompress an object "CM2" or "CM3": `header` starts with its binary marker, and its integers start at `begin`
  * of `codes`. The caller has checked the header; `values` has room for all numbers. */
 EXPORT void SIMD_NAME(ark_from_linear)(const uint8_t *header, const uint8_t *codes, int64_t begin, float *values)
@@ -59,7 +62,7 @@ EXPORT void SIMD_NAME(ark_from_linear)(const uint8_t *header, const uint8_t *cod
     memcpy(shape, header + BEFORE_RANGE + sizeof range, sizeof shape);
     const int64_t count = (int64_t)shape[0] * shape[1];
     const int one_byte = header[4] == '3';
-    const float step = (float)((double)range[1] * (one_byte ? 1.0 / 255 : 1.0 / 65535));
+    const float step = linear_step(range[1], one_byte);
     (one_byte ? from_bytes : from_words)(codes + begin, count, step, range[0], values);
 }
 
@@ -344,4 +347,87 @@ EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t
         ends[i] = to - bytes;
     }
     return to - bytes;
+}
+
+/* Rows of a tile that are decoded before they are added up. */
+enum { ROWS_AT_ONCE = 32 };
+
+/* Add rows of `width` values to the sums of their columns, one row after the other. Kaldi's AccCmvnStats squares in
+ * float32 and adds in float64. The width is an argument, for which the compiler vectorises the loop. */
+static void add_rows(float rows[][TILE], int64_t count, int64_t width, double *restrict sums, double *restrict squares)
+{
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t c = 0; c < width; c++) {
+            const float value = rows[r][c], square = value * value;
+            sums[c] += value;
+            squares[c] += square;
+        }
+}
+
+/* Add up a matrix of the format "CM", a tile of columns at a time; `codes` follow its percentiles. */
+static void sum_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns, float minimum,
+                            float span, double *sums, double *squares)
+{
+    float tables[TILE][256], values[ROWS_AT_ONCE][TILE];
+    for (int64_t first = 0; first < columns; first += TILE) {
+        const int64_t width = columns - first < TILE ? columns - first : TILE;
+        const uint8_t *const block = codes + first * rows;
+        float limits[TILE][4];
+        for (int64_t c = 0; c < width; c++) column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
+        if (rows >= ROWS_FOR_TABLE)
+            for (int64_t c = 0; c < width; c++) column_table(limits[c], tables[c]);
+        for (int64_t begin = 0; begin < rows; begin += ROWS_AT_ONCE) {
+            const int64_t count = rows - begin < ROWS_AT_ONCE ? rows - begin : ROWS_AT_ONCE;
+            const uint8_t *const part = block + begin;
+            if (rows < ROWS_FOR_TABLE) {
+                for (int64_t r = 0; r < count; r++)
+                    for (int64_t c = 0; c < width; c++) values[r][c] = column_value(limits[c], part[c * rows + r]);
+            } else {
+                for (int64_t r = 0; r < count; r++)
+                    for (int64_t c = 0; c < width; c++) values[r][c] = tables[c][part[c * rows + r]];
+            }
+            add_rows(values, count, width, sums + first, squares + first);
+        }
+    }
+}
+
+/* The same for the formats "CM2" and "CM3". */
+static void sum_linear(const uint8_t *codes, int size, int64_t rows, int64_t columns, float step, float minimum, double *sums,
+                       double *squares)
+{
+    float values[ROWS_AT_ONCE][TILE];
+    for (int64_t first = 0; first < columns; first += TILE) {
+        const int64_t width = columns - first < TILE ? columns - first : TILE;
+        for (int64_t begin = 0; begin < rows; begin += ROWS_AT_ONCE) {
+            const int64_t count = rows - begin < ROWS_AT_ONCE ? rows - begin : ROWS_AT_ONCE;
+            for (int64_t r = 0; r < count; r++)
+                (size == 1 ? from_bytes : from_words)(codes + size * ((begin + r) * columns + first), width, step, minimum,
+                                                      values[r]);
+            add_rows(values, count, width, sums + first, squares + first);
+        }
+    }
+}
+
+/* Add up the columns of compressed matrices that ark_compress_arrays wrote: `objects` are their places in `bytes`, and
+ * `shapes` their rows and columns. Out, onto zeros, for each: the sums of its columns and the number of rows, the sums of
+ * their squares and 0; 2 * (columns + 1) numbers. */
+EXPORT void SIMD_NAME(ark_sum_compressed)(const uint8_t *bytes, const int64_t *objects, const int64_t *shapes, int64_t count,
+                                          double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *object = bytes + objects[i] + 4;
+        const int64_t rows = shapes[2 * i], columns = shapes[2 * i + 1];
+        const int format = *object == ' ' ? 1 : *object - '0';
+        double *const squares = sums + columns + 1;
+        float range[2];
+        object += format == 1 ? 1 : 2;
+        memcpy(range, object, sizeof range);
+        object += sizeof range + 2 * sizeof(int32_t);
+        if (format == 1)
+            sum_percentiles(object, object + 8 * columns, rows, columns, range[0], range[1], sums, squares);
+        else
+            sum_linear(object, format == 2 ? 2 : 1, rows, columns, linear_step(range[1], format == 3), range[0], sums, squares);
+        sums[columns] = (double)rows;
+        sums = squares + columns + 1;
+    }
 }

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from io_ark.codecs import Codec, codec
 from io_ark.codecs.blocks import ArrayBlock, PackedBlock, compressed_block, encode_keys
 from io_ark.errors import ArkError, FormatError
-from io_ark.native.blocks import block_functions
+from io_ark.native.blocks import BlockFunctions, block_functions
 from io_ark.streams.source import BytesSource
-from io_ark.tables.blocks import as_block, read_blocks
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Failure, failed
 from kaldi_compat.dump.spectral import Computed, ComputedBlock
@@ -62,29 +61,28 @@ class Encoder:
         """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
         if isinstance(computed, Computed):
             return [self.one(computed)]
-        packed = self._packed(computed.features)
-        if packed is None:
+        features, functions = computed.features, block_functions()
+        packed = None if functions is None else self._packed(functions, features)
+        if functions is None or packed is None:
             return [self.one(each) for each in computed.each()]
-        frames = computed.features.shapes[:, 0]
-        stats = self._stats(packed, computed.features) if self.with_stats else None
-        return [Encoded(packed, frames, computed.durations, stats)]
+        stats = self._stats(functions, packed, features) if self.with_stats else None
+        return [Encoded(packed, features.shapes[:, 0], computed.durations, stats)]
 
-    def _packed(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode matrices together; None if one of them is empty or cannot be compressed, or without the C library."""
-        functions = block_functions()
-        if functions is None or not features.shapes.all():
+    def _packed(self, functions: BlockFunctions, features: ArrayBlock) -> PackedBlock | None:
+        """Encode matrices together; None if one of them is empty or cannot be compressed."""
+        if not features.shapes.all():
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
         data, objects, _ = functions.pack_arrays(features.keys, features.shapes, 2, features.values)
         return PackedBlock(features.keys, data, objects)
 
-    def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
-        # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-        items = read_blocks(BytesSource(packed.data), self.matrix) if self.method is not None else [features]
-        blocks = [as_block(*item) if isinstance(item, tuple) else item for item in items]
-        parts = [_stats_of(block) for block in blocks if isinstance(block, ArrayBlock)]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    def _stats(self, functions: BlockFunctions, packed: PackedBlock, features: ArrayBlock) -> Doubles:
+        if self.method is not None:
+            # Later steps of a recipe read the features back from the archive, so these are the ones to count.
+            return functions.sum_compressed(packed.data, packed.objects, features.shapes)
+        columns = int(features.shapes[0, 1])
+        return cmvn_stats(np.ascontiguousarray(features.values.reshape(-1, columns), np.float32), features.rows())
 
     def one(self, computed: Computed) -> Encoded | Failure:
         """Return the bytes of one utterance."""
@@ -111,11 +109,6 @@ class Encoder:
         except FormatError as error:
             logger.warning("%s: written uncompressed: %s", computed.key, error)
             return _written(self.matrix, computed.features), True
-
-
-def _stats_of(block: ArrayBlock) -> Doubles:
-    columns = int(block.shapes[0, 1])
-    return cmvn_stats(np.ascontiguousarray(block.values.reshape(-1, columns), np.float32), block.rows())
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:

@@ -200,8 +200,8 @@ static void test_blocks(int rounds)
         const int64_t count = 1 + draw(4);
         int64_t shapes[2 * MOST], numbers = 0, columns = 0;
         for (int64_t k = 0; k < count; k++) {
-            shapes[2 * k] = 1 + draw(12);
-            shapes[2 * k + 1] = 1 + draw(5);
+            shapes[2 * k] = 1 + draw(draw(4) ? 12 : 150);
+            shapes[2 * k + 1] = 1 + draw(draw(4) ? 5 : 40);
             numbers += shapes[2 * k] * shapes[2 * k + 1];
             columns += shapes[2 * k + 1];
         }
@@ -211,8 +211,13 @@ static void test_blocks(int rounds)
         uint8_t *const room = exactly((size_t)(2 * count + 24 * count + 8 * columns + 4 * numbers));
         int64_t objects[MOST], ends[MOST], used, starts[MOST], lengths[MOST];
         uint32_t rates[MOST];
-        int64_t size = draw(2) ? ark_pack_arrays(keys, shapes, 2, 'F', 4, (uint8_t *)values, count, room, objects, ends)
-                               : SIMD_NAME(ark_compress_arrays)(keys, shapes, values, count, 1 + (int)draw(7), room, objects, ends);
+        const int method = (int)draw(2) * (1 + (int)draw(7));
+        int64_t size = method ? SIMD_NAME(ark_compress_arrays)(keys, shapes, values, count, method, room, objects, ends)
+                              : ark_pack_arrays(keys, shapes, 2, 'F', 4, (uint8_t *)values, count, room, objects, ends);
+        double *const sums = exactly((size_t)(2 * (columns + count)) * 8);
+        memset(sums, 0, (size_t)(2 * (columns + count)) * 8);
+        uint8_t *const packed = copy_of(room, (size_t)size);
+        if (method) SIMD_NAME(ark_sum_compressed)(packed, objects, shapes, count, sums);
         uint8_t *const text = exactly((size_t)(2 * count + (4 + 22) * count));
         ark_print_script(keys, objects, count, (const uint8_t *)"name", 4, text);
         uint8_t *const whole = copy_of(room, (size_t)size), *const names = exactly((size_t)size);
@@ -232,7 +237,7 @@ static void test_blocks(int rounds)
         int64_t places[3] = {2, WAVE + 2, length};
         ark_scan_waves(bad_audio, length, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates);
         ark_scan_waves(bad_audio, length, places, 2, audio_keys, &used, ends, starts, lengths, rates);
-        uint8_t *const all[] = {keys, (uint8_t *)values, room, text, whole, names, bad, audio, audio_keys, bad_audio};
+        uint8_t *const all[] = {keys, (uint8_t *)values, (uint8_t *)sums, packed, room, text, whole, names, bad, audio, audio_keys, bad_audio};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
     }
 }
