@@ -15,7 +15,7 @@ import numpy as np
 
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.description import changed_options, text
 from kaldi_compat.frontends.preset import Preset, preset_names
 
 __all__ = ["command_parser", "main"]
@@ -102,7 +102,7 @@ def _run(given: argparse.Namespace) -> int:
         return 0
     preset = Preset.of(given.name)
     if given.command == "show":
-        print(_as_json(preset) if given.json else _described(preset))
+        print(_as_json(preset) if given.json else text(preset))
         return 0
     if given.command == "export":
         return _export(preset, given)
@@ -123,37 +123,9 @@ def _export(preset: Preset, given: argparse.Namespace) -> int:
     return 0
 
 
-def _described(preset: Preset) -> str:
-    options = ", ".join(f"{name}={value!r}" for name, value in _changed_options(preset).items())
-    scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
-    before = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
-    steps = [*map(str, preset.steps)] or ["none"]
-    lines = [
-        f"{preset.name}: {preset.title}",
-        f"  audio     {preset.sampling_rate} Hz, {'; '.join([scale, *before])}",
-        f"  feature   {preset.feature}({options})",
-        *(f"  {'steps' if number == 0 else '':9} {step}" for number, step in enumerate(steps)),
-        f"  input     (frames, {columns_of(preset.options, preset.steps)})",
-        f"  stream    {'no: ' + preset.why_no_stream if preset.why_no_stream else 'yes'}",
-        f"  source    {preset.source.repository} {preset.source.file}",
-        f"            {preset.source.commit} {preset.source.date}".rstrip(),
-        *(f"  note      {note}" for note in preset.notes),
-    ]
-    return "\n".join(lines)
-
-
-def _changed_options(preset: Preset) -> dict[str, Any]:
-    """Return the feature's options that are not Kaldi's defaults."""
-    return {
-        field.name: getattr(preset.options, field.name)
-        for field in dataclasses.fields(preset.options)
-        if getattr(preset.options, field.name) != field.default and field.name != "sample_frequency"
-    }
-
-
 def _as_json(preset: Preset) -> str:
     values = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
-    values["options"] = _changed_options(preset)
+    values["options"] = changed_options(preset)
     values["source"] = dataclasses.asdict(preset.source)
     values["steps"] = [{step.kind: _step_options(step)} for step in preset.steps]
     values["notes"] = list(preset.notes)

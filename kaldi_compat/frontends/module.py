@@ -105,6 +105,11 @@ class Frontend(PresetFrontend, nn.Module):
         """Return the name of the preset."""
         return repr(self.preset.name)
 
+    def _repr_html_(self) -> str:
+        from kaldi_compat.frontends import description
+
+        return description.html(self.preset, f"Frontend({self.preset.name!r})")
+
     @overload
     def forward(self, samples: Tensor, lengths: None = None, *, sampling_rate: int | None = None) -> Tensor: ...
     @overload

@@ -94,6 +94,11 @@ class Frontend(PresetFrontend):
     def __repr__(self) -> str:
         return f"Frontend({self.preset.name!r})"
 
+    def _repr_html_(self) -> str:
+        from kaldi_compat.frontends import description
+
+        return description.html(self.preset, f"{self} (NumPy)")
+
     def __call__(
         self,
         samples: npt.NDArray[Any] | Sequence[npt.NDArray[Any]],

@@ -117,6 +117,8 @@ class Preset:
         """
         if isinstance(preset, Preset):
             return preset
+        if not isinstance(preset, (str, os.PathLike)):
+            raise OptionError(f"preset={preset!r} is a {type(preset).__name__}: pass a name, a json file or a Preset")
         text = os.fspath(preset)
         if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
             return cls.read(text)

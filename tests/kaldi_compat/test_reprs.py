@@ -10,8 +10,9 @@ import pytest
 
 import io_ark
 import kaldi_compat
-from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset
+from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset, frontends
 from kaldi_compat.features import numpy as array_features
+from kaldi_compat.frontends import numpy as array_frontends
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,13 @@ def test_changed_options_come_first_in_html(module: Any) -> None:
 def test_module_with_defaults_says_so() -> None:
     assert "engine: auto; Kaldi's defaults" in Fbank()._repr_html_()
     assert "Kaldi's defaults" in kaldi_compat.Deltas()._repr_html_()
+
+
+@pytest.mark.parametrize("frontend", [frontends.Frontend, array_frontends.Frontend], ids=["torch", "numpy"])
+def test_front_ends_show_their_preset(frontend: Any) -> None:
+    shown = frontend("beats")._repr_html_()
+    assert "Frontend('beats')" in shown and "BEATs" in shown
+    assert "<td>audio</td><td>16000 Hz" in shown and "<td>input</td><td>(frames, 128)</td>" in shown
 
 
 @pytest.fixture

@@ -43,6 +43,11 @@ def test_an_unknown_preset_is_refused_with_a_suggestion(wrong: str, suggestion: 
         Preset.of(wrong)
 
 
+def test_preset_of_another_type_is_refused() -> None:
+    with pytest.raises(OptionError, match="preset=None is a NoneType: pass a name"):
+        Preset.of(None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

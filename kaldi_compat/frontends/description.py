@@ -1,0 +1,55 @@
+"""Describe presets to people: on the command line and in Jupyter."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from io_ark.notebook import html_table
+from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.preset import Preset
+
+__all__ = ["changed_options", "html", "rows", "text"]
+
+
+def rows(preset: Preset) -> list[tuple[str, str]]:
+    """Return names and descriptions of a preset's parts, in the order of processing.
+
+    >>> from kaldi_compat.frontends import Preset
+    >>> rows(Preset.of("paraformer"))[0]
+    ('audio', '16000 Hz, -1 to 1, multiplied by 32768')
+    """
+    options = ", ".join(f"{name}={value!r}" for name, value in changed_options(preset).items())
+    scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
+    before = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
+    steps = [*map(str, preset.steps)] or ["none"]
+    return [
+        ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *before])}"),
+        ("feature", f"{preset.feature}({options})"),
+        *(("" if number else "steps", step) for number, step in enumerate(steps)),
+        ("input", f"(frames, {columns_of(preset.options, preset.steps)})"),
+        ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
+        ("source", f"{preset.source.repository} {preset.source.file}"),
+        ("", f"{preset.source.commit} {preset.source.date}"),
+        *(("note", note) for note in preset.notes),
+    ]
+
+
+def text(preset: Preset) -> str:
+    """Return the description as lines of text."""
+    lines = [f"{preset.name}: {preset.title}", *(f"  {name:9} {about}".rstrip() for name, about in rows(preset))]
+    return "\n".join(lines)
+
+
+def html(preset: Preset, title: str) -> str:
+    """Return the description as a table for Jupyter, under a title."""
+    return html_table(f"{title}: {preset.title}", rows(preset))
+
+
+def changed_options(preset: Preset) -> dict[str, Any]:
+    """Return the feature's options that are not Kaldi's defaults."""
+    return {
+        field.name: getattr(preset.options, field.name)
+        for field in dataclasses.fields(preset.options)
+        if getattr(preset.options, field.name) != field.default and field.name != "sample_frequency"
+    }
