@@ -59,6 +59,18 @@ def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[A
     assert np.array_equal(slow.percentiles, fast.percentiles)
 
 
+@pytest.mark.parametrize("rows", [31, 32, 1 << 15, 70_001])
+def test_percentiles_of_long_columns(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(rows)
+    columns = [rng.standard_normal(rows), rng.integers(0, 3, rows), np.arange(rows) % 7 == 3]
+    matrix = np.stack(columns, axis=1).astype(np.float32)
+    fast = compressed.compress(matrix, 2)
+    monkeypatch.setattr(compressed, "_NATIVE", None)
+    slow = compressed.compress(matrix, 2)
+    np.testing.assert_array_equal(fast.percentiles, slow.percentiles)
+    np.testing.assert_array_equal(fast.codes, slow.codes)
+
+
 @given(
     numbers=arrays.arrays(np.uint32, st.integers(1, 60), elements=st.integers(0, 2**32 - 1)),
     wide=arrays.arrays(np.uint64, st.integers(1, 60), elements=st.integers(0, 2**64 - 1)),
