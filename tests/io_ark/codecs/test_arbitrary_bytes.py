@@ -119,11 +119,11 @@ def test_info_of_damaged_objects(data: st.DataObject) -> None:
     ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
 )
 def test_memory_for_sizes_that_lie(kind: str, data: bytes) -> None:
-    # Every place where a size may stand says a large number, in turn; of long objects, some 300 places.
+    # Every place where a size may stand says a large number, in turn; of long objects, some 100 places.
     tracemalloc.start()
     try:
         for source_type in "bytes", "stream":
-            for at in range(2, len(data) - 3, 1 + len(data) // 300):
+            for at in range(2, len(data) - 3, 1 + len(data) // 100):
                 for lie in b"\xff\xff\xff\x7f", b"\x40\x42\x0f\x00":
                     lying = data[:at] + lie + data[at + 4 :]
                     tracemalloc.reset_peak()
