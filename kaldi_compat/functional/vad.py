@@ -17,7 +17,9 @@ def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> A
     xp = namespace(log_energy)
     real = precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
     total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
-    mean_part = float(real(options.vad_energy_mean_scale)) * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
+    mean_part = xp.zeros_like(total)
+    if scale := float(real(options.vad_energy_mean_scale)):  # without it, an infinite energy does not count
+        mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
 

@@ -80,3 +80,10 @@ def test_selected_frames() -> None:
 def test_invalid_options_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         VadOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_infinite_energy_does_not_count_without_the_mean() -> None:
+    features = np.array([[np.inf], [9], [1]], np.float32)
+    options = VadOptions(vad_energy_mean_scale=0.0)
+    for each in (compute_vad(features, options), compute_vad(torch.tensor(features), options).numpy()):
+        np.testing.assert_array_equal(each, [1, 1, 0])
