@@ -272,9 +272,11 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
     for (int64_t u = 0; u < count; u++) {
         int64_t frames = rows[u + 1] - rows[u], votes = 0, from = 0, to = 0;
         const float *energy = x + rows[u] * dim;
-        double total = 0;
-        for (int64_t t = 0; t < frames; t++)
-            total += energy[t * dim];
+        double total = 0; /* as OpenBLAS's sdot with a stride of zero: pairs are added in single precision */
+        for (int64_t t = 0; t + 1 < frames; t += 2)
+            total += energy[t * dim] + energy[(t + 1) * dim];
+        if (frames % 2)
+            total += energy[(frames - 1) * dim];
         float limit = mean_scale * (float)total / (float)(frames > 0 ? frames : 1) + threshold;
         voiced[u] = 0;
         for (int64_t t = 0; t < frames; t++) {
