@@ -10,7 +10,6 @@ import math
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -449,9 +448,11 @@ class WaveInfoCodec(Codec[WaveInfo]):
         if header.foreign and not header.is_counted:
             return _info(size_of(_foreign_samples(source, header), source, _WAVE))
         # In an archive the next key follows the samples. The header of a truncated file is still valid.
-        with suppress(TruncatedError):
+        try:
             source.skip(header.info.data_bytes or 0)
             _skip_padding(source, header.info.data_bytes or 0)
+        except TruncatedError:
+            source.read_rest()  # its samples are not a key
         return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:

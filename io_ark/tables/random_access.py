@@ -127,10 +127,13 @@ class _ArchiveScan(Lookup):
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes, network=network)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
+        self._disorder: OrderError | None = None
 
     def following(self) -> Iterator[tuple[str, Any]]:
         """Read the next entries. The caller may stop at any entry; another call continues after it."""
         self.check_open()
+        if self._disorder is not None:  # the entry out of order has been read: without it, the rest may look sorted
+            raise self._disorder
         if self._input is None:
             return
         try:
@@ -151,13 +154,17 @@ class _ArchiveScan(Lookup):
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
-            raise OrderError(
+            self.out_of_order(
+                key,
                 f"comes after {decode_key(self._previous)!r}: the table is not sorted or has a duplicate key, although "
                 "it has the option s",
-                file=self.table.rxfilename,
-                key=key,
             )
         self._previous = current
+
+    def out_of_order(self, key: str, message: str) -> NoReturn:
+        """Raise an error that ends the lookup: reading on raises it again."""
+        self._disorder = OrderError(message, file=self.table.rxfilename, key=key)
+        raise self._disorder
 
     def _end(self) -> None:
         opened, self._input = self._input, None
@@ -205,7 +212,7 @@ class ArchiveLookup(_ArchiveScan):
         values = self._values
         for name, value in entries:
             if name in values:
-                raise OrderError("is a duplicate key in the archive", file=self.table.rxfilename, key=name)
+                self.out_of_order(name, "is a duplicate key in the archive")
             values[name] = value
             if name == key:
                 return True

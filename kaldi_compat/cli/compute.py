@@ -263,11 +263,15 @@ class Extractor:
             Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
         """
         samples, warp = self.audio(key, wave, warps)
+        generator = copy.copy(self.generator)
         try:
             self.check_rate(wave.sample_frequency)
-            features = self.computer.features(samples, wave.sample_frequency, warp, self.generator)
+            features = self.computer.features(samples, wave.sample_frequency, warp, generator)
         except KaldiCompatError as error:
+            if isinstance(error, OptionError) and self.options.dither != 0:
+                self.generator.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
+        self.generator = generator
         return subtract_mean(features) if self.options.subtract_mean and len(features) else features
 
     def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:

@@ -1,7 +1,7 @@
 """Products in the order of OpenBLAS's SkylakeX kernels ``sgemm`` and ``sscal``, which decides their last bits.
 
 Sources of the order: OpenBLAS 0.3.21, ``driver/level3/level3.c`` (panels), ``kernel/x86_64``:
-``sgemm_small_kernel_permit_skylakex.c`` and ``sgemm_small_kernel_tn_skylakex.c``.
+``sgemm_small_kernel_permit_skylakex.c``, ``sgemm_small_kernel_nn_skylakex.c`` and ``sgemm_small_kernel_tn_skylakex.c``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from kaldi_compat import native
 from kaldi_compat.exact.sums import fused
 from kaldi_compat.native import matrix
 
-__all__ = ["product_with_transpose", "scaled"]
+__all__ = ["product", "product_with_transpose", "scaled"]
 
 Floats = npt.NDArray[np.float32]
 
 _PANEL = 448  # terms that are added before their sum is added to the result
+_SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small matrices are used
 _SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
 
 
@@ -41,9 +42,34 @@ def product_with_transpose(a: Floats, b: Floats, bounds: npt.NDArray[np.int64] |
     if bounds is None:
         bounds = np.array([0, len(a)])
     if native.library():
-        return matrix.matrix_products(a, b, bounds)
+        return matrix.matrix_products(a, b, bounds, _SMALL_RESULTS, _PANEL)
     parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
     return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+
+
+def product(a: Floats, b: Floats) -> Floats:
+    """Return ``a @ b`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
+
+    Args:
+        a: (..., rows, depth).
+        b: (..., depth, n).
+
+    Returns:
+        (..., rows, n).
+
+    >>> product(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
+    array([[11., 17.]], dtype=float32)
+    """
+    (rows, depth), n = a.shape[-2:], b.shape[-1]
+    panel = max(depth, 1) if rows * depth * n <= _SMALL_PRODUCTS else _PANEL
+    if not native.library():
+        return _in_panels(a, b, panel)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*batch, rows, n), np.float32)
+    first, second = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    for index in np.ndindex(batch):
+        out[index] = matrix.matrix_products(first[index], second[index].T, np.array([0, rows]), 0, panel)
+    return out
 
 
 def scaled(x: Floats, factor: float) -> Floats:
@@ -58,23 +84,30 @@ def scaled(x: Floats, factor: float) -> Floats:
 def _product(a: Floats, b: Floats) -> Floats:
     if a.shape[1] >= _SMALL_DEPTH and len(a) * len(b) <= _SMALL_RESULTS:
         return _small_product(a, b)
-    total = np.zeros((len(a), len(b)), np.float32)
+    return _in_panels(a, b.T, _PANEL)
+
+
+def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
+    """Return ``a @ b``: terms are added one after the other, in panels of at most so many, and panels to the result."""
+    depth = a.shape[-1]
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    total = np.zeros(shape, np.float32)
     start = 0
-    while start < a.shape[1]:
-        end = start + _panel_of(a.shape[1] - start)
-        panel = np.zeros_like(total)
+    while start < depth:
+        end = start + _panel_of(depth - start, most)
+        panel = np.zeros(shape, np.float32)
         for k in range(start, end):
-            panel = fused(a[:, k, None], b[:, k], panel)
+            panel = fused(a[..., :, k, None], b[..., k, None, :], panel)
         total = total + panel if start else panel
         start = end
     return total
 
 
-def _panel_of(left: int) -> int:
-    """Return the number of terms in the next panel if so many are left."""
-    if left >= 2 * _PANEL:
-        return _PANEL
-    return -(-(left // 2) // 16) * 16 if left > _PANEL else left
+def _panel_of(left: int, most: int) -> int:
+    """Return the number of terms in the next panel if so many are left, and a panel has at most so many."""
+    if left >= 2 * most:
+        return most
+    return -(-(left // 2) // 16) * 16 if left > most else left
 
 
 def _small_product(a: Floats, b: Floats) -> Floats:

@@ -65,7 +65,9 @@ def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     product, error = _product(a, b)
     total = product + c
     part = total - product
-    fused: Doubles = total + ((product - (total - part)) + (c - part) + error)
+    correction = (product - (total - part)) + (c - part) + error
+    # Adding zero would take the sign of a negative zero. Infinite numbers have no correction.
+    fused: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)
     return fused
 
 

@@ -85,12 +85,10 @@ def vector_dot(x: Floats, y: Floats) -> float:
 def plain_sum(x: Floats) -> Floats:
     """Return the sum of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero. (...)."""
     n = x.shape[-1]
-    total = np.zeros(x.shape[:-1])
-    for i in range(0, n - 1, 2):  # a pair is added in float32, the pairs in double
-        total += x[..., i] + x[..., i + 1]
-    if n % 2:
-        total += x[..., n - 1]
-    result: Floats = total.astype(np.float32)
+    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # added in float32, and then in double
+    zero = np.zeros((*x.shape[:-1], 1))
+    terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
+    result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
     return result
 
 

@@ -169,7 +169,8 @@ def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Ar
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
-        return None, astype(float64(rounded) * stats[..., :1, :-1], dtype)
+        # Kaldi adds the product to zero, which has no sign.
+        return None, astype(float64(rounded) * stats[..., :1, :-1] + 0.0, dtype)
     mean = stats[..., :1, :-1] / count
     if not options.norm_vars:
         return None, astype(mean, dtype)

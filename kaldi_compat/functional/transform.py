@@ -12,7 +12,7 @@ import numpy as np
 
 from kaldi_compat.array_api import Array, as_like, astype, float64, full, matmul, namespace
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.products import product_with_transpose
+from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda", "log_determinant"]
@@ -92,6 +92,8 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
             first = xp.concatenate((first, full((*batch, rows, 1), 0.0, first)), axis=-1)
         last = full((*batch, 1, first.shape[-1] - 1), 0.0, first), full((*batch, 1, 1), 1.0, first)
         first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
+    if isinstance(a, np.ndarray) and a.dtype == np.float32:
+        return product(a, first)
     return matmul(a, first)
 
 

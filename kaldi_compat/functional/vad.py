@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kaldi_compat.array_api import Array, arange, as_like, astype, full, namespace, precision
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sums import plain_sum
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
 from kaldi_compat.options.postprocessing import VadOptions
 
@@ -16,8 +19,13 @@ def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> A
     """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
     xp = namespace(log_energy)
     real = precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
-    total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
-    mean_part = float(real(options.vad_energy_mean_scale)) * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
+    if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
+        total = plain_sum(log_energy)[..., None]
+    else:
+        total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
+    mean_part = xp.zeros_like(total)
+    if scale := float(real(options.vad_energy_mean_scale)):  # without it, an infinite energy does not count
+        mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
 

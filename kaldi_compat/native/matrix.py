@@ -21,16 +21,20 @@ _LANES = 16  # of the widest instruction set
 @functools.cache
 def _matrix_products(level: str | None) -> Any:
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    return library().function("matrix_products", *[pointer] * 3, *[number] * 4, pointer, level=level)
+    return library().function("matrix_products", *[pointer] * 3, *[number] * 6, pointer, level=level)
 
 
-def matrix_products(a: Floats, b: Floats, bounds: npt.NDArray[np.int64], level: str | None = None) -> Floats:
+def matrix_products(
+    a: Floats, b: Floats, bounds: npt.NDArray[np.int64], small_results: int, panel: int, level: str | None = None
+) -> Floats:
     """Return ``a @ b.T`` (rows, n), with each matrix of a ragged batch multiplied as if it were alone.
 
     Args:
         a: (rows, depth): the rows of all matrices.
         b: (n, depth).
         bounds: (matrices + 1,): the first row of each matrix, and the end.
+        small_results: results up to which OpenBLAS's kernel for small transposed matrices is used.
+        panel: terms that the other kernel adds before it adds their sum to the result, at least 1.
         level: the instruction set; the best by default.
     """
     (rows, depth), width = a.shape, len(b)
@@ -40,6 +44,8 @@ def matrix_products(a: Floats, b: Floats, bounds: npt.NDArray[np.int64], level: 
         )
     if (np.diff(bounds) < 0).any():
         raise ValueError("the bounds of matrices must not decrease")
+    if panel < 1:
+        raise ValueError("a panel has one term or more")
     a = np.ascontiguousarray(a, np.float32)
     bounds = np.ascontiguousarray(bounds, np.int64)
     columns = np.zeros((depth, -(-width // _LANES) * _LANES), np.float32)
@@ -53,6 +59,8 @@ def matrix_products(a: Floats, b: Floats, bounds: npt.NDArray[np.int64], level: 
         depth,
         width,
         columns.shape[1],
+        small_results,
+        panel,
         out.ctypes.data,
     )
     return out

@@ -2,31 +2,29 @@
 #include "simd.h"
 #include "vector.h"
 
-#define SMALL_DEPTH 32     /* OpenBLAS's kernel for small matrices takes products at least as deep ... */
-#define SMALL_RESULTS 1200 /* ... with no more results than this */
-#define WIDTH 16           /* partial sums of a result there */
-#define PANEL 448          /* terms that the other kernel adds before it adds the sum to the result */
+#define SMALL_DEPTH 32 /* OpenBLAS's kernel for small transposed matrices takes products at least as deep */
+#define WIDTH 16       /* partial sums of a result there */
 
 static vf load(const float *x)
 {
     return *(const vf_unaligned *)x;
 }
 
-/* Terms of the next panel, if so many are left. */
-static int64_t panel_of(int64_t left)
+/* Terms of the next panel, if so many are left, and a panel has at most so many. */
+static int64_t panel_of(int64_t left, int64_t most)
 {
-    if (left >= 2 * PANEL)
-        return PANEL;
-    return left > PANEL ? (left / 2 + 15) / 16 * 16 : left;
+    if (left >= 2 * most)
+        return most;
+    return left > most ? (left / 2 + 15) / 16 * 16 : left;
 }
 
 /* LANES results of a row: their terms one after the other, panel by panel. */
-static vf in_panels(const float *row, const float *columns, int64_t depth, int64_t stride)
+static vf in_panels(const float *row, const float *columns, int64_t depth, int64_t stride, int64_t panel)
 {
     vf total = splat(0.0f);
     for (int64_t k = 0; k < depth;) {
         vf sum = splat(0.0f);
-        int64_t end = k + panel_of(depth - k), first = k;
+        int64_t end = k + panel_of(depth - k, panel), first = k;
         for (; k < end; k++)
             sum = fused(splat(row[k]), load(columns + k * stride), sum);
         total = first ? total + sum : sum;
@@ -54,13 +52,14 @@ static vf in_sixteen(const float *row, const float *columns, int64_t depth, int6
 }
 
 /* out (rows, width) = a (rows, depth) times columns (depth, stride), of which `stride` is a multiple of LANES and `width` the
-   columns wanted. The rows are those of `count` matrices; matrix i has those from bounds[i] to bounds[i + 1]. */
+   columns wanted. The rows are those of `count` matrices; matrix i has those from bounds[i] to bounds[i + 1]. The kernel for small
+   transposed matrices computes up to `small_results` results; the other one adds up to `panel` terms before it adds their sum. */
 EXPORT void SIMD_NAME(matrix_products)(const float *a, const float *columns, const int64_t *bounds, int64_t count, int64_t depth,
-                                       int64_t width, int64_t stride, float *out)
+                                       int64_t width, int64_t stride, int64_t small_results, int64_t panel, float *out)
 {
     for (int64_t matrix = 0; matrix < count; matrix++) {
         int64_t rows = bounds[matrix + 1] - bounds[matrix];
-        int small = depth >= SMALL_DEPTH && rows * width <= SMALL_RESULTS;
+        int small = depth >= SMALL_DEPTH && rows * width <= small_results;
         for (int64_t r = 0; r < rows; r++) {
             const float *row = a + (bounds[matrix] + r) * depth;
             float *results = out + (bounds[matrix] + r) * width;
@@ -73,7 +72,7 @@ EXPORT void SIMD_NAME(matrix_products)(const float *a, const float *columns, con
                         folded[l] = last_rows && column + l >= (width & ~(int64_t)3) ? -1 : 0;
                     sums = in_sixteen(row, columns + column, depth, stride, folded);
                 } else {
-                    sums = in_panels(row, columns + column, depth, stride);
+                    sums = in_panels(row, columns + column, depth, stride, panel);
                 }
                 int64_t lanes = width - column < LANES ? width - column : LANES;
                 memcpy(results + column, &sums, (size_t)lanes * sizeof(float));

@@ -3,6 +3,7 @@
    The features of all utterances are one matrix of `dim` columns; rows[u] to rows[u + 1] are those of utterance u. Each function
    does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc, src/ivector/voice-activity-detection.cc)
    in their order. */
+#include "libm.h"
 #include "simd.h"
 
 #include <math.h>
@@ -271,9 +272,11 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
     for (int64_t u = 0; u < count; u++) {
         int64_t frames = rows[u + 1] - rows[u], votes = 0, from = 0, to = 0;
         const float *energy = x + rows[u] * dim;
-        double total = 0;
-        for (int64_t t = 0; t < frames; t++)
-            total += energy[t * dim];
+        double total = 0; /* as OpenBLAS's sdot with a stride of zero: pairs are added in single precision */
+        for (int64_t t = 0; t + 1 < frames; t += 2)
+            total += energy[t * dim] + energy[(t + 1) * dim];
+        if (frames % 2)
+            total += energy[(frames - 1) * dim];
         float limit = mean_scale * (float)total / (float)(frames > 0 ? frames : 1) + threshold;
         voiced[u] = 0;
         for (int64_t t = 0; t < frames; t++) {
@@ -344,6 +347,19 @@ static void moving_average(const float *x, int64_t n, int64_t window, float *out
     }
 }
 
+/* Replace normal positive numbers by their logarithms. */
+static void take_logs(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        float group[LANES];
+        int64_t count = n - i < LANES ? n - i : LANES;
+        for (int l = 0; l < LANES; l++)
+            group[l] = l < count ? x[i + l] : 1.0f;
+        vf logs = log_of(load_floats(group));
+        memcpy(x + i, &logs, (size_t)count * sizeof(float));
+    }
+}
+
 /* Kaldi's process-pitch-feats: the log odds of voicing, and the log pitch less its mean over `mean_window` values, averaged over
    `average_window` ones. `work` is as long as twice the longest utterance. */
 EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, int64_t utterances, int64_t dim, int64_t mean_window,
@@ -359,8 +375,9 @@ EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, i
         for (int64_t t = 0; t < frames; t++) {
             double voicing = from[t * dim];
             to[t * dim] = (float)log((voicing + 0.0001) / (1.0001 - voicing));
-            work[t] = (float)log((double)from[t * dim + 1]);
+            work[t] = from[t * dim + 1];
         }
+        take_logs(work, frames);
         subtract_moving_mean(work, frames, mean_window, work + frames);
         moving_average(work + frames, frames, average_window, to + 1, dim);
     }

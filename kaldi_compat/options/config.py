@@ -39,6 +39,7 @@ OptionsType = TypeVar("OptionsType")
 
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
+FLOAT32_END = (2 - 2**-24) * 2.0**127  # this and larger numbers are rounded to infinity
 INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.A)
 REAL = re.compile(
     r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
@@ -109,6 +110,8 @@ class Flag:
         real = parse_real(text)
         if real is None:
             raise OptionError(f"--{self.name}={text}: expected a number")
+        if abs(real) >= FLOAT32_END and "n" not in text.lower():  # inf and nan are numbers, too
+            raise OptionError(f"--{self.name}={text}: expected a number of single precision, at most 3.4e38")
         return real
 
 

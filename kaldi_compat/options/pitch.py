@@ -174,7 +174,7 @@ class InterpolatePitchOptions(BaseOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            self.max_pitch_change_per_frame > 2.0 * self.pitch_interval,
+            self.linear_interpolation or self.max_pitch_change_per_frame > 2.0 * self.pitch_interval,
             f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must be greater than twice "
             f"pitch_interval={self.pitch_interval:g}",
         )

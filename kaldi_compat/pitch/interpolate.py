@@ -63,12 +63,12 @@ def interpolate_linearly(features: Floats) -> Floats:
     """(probability of voicing, pitch) with a straight line over each gap: ``(frames, 2)`` -> ``(frames, 2)``.
 
     A gap at an end leads to 0.9 times the pitch at its other side, and so does a gap after the first frame (Kaldi
-    ignores frame 0). Without any pitch, the result is 1 throughout.
+    ignores frame 0). Without any pitch, the result is 1 throughout. Other columns are copied.
 
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
     """
-    check_track(features)
+    check_track(features[:, :2])
     pitch = features[:, 1].copy()
     gap = np.concatenate(([False], pitch == 0, [False]))
     begins = np.flatnonzero(gap[1:] & ~gap[:-1])
@@ -82,7 +82,9 @@ def interpolate_linearly(features: Floats) -> Floats:
         right = np.float32(0.9 * float(left)) if right < 0 else right
         step = (right - left) / np.float32(end - begin + 1)
         pitch[begin:end] = left + step * np.arange(1, end - begin + 1, dtype=np.float32)
-    return np.stack((features[:, 0], pitch), -1)
+    result: Floats = features.copy()
+    result[:, 1] = pitch
+    return result
 
 
 def interpolate_smoothly(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.libm import logf
 from kaldi_compat.native import ragged as compiled
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
@@ -70,14 +71,14 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
     options = options or SmoothPitchOptions()
     if features.ndim != 2 or features.shape[1] < 2:
         raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
-    voicing, pitch = features[:, 0].astype(np.float64), features[:, 1].astype(np.float64)
+    voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]
     if not bool(((voicing >= 0) & (voicing <= 1)).all()):
         raise FeatureError("the first column must be the probability of voicing, but goes beyond 0 to 1")
     if not bool((pitch > 0).all()):
         raise FeatureError("a pitch of zero or less has no logarithm; fill the gaps with interpolate-pitch first")
     processed: npt.NDArray[Any] = features.copy()
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
-    log_pitch = np.log(pitch).astype(features.dtype)
+    log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
     level = log_pitch - moving_means(log_pitch, options.normalization_window_size)
     processed[:, 1] = moving_average(level, options.average_window_size)
     return processed
@@ -88,7 +89,7 @@ def is_supported(features: npt.NDArray[Any]) -> bool:
     if not native.library() or features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]
-    return bool(((voicing >= 0) & (voicing <= 1) & (pitch > 0)).all())
+    return bool(((voicing >= 0) & (voicing <= 1) & (pitch >= np.finfo(np.float32).tiny)).all())
 
 
 def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:

@@ -162,7 +162,7 @@ def weighted_stats(feats: Matrix, weights: Vector) -> DoubleMatrix:
 
 
 def compared(keys: list[str], feats: list[Matrix]) -> bool:
-    """Return True if two utterances are sides of equal length, whose frames are compared.
+    """Return True if two utterances are sides of equal length with frames, which are compared.
 
     Raises:
         FeatureError: the sides differ in dimension.
@@ -179,4 +179,4 @@ def compared(keys: list[str], feats: list[Matrix]) -> bool:
             len(one),
             len(other),
         )
-    return len(one) == len(other)
+    return len(one) == len(other) > 0

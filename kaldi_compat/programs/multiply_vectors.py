@@ -52,6 +52,8 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 
         def of_block(block: ArrayBlock) -> ArrayBlock | None:
             names, values = block.names(), block.values
+            if options.length_tolerance < 0:  # refuses equal lengths, too
+                return None
             found = [table.values(names) for _, table in tables]
             for vectors in found:
                 if vectors is None or not np.array_equal([len(each) for each in vectors], block.shapes[:, 0]):

@@ -54,6 +54,8 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 
         def of_block(block: ArrayBlock) -> ArrayBlock | None:
             feats, names, parts = block.matrix(), block.names(), []
+            if options.length_tolerance < 0:  # refuses equal lengths, too
+                return None
             found = [table.values(names) for _, table in tables]
             for matrices in found:
                 if feats is None or matrices is None or len({each.shape[1] for each in matrices}) > 1:

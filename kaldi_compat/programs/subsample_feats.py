@@ -26,11 +26,12 @@ class Options(BaseOptions):
     """Options of subsample-feats."""
 
     n: int = option(1, "keep every n-th frame; negative: repeat each frame -n times")
-    offset: int = option(0, "first frame to keep (with a positive n)", ge=0)
+    offset: int = option(0, "first frame to keep (with a positive n)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.n != 0, "n=0 must be positive, or negative to repeat frames")
+        require(self.n < 0 or self.offset >= 0, f"offset must be at least 0, not {self.offset}")
 
 
 @program("subsample-feats", USAGE, Options)

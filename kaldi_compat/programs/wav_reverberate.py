@@ -49,8 +49,6 @@ def main(options: Options, source: str, target: str) -> int:
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)
     rir = read_wave(options.impulse_response) if options.impulse_response else None
-    if rir is not None and not rir.samples.any():
-        logger.warning("The impulse response %s is silent; the output is silent, too.", options.impulse_response)
     noises = read_noises(options, wave.sample_frequency)
     if options.multi_channel_output:
         if rir is None:
@@ -63,6 +61,12 @@ def main(options: Options, source: str, target: str) -> int:
     else:
         parts = [(options.rir_channel, options.noise_channel)]
 
+    for channel, _ in parts:
+        if rir is not None and not channel_of(rir, channel, options.impulse_response).any():
+            where = f" in channel {channel}" if len(rir.samples) > 1 else ""
+            logger.warning(
+                "The impulse response %s is silent%s; the output is silent, too.", options.impulse_response, where
+            )
     speech = channel_of(wave, options.input_wave_channel, source)
     output = [
         reverberate(

@@ -238,3 +238,15 @@ def test_check_of_a_directory_with_audio_of_all_formats_finds_nothing(
     (tmp_path / "wav.scp").write_text("".join(lines))
     status = ark.main(["check", str(tmp_path / "wav.scp")])
     assert status == 0 and "no problem found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("specifier", ["ark:{}", "ark:cat {} |"])
+def test_samples_of_a_truncated_wave_file_are_not_read_as_keys(specifier: str, tmp_path: Path) -> None:
+    samples = np.frombuffer(b"key RIFF " * 20, np.int16)
+    wave = io_ark.Wave(8000.0, samples.reshape(1, -1))
+    with io_ark.Writer("wave", f"ark:{tmp_path}/a.ark") as writer:
+        writer["a"] = writer["b"] = wave
+    data = (tmp_path / "a.ark").read_bytes()
+    (tmp_path / "cut.ark").write_bytes(data[:-100])
+    entries = list(io_ark.SequentialReader("wave-info", specifier.format(tmp_path / "cut.ark")))
+    assert [(key, info.sample_count) for key, info in entries] == [("a", samples.size), ("b", samples.size)]

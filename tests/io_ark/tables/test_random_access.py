@@ -90,6 +90,19 @@ def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
                 assert reader.get(key) is not None
 
 
+@pytest.mark.parametrize("options", ["ark", "ark,s"])
+def test_reading_on_after_an_entry_out_of_order_fails_again(options: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("b 1\nb 2\nc 3\nd 4\n")
+    with io_ark.RandomAccessReader("int", f"{options}:{tmp_path}/t") as reader:
+        assert reader["b"] == 1
+        for keys in (["b", "c"], ["d"]):
+            with pytest.raises(OrderError):
+                reader.values_of(keys)
+            with pytest.raises(OrderError):
+                assert keys[-1] in reader
+        assert reader["b"] == 1
+
+
 @pytest.mark.parametrize("options", ["ark", "ark,o", "ark,s", "ark,s,o"])
 @pytest.mark.parametrize("table", ["a 1\nb 2\nc 3\n", "a 1\nb 2\na 3\nc 4\n"])
 @pytest.mark.parametrize(

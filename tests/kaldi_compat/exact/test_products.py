@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 from kaldi_compat import native
-from kaldi_compat.exact.products import product_with_transpose
+from kaldi_compat.exact.products import product, product_with_transpose
+from kaldi_compat.exact.sums import fused
 from kaldi_compat.native.matrix import matrix_products
 from tests.support.blas import has_avx512
 
@@ -85,7 +87,7 @@ def test_all_instruction_sets_give_the_same_bits(monkeypatch: pytest.MonkeyPatch
     if not library:
         pytest.skip("the C library was not built")
     for a, b in pairs_of_matrices():
-        ours = [matrix_products(a, b, np.array([0, len(a)]), level) for level in library.levels]
+        ours = [matrix_products(a, b, np.array([0, len(a)]), 1200, 448, level) for level in library.levels]
         with monkeypatch.context() as patch:
             patch.setattr(native, "library", lambda: None)
             expected = product_with_transpose(a, b)
@@ -96,4 +98,23 @@ def test_all_instruction_sets_give_the_same_bits(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("bounds", [[0, 3], [-1, 2], [2, 1]])
 def test_bounds_outside_the_rows_are_refused_before_c_sees_them(bounds: list[int]) -> None:
     with pytest.raises(ValueError, match=r"bounds|rows from"):
-        matrix_products(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))
+        matrix_products(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds), 1200, 448)
+
+
+def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for rows, depth, width in ((5, 13, 14), (3, 500, 7), (60, 500, 70)):  # the last is too large for one panel
+        a = rng.standard_normal((2, rows, depth)).astype(np.float32)
+        b = rng.standard_normal((depth, width)).astype(np.float32)
+        found = product(a, b)
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "library", lambda: None)
+            np.testing.assert_array_equal(found, product(a, b))
+        panels = [0, 256, 500] if rows == 60 else [0, depth]
+        total = np.float32(0)
+        for begin, end in itertools.pairwise(panels):
+            sums = np.zeros(found.shape, np.float32)
+            for k in range(begin, end):
+                sums = fused(a[..., k, None], b[k], sums)
+            total = total + sums
+        np.testing.assert_array_equal(found, total)

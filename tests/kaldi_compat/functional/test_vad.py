@@ -9,7 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaldi_compat import native
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.exact import ragged
 from kaldi_compat.functional.vad import compute_vad, select_voiced
 from kaldi_compat.options.postprocessing import VadOptions
 from tests.support.reference import ROOT
@@ -80,3 +82,22 @@ def test_selected_frames() -> None:
 def test_invalid_options_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         VadOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_infinite_energy_does_not_count_without_the_mean() -> None:
+    features = np.array([[np.inf], [9], [1]], np.float32)
+    options = VadOptions(vad_energy_mean_scale=0.0)
+    for each in (compute_vad(features, options), compute_vad(torch.tensor(features), options).numpy()):
+        np.testing.assert_array_equal(each, [1, 1, 0])
+
+
+def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -> None:
+    # Energies of -50 plus so many steps of 2^-18, and what Kaldi 5.5 wrote for them.
+    steps = [272, 302, -61, -174, 175, -107, 237, 6, 143, -277, -562, -395, 39, -135, 142, -313, -257, -68, -120]
+    steps += [-28, -153, -94, 139, 134, -289, -287, -333]
+    features = (np.array(steps) / 2**18 - 50).astype(np.float32)[:, None]
+    kaldis = [1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
+    options = VadOptions(vad_energy_threshold=50, vad_energy_mean_scale=2)
+    np.testing.assert_array_equal(compute_vad(features, options), kaldis)
+    if native.library():
+        np.testing.assert_array_equal(ragged.voiced(features, np.array([0, len(features)]), options)[0], kaldis)

@@ -139,7 +139,7 @@ def test_only_the_mistakes_that_make_kaldi_print_usage_are_usage_errors() -> Non
     flags = flag_table(FbankOptions)
     with pytest.raises(UsageError):
         flags["use-energy"].parse("maybe")
-    for name, text in (("num-mel-bins", "abc"), ("dither", ""), ("use-energy", "")):
+    for name, text in (("num-mel-bins", "abc"), ("dither", ""), ("dither", "-1e40"), ("use-energy", "")):
         with pytest.raises(OptionError) as caught:
             flags[name].parse(text)
         assert not isinstance(caught.value, UsageError)

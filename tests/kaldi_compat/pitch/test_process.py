@@ -171,6 +171,7 @@ def test_invalid_options_are_refused() -> None:
         SmoothPitchOptions(average_window_size=4)
     with pytest.raises(OptionError, match="max_pitch_change"):
         InterpolatePitchOptions(pitch_interval=6.0)
+    assert InterpolatePitchOptions(pitch_interval=6.0, linear_interpolation=True).pitch_interval == 6
 
 
 GAPS = np.array(
@@ -265,6 +266,12 @@ def test_a_track_without_any_pitch() -> None:
     silent = np.zeros((9, 2), np.float32)
     np.testing.assert_array_equal(interpolate_linearly(silent)[:, 1], np.ones(9))
     assert (np.abs(interpolate_smoothly(silent)[:, 1] - 104) < 8).all()
+
+
+def test_linear_interpolation_copies_other_columns() -> None:
+    with_third = np.column_stack((GAPS, np.arange(len(GAPS)))).astype(np.float32)
+    expected = np.column_stack((interpolate_linearly(GAPS), np.arange(len(GAPS))))
+    np.testing.assert_array_equal(interpolate_linearly(with_third), expected)
 
 
 def test_pitch_that_is_surely_voiced_is_followed() -> None:

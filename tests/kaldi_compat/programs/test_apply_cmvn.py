@@ -51,3 +51,12 @@ def test_floored_variance_is_logged(capsys: Stderr) -> None:
     assert apply_cmvn.main(["--norm-vars=true", "ark:stats.ark", source, "ark:out.ark"]) == 0
     assert "Flooring cepstral variance in 1 dimensions for a" in capsys.readouterr().err
     np.testing.assert_allclose(load("out.ark")["a"], [[0, -1], [0, 1]])
+
+
+def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:
+    io_ark.write_object("double-matrix", "stats", np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]]))
+    source = save("in.ark", {"a": np.full((1, 2), -0.0, np.float32)})
+    assert apply_cmvn.main(["--skip-dims=0", "stats", source, "ark:out.ark"]) == 0
+    ((zero, _),) = load("out.ark")["a"]
+    assert zero == 0
+    assert not np.signbit(zero)

@@ -50,3 +50,12 @@ def test_sums_are_in_kaldis_order(options: str, digest: str) -> None:
     source = save("in.ark", {"u": features.astype(np.float32)})
     assert apply_cmvn_sliding.main([*options.split(), source, "ark:out.ark"]) == 0
     assert hashlib.sha256(Path("out.ark").read_bytes()).hexdigest() == digest
+
+
+def test_zeros_keep_their_sign_where_a_variance_is_floored() -> None:
+    source = save("in.ark", {"a": np.array([[-0.0, 1], [-0.0, 1], [-0.0, 1]], np.float32)})
+    assert apply_cmvn_sliding.main(["--norm-vars", "--center", "--cmn-window=2", source, "ark:out.ark"]) == 0
+    zero, one = load("out.ark")["a"].T
+    assert (zero == 0).all()
+    assert np.signbit(zero).all()
+    assert not np.signbit(one).any()

@@ -34,6 +34,10 @@ def test_the_louder_side_of_each_frame_counts(capsys: Stderr) -> None:
     louder = values["u0"][:, 0] >= values["u1"][:, 0]
     np.testing.assert_allclose(stats["u0"][0, -1], np.where(louder, 1, 0.01).sum(), rtol=1e-6)
     np.testing.assert_allclose(stats["u1"][0, -1], np.where(louder, 0.01, 1).sum(), rtol=1e-6)
+    empty = save("empty.ark", {key: np.empty((0, 0), np.float32) for key in ("u0", "u1")})
+    calls.write_text("u0 call0 A\nu1 call0 B\n")
+    assert compute_cmvn_stats_two_channel.main([str(calls), empty, "ark:out.ark"]) == 0
+    assert {key: each.tolist() for key, each in load("out.ark").items()} == {key: [[0], [0]] for key in ("u0", "u1")}
     calls.write_text("u1 call1\n")
     message = "Expecting 3 fields per line of reco2file_and_channel file calls, got: u1 call1 (line 1)"
     check_refused(compute_cmvn_stats_two_channel.main, str(calls), source, "ark:out.ark", message=message)

@@ -38,3 +38,10 @@ def test_functions_are_those_of_numpy(row: list[float], function: str, power: fl
 def test_two_functions_are_refused() -> None:
     with pytest.raises(OptionError):
         copy_matrix.Options(apply_exp=True, apply_log=True)
+
+
+def test_the_power_of_a_half_is_no_square_root_as_in_c() -> None:
+    matrix = np.array([[-0.0, -np.inf, 4]], np.float32)
+    result = copy_matrix.transformed(matrix, copy_matrix.Options(apply_power=0.5))
+    np.testing.assert_array_equal(result, [[0, np.inf, 2]])
+    assert not np.signbit(result).any()

@@ -27,3 +27,9 @@ def test_vectors_are_multiplied_element_by_element() -> None:
     assert read("out.vec").tolist() == [8, 27]
     io_ark.write_object("vector", "w", np.array([2], np.float32))
     assert multiply_vectors.main(["v", "w", "out.vec"]) == 1
+
+
+def test_a_negative_tolerance_skips_equal_lengths_too_as_in_kaldi() -> None:
+    source = save("in.ark", {"a": np.ones(3, np.float32)})
+    message = "Length mismatch 3 vs. 3 for utt a exceeds tolerance -1"
+    check_failed(multiply_vectors.main, "--length-tolerance=-1", source, source, "ark:out.ark", message=message)

@@ -12,7 +12,7 @@ from kaldi_compat.cli.loop import Skip
 from kaldi_compat.programs import (
     paste_feats,
 )
-from tests.support.programs import check_failed
+from tests.support.programs import check_failed, check_refused
 from tests.support.tables import load, matrices, save
 
 Run = Callable[..., int]
@@ -40,3 +40,16 @@ def test_files_are_pasted_and_missing_utterances_skipped() -> None:
     other = save("other.ark", {"x": values["u1"]})
     check_failed(paste_feats.main, one, other, "ark:o.ark", message=f"Missing utt u1 from input {other}")
     assert paste_feats.main([both, "ark:o.ark"]) == 1
+
+
+def test_a_negative_tolerance_skips_equal_lengths_too_as_in_kaldi() -> None:
+    source = save("in.ark", matrices(3, 4))
+    message = "Length mismatch 3 vs. 3 for utt u0 exceeds tolerance -1"
+    check_failed(paste_feats.main, "--length-tolerance=-1", source, source, "ark:out.ark", message=message)
+
+
+def test_an_unsorted_second_table_fails_between_blocks() -> None:
+    values = {key: np.ones((rows, 13), np.float32) for key, rows in (("b", 1), ("a", 1), ("c", 9000), ("d", 1))}
+    first, second = save("in.ark", values), "ark,s:in.ark"
+    message = "a: comes after 'b': the table is not sorted"
+    check_refused(paste_feats.main, first, second, "ark:out.ark", message=message)

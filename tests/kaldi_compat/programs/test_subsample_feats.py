@@ -13,7 +13,7 @@ from kaldi_compat.programs import (
     subsample_feats,
 )
 from tests.support.programs import check_refused
-from tests.support.tables import matrices, save
+from tests.support.tables import load, matrices, save
 
 Run = Callable[..., int]
 
@@ -31,3 +31,9 @@ def test_every_nth_frame_is_kept_or_each_repeated(frames: int, n: int, offset: i
 def test_invalid_options_are_refused(option: str, message: str) -> None:
     source = save("a.ark", matrices(4))
     check_refused(subsample_feats.main, option, source, "ark:b.ark", message=message)
+
+
+def test_a_negative_n_ignores_any_offset() -> None:
+    source = save("in.ark", matrices(2))
+    assert subsample_feats.main(["--n=-1", "--offset=-1", source, "ark:out.ark"]) == 0
+    np.testing.assert_array_equal(load("out.ark")["u0"], matrices(2)["u0"])

@@ -32,6 +32,17 @@ def test_subset_is_the_first_n_or_listed_utterances(options: list[str], keys: li
     assert list(load("b.ark")) == keys
 
 
+@pytest.mark.parametrize("option", ["--include=u0", "--exclude=u1"])
+def test_files_of_other_utterances_need_not_exist(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    save("a.ark", matrices(2))
+    for key in ("u0", "u1"):
+        Path(key).write_text(f"{key}\n")
+    Path("a.scp").write_text("u0 a.ark:3\nu1 nothing.ark:3\n")
+    assert subset_feats.main([option, "scp:a.scp", "ark:b.ark"]) == 0
+    assert Path("b.ark").read_bytes() == Path("a.ark").read_bytes()
+    assert "Wrote 1 out of 2 utterances" in capsys.readouterr().err
+
+
 def test_listed_keys_with_wide_spaces_are_found() -> None:
     Path("list").write_text("u\u30000 x\n")
     source = save("a.ark", {key: np.ones((1, 2), "f4") for key in ("u", "u\u30000")})

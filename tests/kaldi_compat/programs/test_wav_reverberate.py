@@ -12,7 +12,7 @@ from kaldi_compat.programs import (
     wav_reverberate,
 )
 from tests.support.programs import check_refused
-from tests.support.tables import wav
+from tests.support.tables import noise, wav
 
 Stderr = pytest.CaptureFixture[str]
 
@@ -64,6 +64,14 @@ def test_nearly_silent_audio_is_accepted() -> None:
     wav("in.wav", 8000, np.full((2000, 1), 7))
     assert wav_reverberate.main(["--volume=0.1", "in.wav", "out.wav"]) == 0
     assert Path("out.wav").read_bytes()[44:] == bytes(4000)
+
+
+def test_a_silent_channel_of_the_impulse_response_is_logged_if_it_is_used(capsys: Stderr) -> None:
+    wav("in.wav", 8000, noise(500))
+    wav("rir.wav", 8000, np.array([[0, 9000], [0, 100]]))
+    for options, warnings in (([], 1), (["--rir-channel=1"], 0), (["--multi-channel-output"], 1)):
+        assert wav_reverberate.main([*options, "--impulse-response=rir.wav", "in.wav", "out.wav"]) == 0
+        assert capsys.readouterr().err.count("rir.wav is silent in channel 0; the output is silent") == warnings
 
 
 def test_clipped_samples_are_logged(capsys: Stderr) -> None:
