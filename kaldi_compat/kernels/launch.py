@@ -29,6 +29,7 @@ __all__ = [
     "features_of",
     "mel_options",
     "power_options",
+    "resident_programs",
     "row_features",
     "sparse_filters",
     "to_device",
@@ -44,6 +45,9 @@ GROUP = 32  # bands that the one kernel computes at once
 # hold at most 16 programs give each 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
 USUAL_REGISTERS = 80
+ALL_REGISTERS = 1 << 16  # of a multiprocessor
+BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}  # most blocks of a multiprocessor
+USUAL_BLOCKS = 32
 # Rows with more samples than this, reflected at their ends, need indices of 64 bits.
 WIDE = 1 << 29
 
@@ -237,12 +241,24 @@ def _bank_of_frames(spans: Sequence[Span], warps: Sequence[float], frames: int) 
 
 @functools.cache
 def _programs(device: torch.device) -> int:
-    """Return how many programs of one warp a device holds, or 3 in the interpreter: each computes several frames."""
+    """Return how many programs of the one kernel a device holds, or 3 in the interpreter: each computes several frames.
+
+    Programs beyond these would wait for others to end, and then compute their frames on a device that is mostly idle.
+    """
     if device.type == "cpu":
         return 3
-    properties = torch.cuda.get_device_properties(device)
-    # A multiprocessor holds half as many blocks as warps: 32 (7.0, 8.0, 9.0), 24 (8.9) or 16 (7.5); on 8.6, 16 of 24.
-    return int(properties.multi_processor_count * properties.max_threads_per_multi_processor // (2 * LANES_IN_WARP))
+    count = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return count * resident_programs(torch.cuda.get_device_capability(device))
+
+
+def resident_programs(capability: tuple[int, int]) -> int:
+    """Return how many programs of one warp a multiprocessor holds, by its registers and its limit of blocks.
+
+    >>> resident_programs((9, 0)), resident_programs((8, 6))
+    (25, 16)
+    """
+    registers = REGISTERS.get(capability, USUAL_REGISTERS)
+    return min(BLOCKS.get(capability, USUAL_BLOCKS), ALL_REGISTERS // (LANES_IN_WARP * registers))
 
 
 @functools.cache
