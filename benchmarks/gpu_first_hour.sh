@@ -4,10 +4,12 @@
 # Each step takes less than ten minutes, and a failure stops nothing. OUTDIR gets a log and a line of JSON for each
 # step, and summary.txt after each of them. Without a GPU, steps that need one are marked "no GPU".
 #
-# Steps: versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu
+# Steps: versions probe odd kernels sanitizer streaming dump faults resident stages ways throughput variants cpu
+#
+# "ways" compares one kernel from samples to mel energies with two; "resident" and "stages" do, too.
 
 set -u
-ALL="versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu"
+ALL="versions probe odd kernels sanitizer streaming dump faults resident stages ways throughput variants cpu"
 LIMIT=${LIMIT:-570}  # seconds of a step
 if [ $# -lt 1 ]; then
     echo "usage: $0 OUTDIR [STEP...], steps: $ALL" >&2
@@ -70,6 +72,12 @@ run() {
             for tool in memcheck racecheck initcheck; do
                 echo \"== \$tool\"
                 timeout 180 compute-sanitizer --tool \$tool --error-exitcode 9 '$python' benchmarks/gpu_probe.py --small
+            done" ;;
+        ways) step ways gpu "
+            for way in 1 two; do
+                echo \"== KALDI_COMPAT_KERNELS=\$way\"
+                KALDI_COMPAT_KERNELS=\$way '$python' benchmarks/gpu_probe.py
+                KALDI_COMPAT_KERNELS=\$way '$python' benchmarks/dump.py --gpu --hours 10 --jobs 4 --work '$out/work' --only-dump
             done" ;;
         streaming) step streaming gpu "
             '$python' -m pytest -q tests/kaldi_compat/streaming tests/kaldi_compat/features/test_properties.py -m 'gpu'

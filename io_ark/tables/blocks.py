@@ -25,7 +25,7 @@ from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import OPEN_FLAGS
 from io_ark.tables.entries import read_entry
 
-__all__ = ["BlockLoader", "as_block", "read_blocks"]
+__all__ = ["BlockLoader", "FileMemory", "as_block", "read_blocks"]
 
 Item = Block | tuple[str, Any]
 
@@ -106,6 +106,18 @@ class _ListScanner:
         return ScannedBlock(ListBlock(lambda: zip(names, values, strict=True), len(names)), 0) if values else None
 
 
+class FileMemory:
+    """Memory that files are read to, one after the other."""
+
+    def allocate(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return memory of at least this many bytes."""
+        return np.empty(size, np.uint8)
+
+    def place(self, end: int) -> int:
+        """Return where a file is read to, after one that ends at ``end``."""
+        return -(-end // _ALIGNMENT) * _ALIGNMENT
+
+
 class BlockLoader:
     """Loads the objects of lines of a script file together: objects close to each other in one file, or small files.
 
@@ -113,12 +125,16 @@ class BlockLoader:
         codec: codec of the objects.
         files: cache of open files.
         largest: bytes of an object that is a file of its own, at most; larger ones are left to the usual way.
+        memory: where objects that are files of their own are read to.
     """
 
-    def __init__(self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize) -> None:
+    def __init__(
+        self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
+    ) -> None:
         self._scanner: BlockScanner | None = codec.block_scanner() or _ListScanner.of(codec)
         self._files = files
         self._largest = largest
+        self._memory = FileMemory() if memory is None else memory
         self._source: FileSource | None = None
         self._path = b""
         self._pause = 0
@@ -176,7 +192,7 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, scanner: BlockScanner, lines: list[bytes], first: int) -> ScannedBlock | None:
-        files = _Files(self._largest)
+        files = _Files(self._largest, self._memory)
         for line in lines[first : first + MAX_ENTRIES]:
             key, _, path = line.partition(b" ")
             if not _PLAIN_NAME.fullmatch(path) or not files.add(key, path):
@@ -224,16 +240,18 @@ class _Files:
 
     Args:
         largest: bytes of a file at most.
+        memory: gives the array.
 
     Attributes:
         keys: of each file.
-        starts: where each file starts: a multiple of 64.
+        starts: where each file starts.
         contents: the bytes of the files.
         end: where the last file ends.
     """
 
-    def __init__(self, largest: int) -> None:
+    def __init__(self, largest: int, memory: FileMemory) -> None:
         self._largest = largest
+        self._memory = memory
         self.keys: list[bytes] = []
         self.starts: list[int] = []
         self.contents = np.empty(0, np.uint8)
@@ -241,7 +259,7 @@ class _Files:
 
     def add(self, key: bytes, path: bytes) -> bool:
         """Read a file; return False if it is not a regular file, cannot be read, or does not fit."""
-        at = -(-self.end // _ALIGNMENT) * _ALIGNMENT
+        at = self._memory.place(self.end)
         try:
             status = os.stat(path)
             size = status.st_size
@@ -249,7 +267,7 @@ class _Files:
             if not stat.S_ISREG(status.st_mode) or not fits:
                 return False
             if not self.keys:
-                self.contents = np.empty(max(size, _FILES_BYTES), np.uint8)
+                self.contents = self._memory.allocate(max(at + size, _FILES_BYTES))
             if _read_file(path, self.contents[at : at + size]) < size:
                 return False
         except OSError:

@@ -20,6 +20,8 @@ __all__ = ["Computer", "pitch_computer", "spectral_computer"]
 class Computer:
     """Computes the features of a job, batch by batch, on one device.
 
+    ``memory`` makes the memory that wave files are best read to; None for ordinary memory.
+
     Args:
         job: the job.
         plan: its plan, which holds the seed of the noise and the configuration.
@@ -30,6 +32,7 @@ class Computer:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = pitch_computer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
+        self.memory = self.spectral.memory if self.spectral else None
         self.takes_blocks = self.pitch is None and self.spectral is not None and self.spectral.takes_blocks
 
     def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:

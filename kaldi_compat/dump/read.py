@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import io_ark
 from io_ark.codecs import codec
 from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
-from io_ark.tables.blocks import BlockLoader
+from io_ark.tables.blocks import BlockLoader, FileMemory
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.loop import Skip
@@ -35,6 +35,8 @@ __all__ = [
     "Entry",
     "Failure",
     "Lines",
+    "OnGrid",
+    "RowMemory",
     "Task",
     "TaskReader",
     "Utterance",
@@ -60,6 +62,28 @@ RIFF = (b"RIFF", b"RIFX")
 CHUNK = 1 << 20  # samples of each channel that are decoded at once
 
 
+class RowMemory(FileMemory):
+    """Memory that a device can copy from, in which the samples of wave files lie on a grid of frames.
+
+    Attributes:
+        tensor: int16, the memory that was allocated last; None if it is ordinary memory.
+    """
+
+    tensor: Any = None
+
+
+class OnGrid(NamedTuple):
+    """Place of an utterance's samples in memory that a device can copy from.
+
+    Attributes:
+        tensor: the memory, int16.
+        start: its first sample there.
+    """
+
+    tensor: Any
+    start: int
+
+
 @dataclass(frozen=True)
 class Utterance:
     """Audio to compute features of.
@@ -68,11 +92,13 @@ class Utterance:
         index: its position in the archive's list.
         key: its name.
         wave: its samples, int16 of shape (channels, samples), and their rate.
+        place: where the samples are, if a device can copy them from there.
     """
 
     index: int
     key: str
     wave: io_ark.Wave
+    place: OnGrid | None = None
 
 
 @dataclass(frozen=True)
@@ -104,10 +130,12 @@ class UtteranceBlock:
     Attributes:
         index: position of the first one.
         audio: their keys and audio.
+        tensor: the memory of the samples, if a device can copy them from there.
     """
 
     index: int
     audio: AudioBlock
+    tensor: Any = None
 
     def __len__(self) -> int:
         return len(self.audio)
@@ -119,7 +147,11 @@ class UtteranceBlock:
 
     def utterances(self) -> list[Utterance]:
         """Return the utterances one by one; their samples are views."""
-        return [Utterance(index, *entry) for index, entry in enumerate(self.audio.entries(), self.index)]
+        numbered = enumerate(self.audio.entries(), self.index)
+        if self.tensor is None:
+            return [Utterance(index, *entry) for index, entry in numbered]
+        places = [OnGrid(self.tensor, start) for start in self.audio.starts.tolist()]
+        return [Utterance(index, *entry, place) for (index, entry), place in zip(numbered, places, strict=True)]
 
 
 Entry = Utterance | Failure | UtteranceBlock
@@ -233,13 +265,18 @@ def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:
 class TaskReader:
     """Reads tasks, and lines that name files together. Threads may share it.
 
+    Args:
+        options: of the dump.
+        memory: makes the memory that a thread reads wave files to; by default ordinary memory.
+
     Attributes:
         options: of the dump.
         lines_at_once: how many lines should be read together, according to those before.
     """
 
-    def __init__(self, options: DumpOptions) -> None:
+    def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
         self.options = options
+        self._memory = memory
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
         self._of_thread = threading.local()
@@ -254,7 +291,7 @@ class TaskReader:
         while done < len(lines) and size < BYTES_AT_ONCE:
             audio = self._block(lines.lines, done)
             if audio is not None:
-                found.append(UtteranceBlock(lines.index + done, audio))
+                found.append(UtteranceBlock(lines.index + done, audio, self._tensor_of(audio)))
                 done, size = done + len(audio), size + audio.samples.nbytes
                 continue
             one = read_task(lines.task(done), self.options)
@@ -271,11 +308,20 @@ class TaskReader:
         """Return the audio of the first lines; None if nothing can be read together, or one is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(OPEN_ARCHIVES)
-            self._of_thread.loader = BlockLoader(self._codec, files, largest=LARGEST_FILE)
+            self._of_thread.memory = memory = None if self._memory is None else self._memory()
+            self._of_thread.loader = BlockLoader(self._codec, files, largest=LARGEST_FILE, memory=memory)
         block = self._of_thread.loader.load(lines, first)
         if not isinstance(block, AudioBlock) or (block.durations() > self.options.max_duration).any():
             return None
         return block
+
+    def _tensor_of(self, audio: AudioBlock) -> Any:
+        """Return the memory of audio that was just read if a device can copy from there; None otherwise."""
+        memory = self._of_thread.memory
+        if memory is None or memory.tensor is None:
+            return None
+        address = memory.tensor.data_ptr()
+        return memory.tensor if audio.samples.__array_interface__["data"][0] == address else None
 
 
 def _bytes_of(entry: Entry | Lines) -> int:

@@ -49,8 +49,8 @@ class ShardRunner:
         self.job = job
         self.owns_process = owns_process
         self.plan = plan
-        self.read = TaskReader(job.options)
         self.compute = Computer(job, plan, device)
+        self.read = TaskReader(job.options, self.compute.memory)
         self.wants_stats = job.options.wants_stats
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
         # By speaker whatever the level, since a dump that is resumed may ask for another one.

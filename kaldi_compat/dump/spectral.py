@@ -23,7 +23,7 @@ from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance, UtteranceBlock, failed
+from kaldi_compat.dump.read import Failure, RowMemory, Utterance, UtteranceBlock, failed
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.batch import num_frames
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
@@ -138,7 +138,10 @@ class SpectralComputer:
 
     Attributes:
         takes_blocks: computes the utterances of a block at once; without, blocks only cost time.
+        memory: makes the memory that wave files are best read to; None for ordinary memory.
     """
+
+    memory: Callable[[], RowMemory] | None = None
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         self.feature = SPECTRAL_FEATURES[job.spectral]

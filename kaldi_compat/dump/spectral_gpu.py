@@ -25,9 +25,9 @@ from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.packed_batch import Row, RowNoise, Samples, pack
+from kaldi_compat.dump.packed_batch import PinnedMemory, Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Utterance, UtteranceBlock
+from kaldi_compat.dump.read import OnGrid, Utterance, UtteranceBlock
 from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, computed, failure, ready
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
@@ -47,6 +47,12 @@ class Member:
     samples: Samples
     warp: float
 
+    @property
+    def place(self) -> OnGrid | None:
+        """Where the samples are, if a device can copy them from there."""
+        place, wave = self.utterance.place, self.utterance.wave.samples
+        return place if place is not None and np.may_share_memory(self.samples, wave) and len(wave) == 1 else None
+
 
 class PackedComputer(SpectralComputer):
     """Computes spectral features of a whole batch at once, and compresses them on the device.
@@ -64,6 +70,8 @@ class PackedComputer(SpectralComputer):
             replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
         )
         self.module = module.to(device)
+        if self.transfers.pinned and self.frame_options.snip_edges:
+            self.memory = functools.partial(PinnedMemory, self.frame_options.window_shift)
         self.method = None
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
@@ -123,7 +131,9 @@ class PackedComputer(SpectralComputer):
     def _start_row(self, members: Sequence[Member]) -> Pending:
         transfers = self.transfers
         with transfers.named("pack"):
-            row = pack([member.samples for member in members], self.frame_options, pinned=transfers.pinned)
+            places = [member.place for member in members]
+            samples = [member.samples for member in members]
+            row = pack(samples, self.frame_options, pinned=transfers.pinned, places=places)
         with torch.inference_mode(), transfers.named("compute"):
             features = self._features(row, members)
         with torch.inference_mode(), transfers.named("compress"):
@@ -131,7 +141,7 @@ class PackedComputer(SpectralComputer):
 
     def _features(self, row: Row, members: Sequence[Member]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
-        samples = self.transfers.send(row.samples)
+        samples = self.transfers.send(row.pieces, row.length)
         noise = RowNoise(row, [member.utterance.key for member in members], self.seed)
         spans = _spans(row, members)
         if engine_for(self.module, samples, None) == "triton":

@@ -33,13 +33,20 @@ class Transfers:
         """True if host memory should be pinned."""
         return self._in is not None
 
-    def send(self, tensor: Tensor) -> Tensor:
-        """Return a copy of a tensor on the device, which the next computation can use."""
+    def send(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
+        """Return a tensor on the device that is put together from pieces, which the next computation can use.
+
+        Args:
+            pieces: where each starts, and its numbers; what no piece covers is 0.
+            length: of the tensor.
+        """
+        whole = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
-            return tensor
+            return pieces[0][1] if whole else _joined(pieces, length, self.device)
+        # From memory that is not pinned, the copy would wait for all computation under way.
+        pinned = [(at, piece if piece.is_pinned() else piece.pin_memory()) for at, piece in pieces]
         with torch.cuda.stream(self._in):
-            # From memory that is not pinned, the copy would wait for all computation under way.
-            there = (tensor if tensor.is_pinned() else tensor.pin_memory()).to(self.device, non_blocking=True)
+            there = pinned[0][1].to(self.device, non_blocking=True) if whole else _joined(pinned, length, self.device)
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
         there.record_stream(current)
@@ -70,6 +77,13 @@ class Transfers:
             return
         with torch.cuda.nvtx.range(name):
             yield
+
+
+def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
+    there = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
+    for at, piece in pieces:
+        there[at : at + len(piece)].copy_(piece, non_blocking=True)
+    return there
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes power spectra of samples, another mel energies, or their logs, of power spectra. The remaining steps
-(DCT, linear prediction, energy column) run in torch. :func:`why_unsupported` says what the kernels cannot compute; the
-operations of torch compute that instead, with equal numbers up to rounding.
+One kernel computes mel energies, or their logs, of samples. Where it is not trusted, one computes power spectra of
+samples, another mel energies of power spectra. The remaining steps (DCT, linear prediction, energy column) run in
+torch. :func:`why_unsupported` says what the kernels cannot compute; the operations of torch compute that instead, with
+equal numbers up to rounding.
 
-``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
+``KALDI_COMPAT_KERNELS=0`` in the environment switches them off, ``KALDI_COMPAT_KERNELS=two`` only the one kernel.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ __all__ = [
     "MEAN_ERROR",
     "SHAPES",
     "SWITCH",
+    "TWO",
     "Feature",
     "compiling_alone",
     "faults",
     "features",
     "is_out_of_memory",
+    "uses_one_kernel",
     "why_switched_off",
     "why_unsupported",
 ]
@@ -43,6 +46,7 @@ __all__ = [
 logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
+TWO = "two"
 DEVICE_TYPE = "cuda"
 # FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
@@ -159,11 +163,23 @@ def _has_triton() -> bool:
 
 
 _faults: dict[object, str] = {}
+_faults_of_two: dict[object, str] = {}  # with KALDI_COMPAT_KERNELS=two
+_faults_of_one: dict[object, str] = {}
 
 
 def faults() -> list[str]:
     """Return the faults for which kernels were given up so far in this process."""
-    return sorted({fault for fault in _faults.values() if fault})
+    found = (*_faults.values(), *_faults_of_two.values(), *_faults_of_one.values())
+    return sorted({fault for fault in found if fault})
+
+
+def uses_one_kernel(module: Feature, samples: Tensor) -> bool:
+    """Return True if one kernel computes mel energies of samples, False if two do."""
+    return os.environ.get(SWITCH) != TWO and not _faults_of_one.get(_kind(module, samples))
+
+
+def _kind(module: Feature, samples: Tensor) -> object:
+    return samples.device, samples.dtype, type(module), module.options
 
 
 def _fault_of(module: Feature, samples: Tensor) -> str:
@@ -171,21 +187,28 @@ def _fault_of(module: Feature, samples: Tensor) -> str:
 
     Triton needs a C compiler and a supported GPU. The test also finds faults of compilers and drivers.
     """
-    kind = (samples.device, samples.dtype, type(module), module.options)
-    if kind not in _faults:
+    kind = _kind(module, samples)
+    known = _faults_of_two if os.environ.get(SWITCH) == TWO else _faults
+    if kind not in known:
         # The test cannot run while a CUDA graph is captured.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return "a CUDA graph is captured before the first call: call the module once before"
+        fault_of_one = ""
         with compiling_alone():
-            fault = _fault(module, samples.device, samples.dtype)
-        _faults[kind] = fault
+            fault = _fault(module, samples.device, samples.dtype, known is _faults)
+            if fault and known is _faults and module.filter_bank(1.0) is not None:
+                fault_of_one, fault = fault, _fault(module, samples.device, samples.dtype, False)
+        known[kind] = fault
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
-    return _faults[kind]
+        elif fault_of_one:
+            _faults_of_one[kind] = fault_of_one
+            logger.warning("computing on %s with two kernels instead of one: %s", samples.device, fault_of_one)
+    return known[kind]
 
 
 @torch.no_grad()
-def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
+def _fault(module: Feature, device: torch.device, dtype: torch.dtype, one_kernel: bool) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:
@@ -202,7 +225,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
         if options.dither != 0:
             noise = noise_of_frames(frames.unsqueeze(0), None, KaldiRandom())(slice(None))[0]
         expected = module.features_of_frames(frames, noise)
-        found = features_of(module, samples, None, 1.0, KaldiRandom())
+        found = features_of(module, samples, None, 1.0, KaldiRandom(), one_kernel)
     except torch.cuda.OutOfMemoryError:
         raise
     except Exception as error:  # Triton's and its compilers' errors have no common base

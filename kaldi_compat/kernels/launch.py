@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,18 +16,38 @@ from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.rand import rand_r_starts
 from kaldi_compat.functional.dither import Generator, frame_states
 from kaldi_compat.functional.frames import EPSILON, num_frames
-from kaldi_compat.kernels import SHAPES, Feature
+from kaldi_compat.kernels import SHAPES, Feature, uses_one_kernel
 from kaldi_compat.kernels.bands import BANDS, bands_kernel
+from kaldi_compat.kernels.fused import mel_kernel
 from kaldi_compat.kernels.noise import KALDI, PHILOX
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
 
-__all__ = ["Noise", "Span", "bands_options", "features_of", "power_options", "row_features", "to_device"]
+__all__ = [
+    "Noise",
+    "Span",
+    "bands_options",
+    "features_of",
+    "mel_options",
+    "power_options",
+    "resident_programs",
+    "row_features",
+    "sparse_filters",
+    "to_device",
+]
 
 # Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
 LANES_IN_WARP = 32
 TILE = 64  # frames of a program of the second kernel
+GROUP = 32  # bands that the one kernel computes at once
+# Registers of a lane in the one kernel: few, so that many programs are resident, but enough to spill none. Cards that
+# hold at most 16 programs give each 128.
+REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
+USUAL_REGISTERS = 80
+ALL_REGISTERS = 1 << 16  # of a multiprocessor
+BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}  # most blocks of a multiprocessor
+USUAL_BLOCKS = 32
 # Rows with more samples than this, reflected at their ends, need indices of 64 bits.
 WIDE = 1 << 29
 
@@ -56,8 +78,13 @@ def features_of(
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
+    one_kernel: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`."""
+    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`.
+
+    Args:
+        one_kernel: whether one kernel computes mel energies, or two; None for what is trusted.
+    """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
@@ -71,7 +98,8 @@ def features_of(
     else:
         spans = [Span(row * count, (row + 1) * count, warp) for row, warp in enumerate(vtln_warp)]
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
-    features = _features(module, rows, lengths, count, spans, noise)
+    one_kernel = uses_one_kernel(module, rows) if one_kernel is None else one_kernel
+    features = _features(module, rows, lengths, count, spans, noise, one_kernel)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -93,7 +121,7 @@ def row_features(module: Feature, row: Tensor, spans: Sequence[Span], generator:
     """
     count = num_frames(len(row), module.size, module.shift)
     noise = _noise(module.options.dither, 1, count, None, generator, row.device)
-    return _features(module, row.unsqueeze(0), None, count, spans, noise)
+    return _features(module, row.unsqueeze(0), None, count, spans, noise, uses_one_kernel(module, row))
 
 
 def _noise(
@@ -110,25 +138,190 @@ def _noise(
 
 
 def _features(
-    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Sequence[Span], noise: Noise
+    module: Feature,
+    rows: Tensor,
+    lengths: Tensor | None,
+    count: int,
+    spans: Sequence[Span],
+    noise: Noise,
+    one_kernel: bool,
 ) -> Tensor:
     """Return features (rows * count, dim)."""
-    options: Any = module.options
-    banks = _banks(module, options, tuple(dict.fromkeys(span.warp for span in spans)), rows.device)
-    width = module.points // 2 + 1 if banks is None else banks.weights.shape[2]
+    warps = tuple(dict.fromkeys(span.warp for span in spans))
+    mel = module.filter_bank(warps[0] if len(warps) == 1 else 1.0)
+    width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((len(rows) * count, width), dtype=torch.float32)
     with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
     log_energy = energies.new_empty(len(energies)) if with_energy else None
     logs = module.are_log_energies
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        for first in range(0, len(energies), FRAMES_AT_ONCE):
-            end = min(first + FRAMES_AT_ONCE, len(energies))
-            power = _power(module, rows, lengths, count, first, end, log_energy, noise)
-            if banks is None:
-                energies[first:end] = power[:, :width]
-            else:
-                _bands(power, banks, spans, energies, first, end, logs)
+        if mel is not None and one_kernel:
+            _mel(module, rows, lengths, count, spans, energies, log_energy, noise)
+        else:
+            banks = None if mel is None else _banks(mel, module, warps, rows.device)
+            for first in range(0, len(energies), FRAMES_AT_ONCE):
+                end = min(first + FRAMES_AT_ONCE, len(energies))
+                power = _power(module, rows, lengths, count, first, end, log_energy, noise)
+                if banks is None:
+                    energies[first:end] = power[:, :width]
+                else:
+                    _bands(power, banks, spans, energies, first, end, logs)
     return energies if logs else module.features_of_energies(energies, log_energy)
+
+
+def _mel(
+    module: Feature,
+    rows: Tensor,
+    lengths: Tensor | None,
+    count: int,
+    spans: Sequence[Span],
+    energies: Tensor,
+    log_energy: Tensor | None,
+    noise: Noise,
+) -> None:
+    """Set the mel energies of all frames, or their logs, and the log energies."""
+    if not len(energies):
+        return
+    device = rows.device
+    warps = tuple(sorted({span.warp for span in spans}))
+    filters = _filters(type(module), module.options, warps, device)
+    raw = module.needs_energy(raw=True)
+    energy = 0 if log_energy is None else 1 if raw else 2
+    constants = mel_options(module, lengths is not None, energy, noise.kind, rows.shape[1] > WIDE, len(warps) > 1)
+    programs = min(-(-len(energies) // constants["FRAMES"]), _programs(device))
+    scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    factors, bins = _tables(module.points, device)
+    mel_kernel[(programs,)](
+        rows,
+        lengths if constants["RAGGED"] else rows,
+        module.window,
+        factors,
+        bins,
+        scratch,
+        filters.first_bins,
+        filters.weights,
+        filters.group_rows,
+        to_device(_bank_of_frames(spans, warps, len(energies)), device) if constants["BANKS"] else bins,
+        energies,
+        energies if log_energy is None else log_energy,
+        bins if noise.seeds is None else noise.seeds,
+        _jumps(module.size, device) if noise.kind == KALDI else bins,
+        rows.stride(0),
+        rows.shape[1],
+        count,
+        len(energies),
+        energies.shape[1],
+        len(filters.group_rows) - 1,
+        filters.weights.shape[1],
+        module.options.preemphasis_coefficient,
+        module.options.waveform_scale,
+        module.options.dither,
+        EPSILON if raw else module.windowed_energy_floor,
+        EPSILON,
+        **constants,
+        maxnreg=_registers(device),
+    )
+
+
+def mel_options(
+    module: Feature, ragged: bool, energy: int, noise: int = 0, wide: bool = False, banks: bool = False
+) -> dict[str, Any]:
+    """Return the compile-time constants of the one kernel; see :func:`power_options` and :func:`bands_options`."""
+    constants = power_options(module, ragged, energy, noise, wide=wide)
+    return constants | {"GROUP": GROUP, "LOG": module.are_log_energies, "BANKS": banks, "num_stages": 1}
+
+
+def _bank_of_frames(spans: Sequence[Span], warps: Sequence[float], frames: int) -> Tensor:
+    """Return the number of the filter bank of each frame, int32; that of frames outside of all spans is 0."""
+    banks = np.zeros(frames, np.int32)
+    for first, end, warp in spans:
+        banks[first:end] = warps.index(warp)
+    return torch.from_numpy(banks)
+
+
+@functools.cache
+def _programs(device: torch.device) -> int:
+    """Return how many programs of the one kernel a device holds, or 3 in the interpreter: each computes several frames.
+
+    Programs beyond these would wait for others to end, and then compute their frames on a device that is mostly idle.
+    """
+    if device.type == "cpu":
+        return 3
+    count = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return count * resident_programs(torch.cuda.get_device_capability(device))
+
+
+def resident_programs(capability: tuple[int, int]) -> int:
+    """Return how many programs of one warp a multiprocessor holds, by its registers and its limit of blocks.
+
+    >>> resident_programs((9, 0)), resident_programs((8, 6))
+    (25, 16)
+    """
+    registers = REGISTERS.get(capability, USUAL_REGISTERS)
+    return min(BLOCKS.get(capability, USUAL_BLOCKS), ALL_REGISTERS // (LANES_IN_WARP * registers))
+
+
+@functools.cache
+def _registers(device: torch.device) -> int:
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+    return REGISTERS.get(capability, USUAL_REGISTERS)
+
+
+class Filters(NamedTuple):
+    """Filter banks without most of their zeros, for the one kernel.
+
+    Attributes:
+        first_bins: of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
+        weights: of four bins of each band in a row, (banks, rows, GROUP, 4).
+        group_rows: the first row of each group of bands, and the end: int32 (groups + 1,).
+    """
+
+    first_bins: Tensor
+    weights: Tensor
+    group_rows: Tensor
+
+
+def sparse_filters(weights: npt.NDArray[np.float32], width: int) -> Filters:
+    """Return the filters of banks.
+
+    Args:
+        weights: (banks, fft_bins, bands).
+        width: numbers in a row of spectra, at least fft_bins; those from fft_bins on are 0.
+
+    >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
+    [4, 4, 4, 8, 8, 8, 8, 12]
+    """
+    banks, _, bands = weights.shape
+    groups = -(-bands // GROUP)
+    dense = np.zeros((banks, width, groups * GROUP), np.float32)
+    dense[:, : weights.shape[1], :bands] = weights
+    used = dense != 0
+    first = used.argmax(1) // 4 * 4
+    end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
+    rows = (-(-(end - first) // 4)).reshape(banks, groups, GROUP).max((0, 2))  # of each group
+    first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
+    group_rows = np.concatenate(([0], np.cumsum(rows)))
+    chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
+    for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
+        own = slice(group * GROUP, (group + 1) * GROUP)
+        bins = first[:, None, own] + np.arange(4 * (stop - begin))[:, None]
+        values = np.take_along_axis(dense[:, :, own], bins, 1)
+        chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
+    arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
+    return Filters(*map(torch.from_numpy, arrays))
+
+
+@functools.lru_cache(maxsize=256)
+def _filters(kind: Any, options: Any, warps: tuple[float, ...], device: torch.device) -> Filters:
+    weights = np.stack([_weights(kind, options, warp) for warp in warps])
+    return Filters(*(to_device(each, device) for each in sparse_filters(weights, _row(2 * (weights.shape[1] - 1)))))
+
+
+@functools.lru_cache(maxsize=256)
+def _weights(kind: Any, options: Any, warp: float) -> npt.NDArray[np.float32]:
+    """Return the filter bank of a feature's class for a VTLN factor: PLP's has another loudness."""
+    weights: npt.NDArray[np.float32] = kind(options).mel_weights(warp).numpy()
+    return weights
 
 
 def _power(
@@ -212,18 +405,15 @@ class Banks(NamedTuple):
     ranges: Tensor
 
 
-def _banks(module: Feature, options: Any, warps: tuple[float, ...], device: torch.device) -> Banks | None:
-    mel = module.filter_bank(warps[0] if len(warps) == 1 else 1.0)
-    if mel is None:
-        return None
+def _banks(mel: Tensor, module: Feature, warps: tuple[float, ...], device: torch.device) -> Banks:
     if len(warps) == 1:
-        return Banks({warps[0]: 0}, mel.unsqueeze(0), _ranges(options, warps[0], device).unsqueeze(0))
-    return _stacked_banks(options, tuple(sorted(warps)), device)
+        return Banks({warps[0]: 0}, mel.unsqueeze(0), _ranges(module.options, warps[0], device).unsqueeze(0))
+    return _stacked_banks(type(module), module.options, tuple(sorted(warps)), device)
 
 
 @functools.lru_cache(maxsize=8)
-def _stacked_banks(options: Any, warps: tuple[float, ...], device: torch.device) -> Banks:
-    weights = np.stack([mel_banks(options, warp).weights for warp in warps])
+def _stacked_banks(kind: Any, options: Any, warps: tuple[float, ...], device: torch.device) -> Banks:
+    weights = np.stack([_weights(kind, options, warp) for warp in warps])
     ranges = torch.stack([_ranges(options, warp, torch.device("cpu")) for warp in warps])
     numbers = {warp: number for number, warp in enumerate(warps)}
     return Banks(numbers, to_device(torch.from_numpy(weights), device), to_device(ranges, device))

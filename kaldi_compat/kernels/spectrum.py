@@ -29,7 +29,9 @@ __all__ = [
     "power_kernel",
     "real_transformed",
     "reflected",
+    "spectra_of",
     "split_last",
+    "stored_power",
     "transformed",
     "turned",
 ]
@@ -206,26 +208,21 @@ def frames_part(
     return x
 
 
-# Arguments that differ from call to call must not cause recompilation.
-@triton.jit(
-    do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
-    do_not_specialize_on_alignment=["samples", "lengths", "log_energy", "seeds"],
-)
-def power_kernel(
+@triton.jit
+def spectra_of(
     samples,
     lengths,
     window,
     factors,
-    bins,
-    power,
     log_energy,
     seeds,
     jumps,
     row_stride,
     samples_in_row,
     frames_in_row,
-    first_frame,
-    end_frame,
+    frame,
+    energy_place,
+    inside,
     coefficient,
     scale,
     dither,
@@ -238,7 +235,6 @@ def power_kernel(
     LANES: tl.constexpr,
     LOG_LANES: tl.constexpr,
     FRAMES: tl.constexpr,
-    ROW: tl.constexpr,
     REFLECTED: tl.constexpr,
     RAGGED: tl.constexpr,
     WIDE: tl.constexpr,
@@ -247,12 +243,13 @@ def power_kernel(
     REMOVE_DC: tl.constexpr,
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
-    MAGNITUDE: tl.constexpr,
 ):
-    """Compute power (or magnitude) spectra and log energies of frames first_frame to end_frame - 1."""
-    place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
-    inside = first_frame + place < end_frame
-    frame = tl.minimum(first_frame + place, end_frame - 1)
+    """Return spectra of frames, real and imaginary parts for :func:`stored_power`, and store their log energies.
+
+    Args:
+        frame: counted over all rows, (FRAMES,).
+        energy_place, inside: where log energies are stored, and for which frames, (FRAMES,).
+    """
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
@@ -319,7 +316,7 @@ def power_kernel(
         y += (zero,)
     if ENERGY > 0:
         floored = tl.maximum(tl.sum(energy, 1), energy_floor, propagate_nan=tl.PropagateNan.ALL)
-        tl.store(log_energy + place, tl.log(floored), mask=inside)
+        tl.store(log_energy + energy_place, tl.log(floored), mask=inside)
 
     xs, ys = real_transformed(y, A, LOG_A)
     re = ()
@@ -335,14 +332,19 @@ def power_kernel(
     re = exchanged(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
     im = exchanged(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
     re, im = transformed(re, im, LANES, LOG_LANES)
+    return re, im
 
+
+@triton.jit
+def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
+    """Store power (or magnitude) spectra of frames inside, the bins in their order from ``to`` (FRAMES, 1) on."""
     # Bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
     kept = inside[:, None] & (column < A // 2 + 1)
     kept_mirrored = kept & (first != 0) & (first != A // 2)
-    upward = power + place[:, None] * ROW + first
-    downward = power + place[:, None] * ROW + (A * LANES - first)
+    upward = to + first
+    downward = to + (A * LANES - first)
     for i in tl.static_range(LANES):
         x = re[BIT_REVERSED[i] * LANES // 64]
         y = im[BIT_REVERSED[i] * LANES // 64]
@@ -355,6 +357,62 @@ def power_kernel(
             tl.store(downward - A * i, out, mask=kept & (first != A // 2))
         else:
             tl.store(downward - A * i, out, mask=kept_mirrored)
+
+
+# Arguments that differ from call to call must not cause recompilation.
+@triton.jit(
+    do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
+    do_not_specialize_on_alignment=["samples", "lengths", "log_energy", "seeds"],
+)
+def power_kernel(
+    samples,
+    lengths,
+    window,
+    factors,
+    bins,
+    power,
+    log_energy,
+    seeds,
+    jumps,
+    row_stride,
+    samples_in_row,
+    frames_in_row,
+    first_frame,
+    end_frame,
+    coefficient,
+    scale,
+    dither,
+    energy_floor,
+    SIZE: tl.constexpr,
+    SHIFT: tl.constexpr,
+    FIRST: tl.constexpr,
+    A: tl.constexpr,
+    LOG_A: tl.constexpr,
+    LANES: tl.constexpr,
+    LOG_LANES: tl.constexpr,
+    FRAMES: tl.constexpr,
+    ROW: tl.constexpr,
+    REFLECTED: tl.constexpr,
+    RAGGED: tl.constexpr,
+    WIDE: tl.constexpr,
+    SCALED: tl.constexpr,
+    NOISE: tl.constexpr,
+    REMOVE_DC: tl.constexpr,
+    PREEMPHASIZED: tl.constexpr,
+    ENERGY: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+):
+    """Compute power (or magnitude) spectra and log energies of frames first_frame to end_frame - 1."""
+    place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
+    inside = first_frame + place < end_frame
+    frame = tl.minimum(first_frame + place, end_frame - 1)
+    re, im = spectra_of(
+        samples, lengths, window, factors, log_energy, seeds, jumps, row_stride, samples_in_row, frames_in_row,
+        frame, place, inside, coefficient, scale, dither, energy_floor,
+        SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
+        PREEMPHASIZED, ENERGY,
+    )  # fmt: skip
+    stored_power(re, im, power + place[:, None] * ROW, bins, inside, A, LANES, MAGNITUDE)
 
 
 def half_of_bins(n: int) -> list[int]:

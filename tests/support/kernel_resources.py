@@ -3,9 +3,9 @@
     python tests/support/kernel_resources.py [compute capability, such as 90 [uses...]]
 
 It compiles the kernels of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
-Kaldi's noise, with noise for training, and with VTLN; and those that compress it. It prints a line for each that
-differs: its registers, bytes of stack, local and shared memory, instructions of the machine, maxima that drop NaN, and
-fused multiply-adds. TRITON_INTERPRET must not be set.
+Kaldi's noise, with noise for training, and with VTLN, each by one kernel and by two; and those that compress it. It
+prints a line for each that differs: its registers, bytes of stack, local and shared memory, instructions of the
+machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def resources(made: Any) -> dict[str, int]:
 
 
 KERNELS = (
+    (launch, "mel_kernel"),
     (launch, "power_kernel"),
     (launch, "bands_kernel"),
     (compression, "ranges_kernel"),
@@ -89,13 +90,15 @@ KERNELS = (
 )
 
 
-def fbank(shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any) -> Callable[[], object]:
-    """Return the launch of a filter bank for audio of several shapes."""
+def fbank(
+    shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any, *, one: bool
+) -> Callable[[], object]:
+    """Return the launch of a filter bank for audio of several shapes, by one kernel or by two."""
     module = Fbank(num_mel_bins=80, dither=dither)
 
     def run() -> None:
         for shape in shapes:
-            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator)
+            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator, one)
 
     return run
 
@@ -106,11 +109,17 @@ def compressed(method: int, with_sums: bool) -> Callable[[], object]:
     return lambda: compression.compress_rows(torch.zeros((1200, 80)), [(0, 1200)], chosen, with_sums=with_sums)
 
 
+SHAPES = ((1, 16000), (1, 16001), (3, 9999), (16, 480000))
+WARPS = [0.9, 1.0, 1.1]
 USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
-    "plain": (fbank(((1, 16000), (1, 16001), (3, 9999), (16, 480000)), 0.0, 1.0, None), ("power", "bands")),
-    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom()), ("power",)),
-    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None), ("power",)),
-    "vtln": (fbank(((3, 9999),), 0.0, [0.9, 1.0, 1.1], None), ("bands",)),
+    "plain": (fbank(SHAPES, 0.0, 1.0, None, one=True), ("mel",)),
+    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=True), ("mel",)),
+    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=True), ("mel",)),
+    "vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=True), ("mel",)),
+    "two-plain": (fbank(SHAPES, 0.0, 1.0, None, one=False), ("power", "bands")),
+    "two-kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=False), ("power",)),
+    "two-training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=False), ("power",)),
+    "two-vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=False), ("bands",)),
     "method-2": (compressed(2, False), ("ranges", "speech")),
     "method-2,sums": (compressed(2, True), ("speech",)),
     "method-3": (compressed(3, False), ("integers",)),
@@ -119,7 +128,10 @@ USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
 
 def main() -> None:
     """Compile and print."""
-    triton.runtime.driver.set_active(Driver(int(sys.argv[1]) if len(sys.argv) > 1 else 90))
+    capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
+    triton.runtime.driver.set_active(Driver(capability))
+    registers = launch.REGISTERS.get(divmod(capability, 10), launch.USUAL_REGISTERS)
+    setattr(launch, "_registers", lambda device: registers)  # noqa: B010
     kernels = {name: Compiled(getattr(module, name)) for module, name in KERNELS}
     for module, name in KERNELS:
         setattr(module, name, kernels[name])

@@ -68,7 +68,8 @@ def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_ed
     options = FrameOptions(snip_edges=snip_edges)
     utterances = [np.random.default_rng(n).integers(-999, 999, n).astype(np.int16) for n in lengths]
     row = pack(utterances, options)
-    frames = row.samples.unfold(0, options.window_size, options.window_shift)
+    ((_, samples),) = row.pieces
+    frames = samples.unfold(0, options.window_size, options.window_shift)
     assert row.frames == len(frames)
     for samples, first, count in zip(utterances, row.first_frames, row.counts, strict=True):
         expected = frames_of(torch.from_numpy(samples), options.window_size, options.window_shift, snip_edges)
@@ -190,7 +191,7 @@ def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, 
     features = computer._features
 
     def hungry(row: Row, members: Sequence[Member]) -> torch.Tensor:
-        if len(row.samples) > 1024 * 160 + 240:
+        if row.length > 1024 * 160 + 240:
             raise error
         return features(row, members)
 
@@ -303,7 +304,7 @@ def test_seeds_are_evenly_spread() -> None:
 def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
     lengths = [1600] * 511 + [549 * 1600]
     row = pack([np.zeros(length, np.int16) for length in lengths], FrameOptions())
-    assert len(row.samples) < 1.2 * sum(lengths) + 1024 * 160
+    assert row.length < 1.2 * sum(lengths) + 1024 * 160
 
 
 @pytest.mark.gpu

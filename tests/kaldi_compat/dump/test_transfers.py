@@ -8,6 +8,7 @@ the allocator would give it to others meanwhile.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import io_ark
+from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Utterance
+from kaldi_compat.dump.read import Entry, Lines, OnGrid, TaskReader, Utterance, UtteranceBlock
 from kaldi_compat.dump.spectral import Computed
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.dump.transfers import Transfers
-from tests.support.dump_data import audio, make_data
+from kaldi_compat.functional.frames import num_frames
+from kaldi_compat.options.spectral import FrameOptions
+from tests.support.dump_data import audio, make_data, write_wav
 
 GPU = torch.device("cuda:0")
 RUBBISH = 77
@@ -61,6 +68,10 @@ class Event:
         self.stream.catch_up()
 
 
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
 class FakeGpu:
     """Replaces the parts of torch.cuda and of tensors that need a GPU."""
 
@@ -69,9 +80,10 @@ class FakeGpu:
         self.pinned: list[torch.Tensor] = []  # kept, so that no other tensor gets their identity
         self.owners: list[tuple[torch.Tensor, Stream]] = []
         self.recorded: list[tuple[torch.Tensor, Stream]] = []
+        self.sent: list[torch.Tensor] = []  # in pieces
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
-        return any(each is tensor for each in self.pinned)
+        return any(share_memory(each, tensor) for each in self.pinned)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         self.pinned.append(tensor)
@@ -88,12 +100,19 @@ class FakeGpu:
 
     def may_use(self, tensor: torch.Tensor, stream: Stream) -> bool:
         """Return True if a stream may use a tensor's memory, by this or another tensor on the same storage."""
+        owner = next((owner for each, owner in self.owners if share_memory(each, tensor)), self.main)
+        return owner is stream or any(share_memory(each, tensor) and by is stream for each, by in self.recorded)
 
-        def shares(other: torch.Tensor) -> bool:
-            return other.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    def zeros(self, there: torch.Tensor) -> torch.Tensor:
+        self.owners.append((there, self.current))
+        self.current.waiting.append(lambda: there.zero_())
+        return there.fill_(RUBBISH)
 
-        owner = next((owner for each, owner in self.owners if shares(each)), self.main)
-        return owner is stream or any(shares(each) and by is stream for each, by in self.recorded)
+    def to_part(self, there: torch.Tensor, tensor: torch.Tensor, copy: Callable[..., Any]) -> None:
+        assert self.is_pinned(tensor), "this copy would wait for all that is being computed"
+        assert self.may_use(there, self.current)
+        self.sent.append(tensor)
+        self.current.waiting.append(lambda: copy(there, tensor))
 
     def to_gpu(self, tensor: torch.Tensor, non_blocking: bool) -> torch.Tensor:
         assert non_blocking and self.is_pinned(tensor), "this copy would wait for all that is being computed"
@@ -126,10 +145,16 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
         if non_blocking and fake.is_pinned(host):
             fake.to_host(host, tensor, copy)
             return host
+        if non_blocking:
+            fake.to_part(host, tensor, copy)
+            return host
         return copy(host, tensor)
 
     def pinning(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        def made(*args: Any, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
+        def made(*args: Any, pin_memory: bool = False, device: Any = None, **kwargs: Any) -> torch.Tensor:
+            if device == GPU:
+                return fake.zeros(make(*args, **kwargs))
+            kwargs |= {} if device is None else {"device": device}
             return fake.pin(make(*args, **kwargs)) if pin_memory else make(*args, **kwargs)
 
         return made
@@ -152,14 +177,21 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 def test_sent_tensor_is_ready_for_the_next_computation(gpu: FakeGpu) -> None:
     transfers = Transfers(GPU)
     for tensor in (torch.arange(5), torch.zeros(3, pin_memory=True)):
-        there = transfers.send(tensor)
+        there = transfers.send([(0, tensor)], len(tensor))
         assert torch.equal(there, tensor)
         assert gpu.may_use(there, gpu.main)
 
 
+def test_pieces_are_put_together_on_the_device(gpu: FakeGpu) -> None:
+    transfers = Transfers(GPU)
+    there = transfers.send([(1, torch.arange(5)[2:]), (6, torch.zeros(2, dtype=torch.int64, pin_memory=True) + 1)], 9)
+    assert there.tolist() == [0, 2, 3, 4, 0, 0, 1, 1, 0]
+    assert gpu.may_use(there, gpu.main)
+
+
 def test_fetched_tensors_are_the_computed_ones(gpu: FakeGpu) -> None:
     transfers = Transfers(GPU)
-    sent = transfers.send(torch.arange(5.0))
+    sent = transfers.send([(0, torch.arange(5.0))], 5)
     arrival = transfers.fetch([sent * 2, sent[1:]])
     assert [each.tolist() for each in arrival.tensors] == [[RUBBISH] * 5, [RUBBISH] * 4], "copied without being asked"
     doubled, rest = arrival.wait()
@@ -184,3 +216,125 @@ def test_concurrent_batches_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf: str, 
         other = expected[index]
         assert isinstance(each, Computed) and isinstance(other, Computed) and each.key == other.key
         np.testing.assert_array_equal(np.asarray(each.features), np.asarray(other.features))
+
+
+def write_files(folder: Path) -> list[bytes]:
+    """Write wave files, most of which can be read in place; return lines of a script file."""
+    lines = []
+    for i, length in enumerate((9000, 300, 5000, 1600, 1500, 21, 48000, 700)):
+        path = folder / f"utt{i}.wav"
+        write_wav(path, audio(length, i, 2 if i == 7 else 1))
+        content = path.read_bytes()
+        if i == 4:
+            path.write_bytes(content[:-700])  # truncated
+        if i == 2:  # a longer header
+            riff = (len(content) + 10 - 8).to_bytes(4, "little")
+            path.write_bytes(b"RIFF" + riff + content[8:36] + b"LIST\x02\0\0\0ab" + content[36:])
+        lines.append(f"utt{i} {path}".encode())
+    lines.append(f"missing {folder}/missing.wav".encode())
+    return lines
+
+
+@pytest.mark.parametrize("largest_copy", [0, 6000, 10**9])
+def test_files_read_in_place_give_the_features_of_copied_ones(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest_copy: int
+) -> None:
+    monkeypatch.setattr(packed_batch, "LEAST_PIECE", largest_copy)
+    data = make_data(tmp_path, 1)
+    (tmp_path / "conf" / "fbank.conf").write_text("--dither=0\n")
+    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf")))
+    computer = PackedComputer(job, make_plan(job), "cpu")
+    lines = write_files(tmp_path)
+
+    def entries(reader: TaskReader) -> list[Entry]:
+        """Read all lines; a task may leave some of them."""
+        task: Lines | None = Lines(0, lines)
+        found: list[Entry] = []
+        while task is not None:
+            read = reader(task)
+            task = read.pop() if isinstance(read[-1], Lines) else None
+            found += one_by_one(each for each in read if not isinstance(each, Lines))
+        return found
+
+    copied = entries(TaskReader(job.options))
+    expected = computer.submit([each for each in copied if isinstance(each, Utterance)])()
+    computer.transfers = Transfers(GPU)
+    in_place = entries(TaskReader(job.options, functools.partial(packed_batch.PinnedMemory, 160)))
+    assert [each.key for each in in_place] == [each.key for each in copied]
+    assert [type(each) for each in in_place] == [type(each) for each in copied]
+    utterances = [each for each in in_place if isinstance(each, Utterance)]
+    # The truncated one and that of two channels are read alone, and so is the next one after such a file.
+    assert [each.key[-1] for each in utterances if each.place is None] == ["4", "5", "7"]
+    results = computer.submit(utterances)()
+    assert len(results) == len(expected) == 8
+    for found, other in zip(results, expected, strict=True):
+        assert found.key == other.key
+        assert type(found) is type(other)
+        if isinstance(found, Computed) and isinstance(other, Computed):
+            np.testing.assert_array_equal(np.asarray(found.features), np.asarray(other.features))
+    # Whatever was read in place was sent from there, but for short pieces.
+    memory = {id(each.place.tensor) for each in utterances if each.place is not None}
+    tensors = [each.place.tensor for each in utterances if each.place is not None]
+    direct = sum(len(each) for each in gpu.sent if any(share_memory(each, tensor) for tensor in tensors))
+    assert memory and direct >= {0: 9000 + 300 + 5000 + 1600 + 48000, 6000: 9000 + 48000}.get(largest_copy, 0)
+    assert (direct == 0) == (largest_copy == 10**9)
+
+
+def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> torch.Tensor:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch, "empty", full)
+    reader = TaskReader(DumpOptions(), functools.partial(packed_batch.PinnedMemory, 160))
+    (block,) = reader(Lines(0, write_files(tmp_path)[:2]))
+    assert isinstance(block, UtteranceBlock)
+    first, second = block.utterances()
+    assert first.place is None and np.array_equal(second.wave.samples, audio(300, 1, 1))
+
+
+@given(
+    utterances=st.lists(
+        st.tuples(
+            st.integers(1, 3000) | st.integers(1, 18).map(lambda frames: 160 * frames - 3),  # no room for a header
+            st.sampled_from(["copied", "next", "next", "shifted", "new"]),
+        )
+    ),
+    least=st.sampled_from([0, 500, 4000]),
+)
+def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str]], least: int) -> None:
+    options = FrameOptions()
+    shift = options.window_shift
+    tensor, at, kept = torch.empty(0), 0, []
+    samples: list[Any] = []
+    places: list[OnGrid | None] = []
+    for number, (length, how) in enumerate(utterances):
+        values = audio(length, number, 1)[0]
+        samples.append(values)
+        if how == "copied":
+            places.append(None)
+            continue
+        if how == "new" or at + 2 * shift + length > len(tensor):
+            tensor, at = torch.full((30000,), RUBBISH, dtype=torch.int16), 22
+            kept.append(tensor)
+        at += 1 if how == "shifted" else 0
+        tensor[at : at + length] = torch.from_numpy(values)
+        places.append(OnGrid(tensor, at))
+        at += -(-(length + 22) // shift) * shift
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed_batch, "LEAST_PIECE", least)
+        row = packed_batch.pack(samples, options, places=places)
+    sent = Transfers(torch.device("cpu")).send(row.pieces, row.length)
+    assert len(sent) == row.length == (row.frames - 1) * shift + options.window_size
+    end = 0
+    for values, first, count in zip(samples, row.first_frames, row.counts, strict=True):
+        assert first * shift >= end and np.array_equal(sent[first * shift :][: len(values)].numpy(), values)
+        assert count == num_frames(len(values), options.window_size, shift, True)
+        end = first * shift + len(values)
+    assert end <= row.length or not samples
+    piece_end = 0
+    for begin, piece in row.pieces:
+        assert begin >= piece_end
+        piece_end = begin + len(piece)
+    assert piece_end <= row.length

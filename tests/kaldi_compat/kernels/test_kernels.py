@@ -67,6 +67,14 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.fixture(params=["one kernel", "two kernels"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The way from samples to mel energies."""
+    if request.param == "two kernels":
+        monkeypatch.setenv(kernels.SWITCH, kernels.TWO)
+    return str(request.param)
+
+
 def audio(samples: int, rows: int, seed: int = 0) -> torch.Tensor:
     """Noise of different levels with a silent stretch, 16-bit."""
     rng = np.random.default_rng(seed)
@@ -110,10 +118,13 @@ def test_kernels_are_as_exact_as_the_plain_operations(
     if lengths is not None and data.draw(st.booleans()):
         lengths = lengths.int()
     assert engine_for(module, x, lengths) == "triton"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.SWITCH, data.draw(st.sampled_from(["1", "1", kernels.TWO])))
+        by_kernels = module(x, lengths, vtln_warp=warp)
     found, plain, exact = (
         result if lengths is None else result[0]
         for result in (
-            module(x, lengths, vtln_warp=warp),
+            by_kernels,
             plainly(module, x, lengths, vtln_warp=warp),
             plainly(module.double(), x.double(), lengths, vtln_warp=warp),
         )
@@ -139,6 +150,7 @@ def test_each_size_of_fft_gives_the_spectrum(frequency: float) -> None:
     assert error.median() < 1e-6
 
 
+@pytest.mark.usefixtures("way")
 def test_silence_and_constants_are_the_floor_itself() -> None:
     module = Fbank(dither=0.0, use_energy=True).to(DEVICE)
     for value in (0, 1234, -32768):
@@ -146,33 +158,79 @@ def test_silence_and_constants_are_the_floor_itself() -> None:
         assert torch.equal(module(x), plainly(module, x))
 
 
-def same(kind: type[SpectralFeature], found: torch.Tensor, expected: torch.Tensor) -> bool:
+def same(kind: type[SpectralFeature], way: str, found: torch.Tensor, expected: torch.Tensor) -> bool:
     """The very same numbers; but the matrix product of Triton's interpreter is BLAS's, which rounds by the row."""
-    if ON_GPU or kind is Spectrogram:
+    if ON_GPU or kind is Spectrogram or way == "one kernel":
         return torch.equal(found, expected)
     return torch.allclose(found, expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])  # MFCC ends with a product that is not ours
-def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature]) -> None:
+def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature], way: str) -> None:
     module = kind(dither=0.0).to(DEVICE)
     x = audio(400 + 160 * FRAMES, 3, seed=7)
     whole = module(x)
-    assert same(kind, module(x[1]), whole[1])
-    assert same(kind, module(x[1, 320:]), whole[1, 2:])
-    assert same(kind, module(x.T.contiguous().T), whole)
-    assert same(kind, module(x.reshape(3, 1, -1))[:, 0], whole)
+    assert same(kind, way, module(x[1]), whole[1])
+    assert same(kind, way, module(x[1, 320:]), whole[1, 2:])
+    assert same(kind, way, module(x.T.contiguous().T), whole)
+    assert same(kind, way, module(x.reshape(3, 1, -1))[:, 0], whole)
 
 
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])
 def test_many_frames_are_computed_in_parts(kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch) -> None:
     from kaldi_compat.kernels import launch
 
+    way = "two kernels"
+    monkeypatch.setenv(kernels.SWITCH, kernels.TWO)
     module = kind(dither=0.0).to(DEVICE)
     x = audio(400 + 160 * 7, 2)
     whole = module(x)
     monkeypatch.setattr(launch, "FRAMES_AT_ONCE", 3)
-    assert same(kind, module(x), whole)
+    assert same(kind, way, module(x), whole)
+
+
+@pytest.mark.parametrize("frequency", [4000.0, 16000.0])
+def test_a_frame_is_the_same_whatever_its_program_computed_before(
+    frequency: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kaldi_compat.kernels import launch
+
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *shape, **kind: empty(*shape, **kind).fill_(float("nan")))
+    # With these filters, sums run over bins behind the last one.
+    module = Fbank(dither=0.0, num_mel_bins=10, sample_frequency=frequency).to(DEVICE)
+    x = audio(module.size + module.shift * 8, 2)
+    x[0, : module.size] = 32767  # whose spectrum must not show in those of later frames
+    monkeypatch.setattr(launch, "_programs", lambda device: 99)
+    whole = module(x, vtln_warp=0.9)
+    assert whole.isfinite().all()
+    for programs in (1, 2):
+        monkeypatch.setattr(launch, "_programs", lambda device, programs=programs: programs)
+        assert torch.equal(module(x, vtln_warp=0.9), whole)
+
+
+@given(data=st.data(), banks=st.integers(1, 3), bins=st.sampled_from([9, 65, 257]), bands=st.integers(1, 70))
+def test_sparse_filters_hold_all_weights(data: st.DataObject, banks: int, bins: int, bands: int) -> None:
+    from kaldi_compat.kernels import launch
+
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    weights = np.zeros((banks, bins, bands), np.float32)
+    for bank, band in np.ndindex(banks, bands):
+        first, end = sorted(rng.integers(0, bins + 1, 2))
+        end = min(end, first + rng.integers(0, 20))
+        weights[bank, first:end, band] = rng.uniform(0.1, 1, end - first)
+    width = bins - 1 + launch.PADDING
+    first_bins, rows, group_rows = (each.numpy() for each in launch.sparse_filters(weights, width))
+    found = np.zeros((banks, width, first_bins.shape[1]), np.float32)
+    for bank, band in np.ndindex(*first_bins.shape):
+        group, lane = divmod(band, launch.GROUP)
+        own = rows[bank, group_rows[group] : group_rows[group + 1], lane].reshape(-1)
+        first = first_bins[bank, band]
+        assert first % 4 == 0 and 0 <= first <= width - len(own)
+        found[bank, first : first + len(own), band] = own
+    assert (
+        np.array_equal(found[:, :bins, :bands], weights) and not found[:, bins:].any() and not found[..., bands:].any()
+    )
 
 
 def test_audio_on_the_wrong_scale_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +261,7 @@ def noisy(kind: type[SpectralFeature] = Fbank, **options: Any) -> SpectralFeatur
     return kind(dither=2.0, **options).to(DEVICE)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("options", [{}, {"preemphasis_coefficient": 0.0, "sample_frequency": 8000.0}])
 def test_dithering_in_the_kernel_is_kaldis(options: dict[str, Any]) -> None:
     module = noisy(**options, snip_edges=False)
@@ -214,6 +273,7 @@ def test_dithering_in_the_kernel_is_kaldis(options: dict[str, Any]) -> None:
     assert np.array_equal(source.draws(9), exact_source.draws(9))
 
 
+@pytest.mark.usefixtures("way")
 def test_dithering_of_padded_rows_takes_states_for_frames_that_exist() -> None:
     module, x = noisy(), audio(1200, 2)
     lengths = torch.tensor([1200, 700], device=DEVICE)
@@ -265,8 +325,10 @@ def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     assert float(correlations.abs().max()) < 5.5 / np.sqrt(flat.shape[1])
 
 
-def test_each_row_may_have_its_own_vtln_factor() -> None:
-    module, x = Fbank(dither=0.0).to(DEVICE), audio(400 + 160 * 3, 3)
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("kind", [Fbank, Plp])
+def test_each_row_may_have_its_own_vtln_factor(kind: type[SpectralFeature]) -> None:
+    module, x = kind(dither=0.0).to(DEVICE), audio(400 + 160 * 3, 3)
     warps = [0.9, 1.0, 1.1]
     assert engine_for(module, x, None) == "triton"
     found = module(x, vtln_warp=warps)
@@ -274,6 +336,7 @@ def test_each_row_may_have_its_own_vtln_factor() -> None:
         torch.testing.assert_close(found[row], plainly(module, x[row], vtln_warp=warp), rtol=0, atol=1e-4)
 
 
+@pytest.mark.usefixtures("way")
 def test_parts_of_a_row_may_have_their_own_vtln_factors(monkeypatch: pytest.MonkeyPatch) -> None:
     from kaldi_compat.kernels import launch
 
@@ -286,6 +349,7 @@ def test_parts_of_a_row_may_have_their_own_vtln_factors(monkeypatch: pytest.Monk
         torch.testing.assert_close(found[first:end], expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.usefixtures("way")
 def test_lengths_beyond_the_row_do_not_read_behind_it() -> None:
     x = audio(2 * 700, 1).reshape(2, 700)
     for snip_edges in (False, True):
@@ -295,6 +359,7 @@ def test_lengths_beyond_the_row_do_not_read_behind_it() -> None:
         assert torch.equal(found_counts, counts) and torch.equal(found, right)
 
 
+@pytest.mark.usefixtures("way")
 def test_indices_of_reflected_samples_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from kaldi_compat.kernels import launch
 
@@ -321,6 +386,7 @@ def test_indices_are_reflected_for_rows_of_any_length() -> None:
         assert out.tolist() == [1, 5, length - 1, length - 8]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_nan_in_the_audio_is_nan_in_the_features(kind: type[SpectralFeature]) -> None:
     more = {} if kind is Spectrogram else {"use_energy": True}
@@ -360,6 +426,7 @@ def test_environment_variable_disables_kernels(monkeypatch: pytest.MonkeyPatch) 
     assert engine_for(module, x, None) == "torch"
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_kernels_are_tested_before_use(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -367,7 +434,9 @@ def test_kernels_are_tested_before_use(
     monkeypatch.setattr(kernels, "_fault_of", LOOK)
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     assert engine_for(module, x, None) == "triton", caplog.text
-    assert kernels._faults[(x.device, x.dtype, kind, module.options)] == ""
+    known = kernels._faults_of_two if os.environ.get(kernels.SWITCH) == kernels.TWO else kernels._faults
+    assert known[(x.device, x.dtype, kind, module.options)] == ""
+    assert not kernels.faults()
 
 
 @pytest.mark.parametrize("fault", ["absent", "wrong", "nan"])
@@ -390,6 +459,21 @@ def test_faulty_kernels_are_reported_once_and_not_used(
     expected = plainly(module, x)
     assert torch.equal(module(x), expected) and torch.equal(module(x), expected)
     assert len(caplog.records) == 1 and "without fused kernels" in caplog.text
+
+
+def test_faulty_one_kernel_is_reported_once_and_replaced_by_two(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from kaldi_compat.kernels import launch
+
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    for known in ("_faults", "_faults_of_one"):
+        monkeypatch.setattr(kernels, known, {})
+    monkeypatch.setattr(launch, "_mel", lambda *args: args[5].fill_(1.0))  # the energies
+    module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
+    torch.testing.assert_close(module(x), plainly(module, x), rtol=0, atol=1e-4)
+    assert engine_for(module, x, None) == "triton" and len(kernels.faults()) == 1
+    assert len(caplog.records) == 1 and "two kernels instead of one" in caplog.text
 
 
 def test_subclass_with_own_features_is_not_computed_by_kernels() -> None:
@@ -419,7 +503,7 @@ def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uses", "kernels_of_them"), [(("plain",), 2), pytest.param((), 9, marks=pytest.mark.slow)], ids=["plain", "all"]
+    ("uses", "kernels_of_them"), [(("plain",), 1), pytest.param((), 13, marks=pytest.mark.slow)], ids=["plain", "all"]
 )
 def test_kernels_compile_without_spilling_and_keep_nan(
     tmp_path: Path, uses: tuple[str, ...], kernels_of_them: int
@@ -437,7 +521,11 @@ def test_kernels_compile_without_spilling_and_keep_nan(
     for use, kernel, *figures in lines:
         assert {"STACK:0", "LOCAL:0"} <= set(figures), (use, kernel, figures)
         # The interpreter keeps NaN whatever the kernels say, so only the machine code can tell.
-        assert kernel not in ("power_kernel", "bands_kernel") or "DROPS_NAN:0" in figures, (use, kernel, figures)
+        assert kernel not in ("mel_kernel", "power_kernel", "bands_kernel") or "DROPS_NAN:0" in figures, (
+            use,
+            kernel,
+            figures,
+        )
         # Kaldi's bytes need each operation to be rounded by itself.
         assert kernel not in ("speech_kernel", "integers_kernel") or "FUSED:0" in figures, (use, kernel, figures)
 
