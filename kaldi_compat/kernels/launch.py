@@ -44,7 +44,7 @@ GROUP = 32  # bands that the one kernel computes at once
 # Registers of a lane in the one kernel: few, so that many programs are resident, but enough to spill none. Cards that
 # hold at most 16 programs give each 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
-USUAL_REGISTERS = 80
+USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}  # by points of the FFT
 ALL_REGISTERS = 1 << 16  # of a multiprocessor
 BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}  # most blocks of a multiprocessor
 USUAL_BLOCKS = 32
@@ -188,7 +188,7 @@ def _mel(
     raw = module.needs_energy(raw=True)
     energy = 0 if log_energy is None else 1 if raw else 2
     constants = mel_options(module, lengths is not None, energy, noise.kind, rows.shape[1] > WIDE, len(warps) > 1)
-    programs = min(-(-len(energies) // constants["FRAMES"]), _programs(device))
+    programs = min(-(-len(energies) // constants["FRAMES"]), _programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
     factors, bins = _tables(module.points, device)
     mel_kernel[(programs,)](
@@ -219,7 +219,7 @@ def _mel(
         EPSILON if raw else module.windowed_energy_floor,
         EPSILON,
         **constants,
-        maxnreg=_registers(device),
+        maxnreg=_registers(device, module.points),
     )
 
 
@@ -240,7 +240,7 @@ def _bank_of_frames(spans: Sequence[Span], warps: Sequence[float], frames: int) 
 
 
 @functools.cache
-def _programs(device: torch.device) -> int:
+def _programs(device: torch.device, points: int) -> int:
     """Return how many programs of the one kernel a device holds, or 3 in the interpreter: each computes several frames.
 
     Programs beyond these would wait for others to end, and then compute their frames on a device that is mostly idle.
@@ -248,23 +248,23 @@ def _programs(device: torch.device) -> int:
     if device.type == "cpu":
         return 3
     count = int(torch.cuda.get_device_properties(device).multi_processor_count)
-    return count * resident_programs(torch.cuda.get_device_capability(device))
+    return count * resident_programs(torch.cuda.get_device_capability(device), points)
 
 
-def resident_programs(capability: tuple[int, int]) -> int:
+def resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return how many programs of one warp a multiprocessor holds, by its registers and its limit of blocks.
 
-    >>> resident_programs((9, 0)), resident_programs((8, 6))
+    >>> resident_programs((9, 0), 512), resident_programs((8, 6), 512)
     (25, 16)
     """
-    registers = REGISTERS.get(capability, USUAL_REGISTERS)
+    registers = REGISTERS.get(capability, USUAL_REGISTERS[points])
     return min(BLOCKS.get(capability, USUAL_BLOCKS), ALL_REGISTERS // (LANES_IN_WARP * registers))
 
 
 @functools.cache
-def _registers(device: torch.device) -> int:
+def _registers(device: torch.device, points: int) -> int:
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-    return REGISTERS.get(capability, USUAL_REGISTERS)
+    return REGISTERS.get(capability, USUAL_REGISTERS[points])
 
 
 class Filters(NamedTuple):

@@ -130,8 +130,8 @@ def main() -> None:
     """Compile and print."""
     capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
     triton.runtime.driver.set_active(Driver(capability))
-    registers = launch.REGISTERS.get(divmod(capability, 10), launch.USUAL_REGISTERS)
-    setattr(launch, "_registers", lambda device: registers)  # noqa: B010
+    registers = launch.REGISTERS.get(divmod(capability, 10))
+    setattr(launch, "_registers", lambda device, points: registers or launch.USUAL_REGISTERS[points])  # noqa: B010
     kernels = {name: Compiled(getattr(module, name)) for module, name in KERNELS}
     for module, name in KERNELS:
         setattr(module, name, kernels[name])

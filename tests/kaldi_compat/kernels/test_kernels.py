@@ -201,11 +201,11 @@ def test_a_frame_is_the_same_whatever_its_program_computed_before(
     module = Fbank(dither=0.0, num_mel_bins=10, sample_frequency=frequency).to(DEVICE)
     x = audio(module.size + module.shift * 8, 2)
     x[0, : module.size] = 32767  # whose spectrum must not show in those of later frames
-    monkeypatch.setattr(launch, "_programs", lambda device: 99)
+    monkeypatch.setattr(launch, "_programs", lambda device, points: 99)
     whole = module(x, vtln_warp=0.9)
     assert whole.isfinite().all()
     for programs in (1, 2):
-        monkeypatch.setattr(launch, "_programs", lambda device, programs=programs: programs)
+        monkeypatch.setattr(launch, "_programs", lambda device, points, programs=programs: programs)
         assert torch.equal(module(x, vtln_warp=0.9), whole)
 
 
