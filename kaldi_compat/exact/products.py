@@ -62,14 +62,7 @@ def product(a: Floats, b: Floats) -> Floats:
     """
     (rows, depth), n = a.shape[-2:], b.shape[-1]
     panel = max(depth, 1) if rows * depth * n <= _SMALL_PRODUCTS else _PANEL
-    if not native.library():
-        return _in_panels(a, b, panel)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = np.empty((*batch, rows, n), np.float32)
-    first, second = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    for index in np.ndindex(batch):
-        out[index] = matrix.matrix_products(first[index], second[index].T, np.array([0, rows]), 0, panel)
-    return out
+    return matrix.matrix_batch(a, b, panel) if native.library() else _in_panels(a, b, panel)
 
 
 def scaled(x: Floats, factor: float) -> Floats:

@@ -12,6 +12,7 @@ FUNCTIONS = (
     "convolve",
     "dot",
     "interpolate_pitch",
+    "matrix_batch",
     "matrix_products",
     "pitch_correlate",
     "pitch_interpolate",

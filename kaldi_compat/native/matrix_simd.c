@@ -80,3 +80,17 @@ EXPORT void SIMD_NAME(matrix_products)(const float *a, const float *columns, con
         }
     }
 }
+
+/* out (count, rows, width) = a (count, rows, depth) times columns (count, depth, stride), in panels. `a_step` and `columns_step` are
+   the numbers from one matrix to the next, 0 if one serves for all. */
+EXPORT void SIMD_NAME(matrix_batch)(const float *a, const float *columns, int64_t count, int64_t rows, int64_t depth, int64_t width,
+                                    int64_t stride, int64_t a_step, int64_t columns_step, int64_t panel, float *out)
+{
+    for (int64_t matrix = 0; matrix < count; matrix++, a += a_step, columns += columns_step)
+        for (int64_t r = 0; r < rows; r++, out += width)
+            for (int64_t column = 0; column < width; column += LANES) {
+                vf sums = in_panels(a + r * depth, columns + column, depth, stride, panel);
+                int64_t lanes = width - column < LANES ? width - column : LANES;
+                memcpy(out + column, &sums, (size_t)lanes * sizeof(float));
+            }
+}

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from kaldi_compat import native
-from kaldi_compat.exact.products import product, product_with_transpose
+from kaldi_compat.exact.products import _in_panels, product, product_with_transpose
 from kaldi_compat.exact.sums import fused
-from kaldi_compat.native.matrix import matrix_products
+from kaldi_compat.native.matrix import matrix_batch, matrix_products
 from tests.support.blas import has_avx512
 
 # In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
@@ -118,3 +118,21 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(mo
                 sums = fused(a[..., k, None], b[k], sums)
             total = total + sums
         np.testing.assert_array_equal(found, total)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 5, 6), (4, 6, 9)), ((5, 6), (4, 6, 17)), ((2, 3, 5, 6), (3, 6, 1)), ((0, 5, 6), (6, 7))]
+)
+def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    library = native.library()
+    if not library:
+        pytest.skip("the C library was not built")
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    ours = [matrix_batch(a, b, 4, level) for level in library.levels]
+    for each in ours:
+        np.testing.assert_array_equal(each, _in_panels(a, b, 4))
+    with pytest.raises(ValueError, match="cannot multiply"):
+        matrix_batch(a, b[..., 1:, :], 4)
