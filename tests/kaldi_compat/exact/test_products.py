@@ -121,7 +121,8 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(mo
 
 
 @pytest.mark.parametrize(
-    "shapes", [((4, 5, 6), (4, 6, 9)), ((5, 6), (4, 6, 17)), ((2, 3, 5, 6), (3, 6, 1)), ((0, 5, 6), (6, 7))]
+    "shapes",
+    [((4, 5, 40), (4, 40, 9)), ((5, 40), (4, 40, 17)), ((2, 3, 5, 9), (3, 9, 1)), ((0, 5, 6), (6, 7))],
 )
 def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
@@ -131,8 +132,10 @@ def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
         pytest.skip("the C library was not built")
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    ours = [matrix_batch(a, b, 4, level) for level in library.levels]
+    ours = [matrix_batch(a, b, 16, level) for level in library.levels]
     for each in ours:
-        np.testing.assert_array_equal(each, _in_panels(a, b, 4))
+        np.testing.assert_array_equal(each, _in_panels(a, b, 16))
     with pytest.raises(ValueError, match="cannot multiply"):
-        matrix_batch(a, b[..., 1:, :], 4)
+        matrix_batch(a, b[..., 1:, :], 16)
+    with pytest.raises(ValueError, match="neither a multiple of 16"):
+        matrix_batch(a, b, 5)
