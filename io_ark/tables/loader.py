@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -156,6 +155,11 @@ class Loader:
         self._run_pause = 0 if values else _LONGEST_PAUSE
         return values
 
+    @property
+    def reads_alone(self) -> bool:
+        """True if :meth:`load_run` would return no object of the next line."""
+        return self._scanner is None or self._run_pause > 0
+
     def load_successive(self, lines: list[bytes], first: int) -> Generator[tuple[str, Any], None, None]:
         """Yield key and object of some lines of a script file from ``first`` on, often of none.
 
@@ -168,8 +172,8 @@ class Loader:
         if self._folder is not None or path not in self._paths:
             return
         start = len(prefix)
-        for line in islice(lines, first, first + _LONGEST_PAUSE):
-            if self._scanner is not None and self._run_pause <= 0:
+        for line in lines[first : first + _LONGEST_PAUSE]:
+            if not self.reads_alone:
                 return
             parts = line.split(None, 1)
             if len(parts) < 2:

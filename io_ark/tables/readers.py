@@ -371,7 +371,7 @@ class SequentialReader(Generic[Value]):
                             yield block
                             del block
                             continue
-                    if one_by_one and progress.reads_all and not splitter.has_blank_lines:
+                    if one_by_one and progress.reads_all and loader.reads_alone and not splitter.has_blank_lines:
                         before = loader.successive
                         yield loader.load_successive(lines, i)
                         count = loader.successive - before
