@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import Fbank
+from kaldi_compat.options.spectral import Engine
 from kaldi_compat.streaming.features import FeatureStream
 
 RATE = 16000
@@ -54,9 +55,9 @@ def lhotse_fbank_alone(batch: Tensor) -> Work | None:
     return lambda: [layer(x[None]) for x in batch]
 
 
-def our_fbank(batch: Tensor) -> Work:
+def our_fbank(batch: Tensor, engine: Engine = "auto") -> Work:
     """Ours on the whole batch."""
-    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
+    feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
     return lambda: feature(batch)
 
 
@@ -67,9 +68,9 @@ def our_ragged_fbank(batch: Tensor) -> Work:
     return lambda: feature(batch, lengths)
 
 
-def our_fbank_alone(batch: Tensor) -> Work:
+def our_fbank_alone(batch: Tensor, engine: Engine = "auto") -> Work:
     """Ours, an utterance at a time."""
-    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
+    feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
     return lambda: [feature(x) for x in batch]
 
 
@@ -121,6 +122,8 @@ def main() -> None:
             "kaldi_compat, batch": our_fbank(batch),
             "kaldi_compat, batch with lengths": our_ragged_fbank(batch),
             "kaldi_compat, one by one": our_fbank_alone(batch),
+            "kaldi_compat's torch, batch": our_fbank(batch, "torch"),
+            "kaldi_compat's torch, one by one": our_fbank_alone(batch, "torch"),
             "lhotse, batch": lhotse_fbank(batch),
             "lhotse, one by one": lhotse_fbank_alone(batch),
             "torchaudio, one by one": torchaudio_fbank(batch),
