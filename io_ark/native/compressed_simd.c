@@ -49,7 +49,7 @@ static void from_words(const uint8_t *codes, int64_t count, float step, float mi
     }
 }
 
-/* What a step of "CM2" or "CM3" stands for. */
+/* The difference between the values of successive integers in "CM2" and "CM3". */
 static float linear_step(float span, int one_byte) { return (float)((double)span * (one_byte ? 1.0 / 255 : 1.0 / 65535)); }
 
 /* Decompress an object "CM2" or "CM3": `header` starts with its binary marker, and its integers start at `begin`
@@ -150,7 +150,7 @@ EXPORT void SIMD_NAME(ark_to_words)(const float *values, int64_t count, float mi
         codes[i] = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
 }
 
-/* How many of the elements are at most `limits[0]`, and at most `limits[1]`. Counting in 16 bits takes half the vectors. */
+/* Count the elements up to `limits[0]`, and those up to `limits[1]`. Counters of 16 bits need half as many vectors. */
 static void count_up_to(const uint16_t *steps, int64_t count, const uint16_t limits[2], int64_t counts[2])
 {
     const uint16_t low = limits[0], high = limits[1];

@@ -452,7 +452,7 @@ def _unpacked(entries: Entries) -> Iterator[tuple[str, Any]]:
 
 
 class _Progress:
-    """What a reader and the generator of its entries tell each other.
+    """State that a reader shares with the generator of its entries.
 
     Attributes:
         skipped: number of objects that a permissive reader has skipped.

@@ -49,7 +49,7 @@ class Member:
 
     @property
     def place(self) -> OnGrid | None:
-        """Where the samples are, if a device can copy them from there."""
+        """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
         place, wave = self.utterance.place, self.utterance.wave.samples
         return place if place is not None and np.may_share_memory(self.samples, wave) and len(wave) == 1 else None
 
