@@ -14,6 +14,7 @@ FUNCTIONS = (
     "ark_from_codes",
     "ark_from_linear",
     "ark_from_percentiles",
+    "ark_marshal_pairs",
     "ark_pack_arrays",
     "ark_pack_entries",
     "ark_pack_lists",

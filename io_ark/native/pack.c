@@ -147,3 +147,32 @@ EXPORT int64_t ark_print_marshalled(const uint8_t *data, int64_t size, int depth
     }
     return it.at == it.end ? it.to - text : -1;
 }
+
+static uint8_t *put_marshalled(uint8_t *to, char type, const void *content, size_t size)
+{
+    *to = (uint8_t)type;
+    memcpy(to + 1, content, size);
+    return to + 1 + size;
+}
+
+/* The other way round: lists of pairs of an integer and a float, in a list, as marshal reads them.
+ *
+ * `integers` and `weights` are of all lists. `bytes` has room for 19 bytes a pair, 5 a list and 5 more. Returns how many
+ * bytes. */
+EXPORT int64_t ark_marshal_pairs(const int32_t *integers, const float *weights, const int64_t *lengths, int64_t lists,
+                                 uint8_t *bytes)
+{
+    const int32_t count = (int32_t)lists, two = 2;
+    uint8_t *to = put_marshalled(bytes, '[', &count, sizeof count);
+    for (int64_t list = 0; list < lists; list++) {
+        const int32_t length = (int32_t)lengths[list];
+        to = put_marshalled(to, '[', &length, sizeof length);
+        for (const int32_t *const behind = integers + length; integers < behind; integers++) {
+            const double weight = *weights++;
+            to = put_marshalled(to, '(', &two, sizeof two);
+            to = put_marshalled(to, 'i', integers, sizeof *integers);
+            to = put_marshalled(to, 'g', &weight, sizeof weight);
+        }
+    }
+    return to - bytes;
+}

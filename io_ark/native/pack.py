@@ -22,6 +22,9 @@ Columns = tuple[Array] | tuple[Array, Array]
 _POINTER, _SIZE, _INT, _CHARACTERS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
 # The version whose layout pack.c knows; it has no references between objects.
 _MARSHAL_VERSION = 2
+# A type and a length; and a type and a number, twice, after these.
+_LIST_BYTES = 5
+_PAIR_BYTES = _LIST_BYTES + 5 + 9
 # Characters of a number with a space after it; and with what is around it on a line of its own.
 _LONGEST_NUMBER = 15
 _LONGEST_ENTRY = 18
@@ -45,6 +48,7 @@ class Packer:
         self._print_marshalled = function(
             "ark_print_marshalled", *marshalled[:5], _CHARACTERS, _CHARACTERS, _POINTER, result=_SIZE
         )  # fmt: skip
+        self._marshal_pairs = function("ark_marshal_pairs", *[_POINTER] * 3, _SIZE, _POINTER, result=_SIZE)
         entries = (_CHARACTERS, _POINTER, _INT, _SIZE, _POINTER)
         self._print_entries = function("ark_print_entries", *entries, result=_SIZE)
         self._pack_entries = function("ark_pack_entries", _CHARACTERS, _POINTER, _SIZE, _SIZE, _POINTER, result=_SIZE)
@@ -119,6 +123,20 @@ class Packer:
         used = self._print_marshalled(data, len(data), depth, pairs, floats, begin, end, address(text))
         return None if used < 0 else text[:used].tobytes()
 
+    def nested_pairs(self, integers: Array, weights: Array, lengths: npt.NDArray[np.int64]) -> list[Any]:
+        """Return a list of lists of pairs.
+
+        Args:
+            integers: first numbers of the pairs of all lists, as int32.
+            weights: second ones, as float32.
+            lengths: how many pairs each list has.
+        """
+        first, second, counts = _checked((integers, weights), lengths)
+        data = np.empty(_PAIR_BYTES * len(first) + _LIST_BYTES * (len(counts) + 1), np.uint8)
+        used = self._marshal_pairs(address(first), address(second), address(counts), len(counts), address(data))
+        nested: list[Any] = marshal.loads(data[:used])
+        return nested
+
     def print_entries(self, keys: bytes, numbers: Array) -> bytes | None:
         """Return entries of a table in text; None if a float is hard to print.
 
@@ -156,7 +174,7 @@ def _float_bits(types: str) -> int:
     return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
-def _checked(columns: Columns, lengths: Sequence[int]) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+def _checked(columns: Columns, lengths: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Array, Array, npt.NDArray[np.int64]]:
     """The columns, and the lengths as an array, if they belong together."""
     first, second = columns[0], columns[-1]
     counts = np.array(lengths, np.int64)

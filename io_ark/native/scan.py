@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.native import library
+from io_ark.native.pack import packer
 
 __all__ = [
     "BLOCK",
@@ -56,6 +58,7 @@ _NESTED = (_KINDS.index("posterior"), _KINDS.index("int-vector-vector"))
 
 
 Posterior = list[list[tuple[int, float]]]
+_PACKER = packer()
 
 
 class PosteriorArrays(NamedTuple):
@@ -66,7 +69,7 @@ class PosteriorArrays(NamedTuple):
         integers: (entries,) int32: of all frames, one frame after the other.
         weights: (entries,) float32.
 
-    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3]), np.array([0.5, 0.25])).lists()
+    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
     [[(7, 0.5), (3, 0.25)], []]
     """
 
@@ -95,6 +98,8 @@ class PosteriorArrays(NamedTuple):
 
     def lists(self) -> Posterior:
         """Return a list of frames, each a list of (integer, weight)."""
+        if _PACKER and len(self.integers):
+            return _PACKER.nested_pairs(self.integers, self.weights, self.counts)
         pairs = zip(self.integers.tolist(), self.weights.tolist(), strict=True)
         if (self.counts == 1).all():
             return [[pair] for pair in pairs]
@@ -338,13 +343,7 @@ def _equal_pieces(items: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> li
 
 def _pieces(items: Any, lengths: list[int]) -> list[Any]:
     """Cut a list or an array into pieces of these lengths."""
-    pieces = []
-    begin = 0
-    for length in lengths:
-        end = begin + length
-        pieces.append(items[begin:end])
-        begin = end
-    return pieces
+    return [items[begin:end] for begin, end in pairwise(accumulate(lengths, initial=0))]
 
 
 def _vectors(dtype: npt.DTypeLike) -> Callable[[Scanned], list[Any]]:

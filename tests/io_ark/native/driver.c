@@ -149,6 +149,10 @@ static void test_print(int rounds)
         free(shown);
         free(marshalled);
         free(nested);
+        const int64_t pairs[] = {count, 0};
+        uint8_t *const read_back = exactly((size_t)count * 19 + 15);
+        ark_marshal_pairs((const int32_t *)(void *)values, (const float *)(void *)(values + 4 * count), pairs, 2, read_back);
+        free(read_back);
         ark_print_entries(keys, values, (int)draw(2), count, entries);
         ark_pack_entries(keys, values, 8, count, entries);
         free(values);

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from io_ark.codecs import codec, nested_lists
 from io_ark.errors import ArkError
+from io_ark.native import scan
 
 needs_library = pytest.mark.skipif(nested_lists._NATIVE is None, reason="the C library is not built")
 
@@ -92,3 +93,23 @@ def test_common_lists_are_written_by_the_library() -> None:
     assert nested_lists.print_nested([[(1, 0.5)], []], 2, "if", b"[ ", b"] ") == b"[ 1 0.5 ] [ ] "
     assert nested_lists.print_nested([(1, -2), (3, 4)], 1, "ii", b"", b"; ") == b"1 -2 ; 3 4 ; "
     assert nested_lists.print_nested([[1, 2.5]], 2, "i", b"", b"; ") is None
+
+
+@needs_library
+@settings(deadline=None)
+@given(value=st.lists(st.lists(st.tuples(INT32, st.floats(width=32, allow_nan=False)))))
+def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list[tuple[int, float]]]) -> None:
+    integers = np.array([integer for frame in value for integer, _ in frame], np.int32)
+    weights = np.array([weight for frame in value for _, weight in frame], np.float32)
+    arrays = scan.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
+    assert repr(arrays.lists()) == repr(value)
+    with patch.object(scan, "_PACKER", None):
+        assert repr(arrays.lists()) == repr(value)
+
+
+@needs_library
+@pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
+def test_counts_that_lie_are_refused(counts: list[int]) -> None:
+    arrays = scan.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
+    with pytest.raises(ValueError, match="not such lists"):
+        arrays.lists()
