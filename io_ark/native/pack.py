@@ -134,7 +134,7 @@ class Packer:
         first, second, counts = _checked((integers, weights), lengths)
         data = np.empty(_PAIR_BYTES * len(first) + _LIST_BYTES * (len(counts) + 1), np.uint8)
         used = self._marshal_pairs(address(first), address(second), address(counts), len(counts), address(data))
-        nested: list[Any] = marshal.loads(data[:used])
+        nested: list[Any] = marshal.loads(data.data[:used])
         return nested
 
     def print_entries(self, keys: bytes, numbers: Array) -> bytes | None:
@@ -174,7 +174,9 @@ def _float_bits(types: str) -> int:
     return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
-def _checked(columns: Columns, lengths: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+def _checked(
+    columns: Columns, lengths: Sequence[int] | npt.NDArray[np.int64]
+) -> tuple[Array, Array, npt.NDArray[np.int64]]:
     """The columns, and the lengths as an array, if they belong together."""
     first, second = columns[0], columns[-1]
     counts = np.array(lengths, np.int64)

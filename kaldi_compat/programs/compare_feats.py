@@ -26,6 +26,10 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 """
 
 
+# Numbers at a time, which stay in a cache.
+_NUMBERS = 1 << 14
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
     """Options of compare-feats."""
@@ -80,7 +84,9 @@ def summed_products(entries: Iterable[tuple[str, Matrix]], other: BlockTable[Mat
 
 
 def products_of_block(block: ArrayBlock, other: BlockTable[Matrix]) -> DoubleMatrix | None:
-    """Return the sums of each utterance ``(utterances, 3, dim)``; None if anything is unusual."""
+    """Return the sums of each utterance ``(utterances, 3, dim)``; None for one utterance, or if anything is unusual."""
+    if len(block.shapes) == 1:
+        return None  # it may be large
     feats, found = block.matrix(), other.values(block.names())
     if feats is None or found is None or not np.array_equal([each.shape for each in found], block.shapes):
         return None
@@ -116,10 +122,24 @@ def add_products(
             total = np.zeros((3, feats.shape[1]))
         if feats.shape[1] != total.shape[1]:
             raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {total.shape[1]} before")
-        for row, terms in zip(total, (feats * feats, others * others, feats * others), strict=True):
-            row += terms.sum(axis=0, dtype=np.float64)
+        total = total + products_of(feats, others)
         counts.done += 1
     return total
+
+
+def products_of(feats: Matrix, others: Matrix) -> DoubleMatrix:
+    """Return the sums of one utterance, ``(3, dim)``, added up frame by frame."""
+    frames, dim = feats.shape
+    rows = max(1, _NUMBERS // dim)
+    sums = np.zeros((3, dim))
+    terms = np.empty((min(rows, frames) + 1, dim))  # the sums of the frames before, and products of float32
+    for first in range(0, frames, rows):
+        x, y = feats[first : first + rows], others[first : first + rows]
+        used = terms[: len(x) + 1]
+        for row, products in zip(sums, (x * x, y * y, x * y), strict=True):
+            used[0], used[1:] = row, products
+            np.add.reduce(used, axis=0, out=row)
+    return sums
 
 
 def _shape(matrix: Matrix) -> str:

@@ -75,10 +75,17 @@ def resources(made: Any) -> dict[str, int]:
     return {name: int(value) for name, value in found} | {
         "SHARED": made.metadata.shared,
         "INSTRUCTIONS": len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?!NOP)[@A-Z]", tool_output("-sass", made))),
-        "DROPS_NAN": len(re.findall(r"\bmax(?:\.ftz)?\.f32", ptx)),
+        # Before 8.0 there is no instruction that keeps NaN: a comparison before the maximum decides whether it is used.
+        "DROPS_NAN": len(re.findall(r"\bmax(?:\.ftz)?\.f32", ptx)) - len(re.findall(KEEPS_NAN, ptx)),
         "FUSED": ptx.count("fma.rn.f32"),
     }
 
+
+KEEPS_NAN = re.compile(
+    r"setp\.nan\.f32\s+(?P<isnan>%p\d+), (?P<values>[^;]+);\s+"
+    r"max\.f32\s+(?P<most>%r\d+), (?P=values);\s+"
+    r"selp\.f32\s+%r\d+, 0f7FC00000, (?P=most), (?P=isnan);"
+)
 
 KERNELS = (
     (launch, "mel_kernel"),

@@ -503,14 +503,20 @@ def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uses", "kernels_of_them"), [(("plain",), 1), pytest.param((), 13, marks=pytest.mark.slow)], ids=["plain", "all"]
+    ("capability", "uses", "kernels_of_them"),
+    [
+        ("90", ("plain",), 1),
+        ("75", ("two-plain",), 2),
+        pytest.param("90", (), 13, marks=pytest.mark.slow),
+        pytest.param("75", (), 13, marks=pytest.mark.slow),
+    ],
 )
 def test_kernels_compile_without_spilling_and_keep_nan(
-    tmp_path: Path, uses: tuple[str, ...], kernels_of_them: int
+    tmp_path: Path, capability: str, uses: tuple[str, ...], kernels_of_them: int
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parents[2] / "support" / "kernel_resources.py"), "90", *uses],
+        [sys.executable, str(Path(__file__).parents[2] / "support" / "kernel_resources.py"), capability, *uses],
         env=environment | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,

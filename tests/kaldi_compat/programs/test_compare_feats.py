@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    compare_feats,
-)
+from kaldi_compat.programs import compare_feats
 from tests.support.tables import matrices, save
 
 Stderr = pytest.CaptureFixture[str]
@@ -29,3 +28,11 @@ def test_similarity_is_logged_and_decides_the_status(capsys: Stderr) -> None:
     err = capsys.readouterr().err
     assert "Feature dimensions differ for utterance u0, 50x3 vs. 49x3, skipping utterance." in err
     assert "Second table has no feature for utterance u1" in err
+
+
+@pytest.mark.parametrize(("frames", "dim"), [(1, 3), (16384, 1), (16385, 1), (1261, 13), (2521, 13), (2, 20000)])
+def test_products_are_added_up_over_all_frames(frames: int, dim: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, frames, dim)).astype(np.float32)
+    expected = [np.einsum("td,td->d", a, b, dtype=np.float64) for a, b in ((x, x), (y, y), (x, y))]
+    np.testing.assert_allclose(compare_feats.products_of(x, y), expected, rtol=1e-6, atol=1e-5)
