@@ -257,14 +257,15 @@ def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes
     """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
     info = header.info
     limit = max_duration * info.sample_frequency * header.block
-    announced, remaining = info.data_bytes, source.remaining()
+    announced = info.data_bytes
+    if announced is not None and announced <= limit and source.holds(announced):
+        return source.read(announced)
+    remaining = source.remaining()
     available = min((size for size in (announced, remaining) if size is not None), default=0)
     if remaining is not None and available > limit:
         _refuse_long(source, max_duration)
     if announced is None and (remaining is not None or limit == math.inf):
         return source.read_rest()
-    if announced is not None and remaining is not None and remaining >= announced:
-        return source.read(announced)
     wanted = sys.maxsize if announced is None else announced
     data = bytearray()
     while len(data) < wanted:

@@ -76,6 +76,11 @@ class Source:
         """Return the number of bytes left at this moment, or None if it is unknown (a pipe)."""
         return None
 
+    def holds(self, count: int) -> bool:
+        """Return whether ``count`` more bytes are there; False if that is unknown (a pipe)."""
+        remaining = self.remaining()
+        return remaining is not None and remaining >= count
+
     def peek(self, count: int) -> bytes:
         """Return up to ``count`` next bytes without consuming them; fewer only at the end of the source."""
         if self._end - self._at < count:
@@ -468,9 +473,12 @@ class FileSource(StreamSource):
         self._size = os.fstat(self._descriptor).st_size
         return max(0, self._size - self._base - self._at)
 
+    def holds(self, count: int) -> bool:
+        return count <= self._size - self._base - self._at or super().holds(count)  # the file may have grown
+
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
-            super().check(count)  # the file may have grown
+            super().check(count)
 
     def buffered(self, wanted: int) -> tuple[Any, int, int]:
         if self._end - self._at < wanted // 2:  # not after every read
