@@ -218,6 +218,8 @@ def read_marker(source: Source) -> bool:
     if marker == BINARY_MARKER:
         source.skip(2)
         return True
+    if marker == BINARY_MARKER[:1]:
+        source.read(2)  # raises TruncatedError
     if marker[:1] == b"\0":
         source.fail("expected a binary or text object, found a zero byte without the 'B' of a binary object")
     return False

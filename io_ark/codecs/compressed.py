@@ -441,6 +441,8 @@ def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int,
     """Read a header; return its fields, and the type and number of the integers that follow it."""
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
+    if not space and len(head) < _HEADER.size:
+        source.read(_HEADER.size)  # raises TruncatedError
     if stored is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quoted(kind)}")
     if len(numbers) < _HEADER.size:

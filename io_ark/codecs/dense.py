@@ -52,10 +52,10 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     """Read a header and return precision, rows and columns."""
     stored = _PRECISIONS.get(head[:3])
+    if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
+        source.read(HEADER_SIZE)  # raises TruncatedError
     if stored is None:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quoted(head.split(b' ')[0])}")
-    if len(head) < HEADER_SIZE:
-        source.read(HEADER_SIZE)  # raises TruncatedError
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
         source.fail("expected rows and columns of a matrix as 4-byte integers")

@@ -112,10 +112,10 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     """Read a header and return precision and number of elements."""
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
+    if len(head) < _HEADER.size and (stored is not None or b" " not in head):
+        source.read(_HEADER.size)  # raises TruncatedError
     if stored is None:
         source.fail(f"expected a vector (FV or DV), found {quoted(head.split(b' ')[0])}")
-    if len(head) < _HEADER.size:
-        source.read(_HEADER.size)  # raises TruncatedError
     _, size, count = _HEADER.unpack(head)
     if size != 4 or count < 0:
         source.fail(

@@ -174,3 +174,30 @@ def test_malformed_range_is_an_error_in_a_permissive_lookup(rspecifier: str, fol
     Path("x.scp").write_text(f"{first}[abc]\n")
     with io_ark.RandomAccessReader("matrix", rspecifier) as reader, pytest.raises(SpecifierError, match="not a range"):
         reader.get(first.split()[0])
+
+
+@pytest.mark.parametrize("form", ["ark:cut.ark", "ark:cat cut.ark |"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("matrix", np.ones((2, 3), np.float32)),
+        ("compressed-matrix", np.ones((2, 3), np.float32)),
+        ("vector", [1.0, 2.0]),
+        ("int-vector", [1, 2]),
+        ("posterior", [[(1, 0.5)]]),
+        ("float", 0.5),
+    ],
+)
+def test_archive_that_is_cut_anywhere_in_an_object_is_truncated(
+    kind: str, value: object, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with io_ark.Writer(kind, "ark:whole.ark") as writer:
+        writer["u1"] = writer["u2"] = value
+    whole = Path("whole.ark").read_bytes()
+    first = whole.index(b"u2 ") + 3
+    read_as = "matrix" if kind == "compressed-matrix" else kind
+    for end in range(first + 1, len(whole)):
+        Path("cut.ark").write_bytes(whole[:end])
+        with pytest.raises(TruncatedError, match="u2"):
+            list(io_ark.SequentialReader(read_as, form))
