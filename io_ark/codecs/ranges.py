@@ -55,5 +55,6 @@ def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple
     except ValueError as error:
         raise RangeError(str(error), file=name) from None
     if part.rows is not None and part.rows[1] >= rows:
-        logger.warning("%s: the range [%s] exceeds the %d rows", name, part.text, rows)
+        unit = "elements" if columns is None else "rows"
+        logger.warning("%s: the range [%s] exceeds the %d %s", name, part.text, rows, unit)
     return chosen
