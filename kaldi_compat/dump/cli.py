@@ -1,4 +1,4 @@
-"""The program ``kaldi-compat``: jobs on whole data directories, of which ``kaldi-compat dump`` is the only one."""
+"""The command ``kaldi-compat dump``, and those of ``kaldi-compat`` that only print something."""
 
 from __future__ import annotations
 
