@@ -120,4 +120,6 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
 
         return DumpArguments(program_list() if argv == ["programs"] else completion(argv))
     found = f"not {argv[0]!r}" if argv else "but none was given"
-    raise UsageError(f"expected the command dump, frontend, info, programs or completion, {found}: {HELP}")
+    raise UsageError(
+        f"expected the command dump, frontend, info, programs or completion, {found}: kaldi-compat --help lists them"
+    )

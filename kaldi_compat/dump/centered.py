@@ -1,4 +1,4 @@
-"""Less the mean of each utterance: many utterances in a few launches on a GPU."""
+"""Subtract the means of utterances: of a whole batch in a few launches on a GPU."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["less_means"]
+__all__ = ["subtract_means"]
 
 # Rows added up one after the other in float32: the error of a sum grows with their number.
 _SPAN = 256
 
 
-def less_means(features: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-    """Return each utterance's features less the mean of each of their columns; nothing waits for the device.
+def subtract_means(features: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+    """Subtract from each utterance's features the mean of each column, without waiting for the device.
 
     Args:
-        features: (frames, dim), of all utterances.
-        places: first frame and number of frames of each utterance, in order; frames between them have no meaning.
+        features: (frames, dim), of all utterances, maybe with other frames in between.
+        places: first frame and number of frames of each utterance, in order.
 
-    >>> less_means(torch.tensor([[1.0], [3.0], [5.0]]), [(0, 2), (2, 1)]).tolist()
+    Returns:
+        (frames, dim); undefined at frames of no utterance.
+
+    >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), [(0, 2), (2, 1)]).tolist()
     [[-1.0], [1.0], [0.0]]
     """
     bounds = np.unique([0, len(features), *(edge for first, count in places for edge in (first, first + count))])

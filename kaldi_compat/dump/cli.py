@@ -1,4 +1,4 @@
-"""The program ``kaldi-compat``: jobs on whole data directories, of which ``kaldi-compat dump`` is the only one."""
+"""The command ``kaldi-compat dump``, and those of ``kaldi-compat`` that only print something."""
 
 from __future__ import annotations
 
@@ -204,7 +204,8 @@ def dump(job: Job) -> int:
                 "--resume makes what is missing"
             )
         if left := len(plan.shards) - len(done):
-            return _say(f"part {number} of {parts} is done; {left} archives are left to other parts", 0)
+            archives = "archive is" if left == 1 else "archives are"
+            return _say(f"part {number} of {parts} is done; {left} {archives} left to other parts", 0)
         outcome = finalize(job, plan)
         summarize(job, outcome, monitor)
         if job.options.report:

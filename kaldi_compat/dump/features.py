@@ -20,12 +20,14 @@ __all__ = ["Computer", "pitch_computer", "spectral_computer"]
 class Computer:
     """Computes the features of a job, batch by batch, on one device.
 
-    ``memory`` makes the memory that wave files are best read to; None for ordinary memory.
-
     Args:
         job: the job.
         plan: its plan, which holds the seed of the noise and the configuration.
         device: cpu, or a GPU such as cuda:1. Pitch is always tracked on the CPU.
+
+    Attributes:
+        memory: makes the memory that wave files are best read to; None for ordinary memory.
+        takes_blocks: True if blocks of utterances are computed at once.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:

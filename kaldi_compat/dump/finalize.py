@@ -135,7 +135,13 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     warnings: list[str] = []
     if job.options.cmvn_levels:
         warnings += write_cmvn(job, plan)
-    outcome = replace(outcome_of(job, plan), warnings=tuple(warnings))
+    outcome = outcome_of(job, plan)
+    if outcome.wanted > plan.count:
+        speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
+        warnings.append(
+            f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: the rest is missing"
+        )
+    outcome = replace(outcome, warnings=tuple(warnings))
     write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
     return outcome
 

@@ -24,7 +24,7 @@ from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.cli.loop import Skip
 from kaldi_compat.dump.batching import one_by_one
-from kaldi_compat.dump.centered import less_means
+from kaldi_compat.dump.centered import subtract_means
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import PinnedMemory, Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
@@ -153,7 +153,7 @@ class PackedComputer(SpectralComputer):
             self._count_without_kernels += len(members) if self.transfers.device.type == "cuda" else 0
             features = self._by_torch(samples, spans, noise)
         if self.extractor.options.subtract_mean:
-            features = less_means(features, list(zip(row.first_frames, row.counts, strict=True)))
+            features = subtract_means(features, list(zip(row.first_frames, row.counts, strict=True)))
         return features
 
     def _by_torch(self, samples: Tensor, spans: Sequence[tuple[int, int, float]], noise: RowNoise) -> Tensor:

@@ -109,7 +109,11 @@ def add_products(
             counts.failed += 1
             continue
         others = other[key]
-        if feats.shape != others.shape or feats.size == 0:
+        if feats.shape == others.shape and feats.size == 0:
+            logger.warning("Both features of utterance %s are empty, skipping utterance.", key)
+            counts.failed += 1
+            continue
+        if feats.shape != others.shape:
             logger.warning(
                 "Feature dimensions differ for utterance %s, %s vs. %s, skipping utterance.",
                 key,

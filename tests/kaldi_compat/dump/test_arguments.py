@@ -45,8 +45,14 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "fbnk", "data"], "there is no feature 'fbnk': did you mean fbank?"),
         (["dump", "fbank"], "expected <feature> <data> [<log> [<archives>]], but 1 argument was given"),
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
-        (["dmp"], "expected the command dump, frontend, info, programs or completion, not 'dmp'"),
-        ([], "expected the command dump, frontend, info, programs or completion, but none was given"),
+        (
+            ["dmp"],
+            "expected the command dump, frontend, info, programs or completion, not 'dmp': kaldi-compat --help lists",
+        ),
+        (
+            [],
+            "expected the command dump, frontend, info, programs or completion, but none was given: kaldi-compat --h",
+        ),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
     ],
 )

@@ -339,6 +339,18 @@ def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[st
     assert len(matrices(data / "feats.scp")) == 8
 
 
+def test_missing_utterances_are_explained_when_none_failed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines[:8]))
+    assert dump(data) == 1
+    err = capsys.readouterr().err
+    assert "8 of 12 utterances have fbank features" in err and "0 failures" in err
+    assert f"{data}/utt2spk lists 12 utterances, but {data}/wav.scp 8" in err
+    (data / "utt2spk").write_text("".join((data / "utt2spk").read_text().splitlines(keepends=True)[:8]))
+    assert dump(data) == 0
+    assert "utt2spk" not in capsys.readouterr().err
+
+
 def test_parts_of_a_plan_run_one_after_the_other(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -351,7 +363,7 @@ def test_parts_of_a_plan_run_one_after_the_other(
     for part in ("3/3", "1/3"):
         assert dump(data, f"--shard={part}", feature="mfcc") == 0
         assert not (data / "feats.scp").exists()
-    assert "1 archives are left" in capsys.readouterr().err
+    assert "1 archive is left to other parts" in capsys.readouterr().err
     assert dump(data, "--shard=2/3", feature="mfcc") == 0
     assert archive_bytes(data) == whole
     assert len(matrices(data / "feats.scp")) == 12

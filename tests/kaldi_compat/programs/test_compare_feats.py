@@ -30,6 +30,16 @@ def test_similarity_is_logged_and_decides_the_status(capsys: Stderr) -> None:
     assert "Second table has no feature for utterance u1" in err
 
 
+def test_empty_features_are_not_said_to_differ(capsys: Stderr) -> None:
+    values = matrices(50, 40)
+    table = save("some.ark", values | {"v": np.empty((0, 0), np.float32)})
+    assert compare_feats.main([table, table]) == 0
+    err = capsys.readouterr().err
+    assert "dimensions differ" not in err
+    assert "Both features of utterance v are empty, skipping utterance." in err
+    assert f"Processed {len(values)} feature files, 1 had errors." in err
+
+
 @pytest.mark.parametrize(("frames", "dim"), [(1, 3), (16384, 1), (16385, 1), (1261, 13), (2521, 13), (2, 20000)])
 def test_products_are_added_up_over_all_frames(frames: int, dim: int) -> None:
     rng = np.random.default_rng(0)
