@@ -9,6 +9,7 @@ ends with status 1 if one differs. With --device cpu it shows that the script it
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -48,12 +49,17 @@ def finished(process: subprocess.Popen[str], data: Path) -> dict[str, np.ndarray
         return {key: np.array(value) for key, value in reader}
 
 
-def killed(process: subprocess.Popen[str]) -> None:
-    """Kill one of the workers of a dump once it works."""
-    time.sleep(5)
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
-    for child in children[-1:]:
-        os.kill(int(child), signal.SIGKILL)
+def killed(process: subprocess.Popen[str], data: Path) -> bool:
+    """Kill one of the workers of a dump once an archive is begun; return False if the dump ends before."""
+    started = time.time()
+    while process.poll() is None:
+        time.sleep(0.01)
+        with contextlib.suppress(OSError):
+            if any(path.stat().st_mtime >= started for path in data.rglob("raw_*")):
+                found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+                os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)
+                return True
+    return False
 
 
 def largest_difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
@@ -95,9 +101,10 @@ def main() -> None:
                 usual = [each for each in arguments if each.startswith(("--nj", "--shard"))]
                 expected = finished(start(data, *base, *usual), data)
                 process = start(data, *base, *arguments)
-                if name == "worker killed":
-                    killed(process)
                 begun = time.perf_counter()
+                if name == "worker killed" and not killed(process, data):
+                    good = False
+                    print(json.dumps({"dump": name, "options": extra, "killed": False}), flush=True)
                 difference = largest_difference(finished(process, data), expected)
                 good &= difference <= limits[name]
                 print(json.dumps({"dump": name, "options": extra, "largest_difference": difference,

@@ -67,7 +67,7 @@ run() {
             lscpu | head -20; df -h . | tail -1; true" ;;
         probe) step probe gpu "'$python' benchmarks/gpu_probe.py" ;;
         odd) step odd gpu "'$python' benchmarks/gpu_probe.py --odd" ;;
-        kernels) step kernels gpu "'$python' -m pytest -q tests/kaldi_compat/kernels -m 'not slow' -x --maxfail=20" ;;
+        kernels) step kernels gpu "'$python' -m pytest -q tests/kaldi_compat/kernels -m 'not slow' --maxfail=20" ;;
         sanitizer) step sanitizer gpu "
             for tool in memcheck racecheck initcheck; do
                 echo \"== \$tool\"

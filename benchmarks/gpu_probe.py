@@ -4,11 +4,11 @@
 
 Prints a line of JSON for each measurement. Without an option: each feature, FFT size and type of samples, with the
 largest difference from torch's operations. --small does that for one ragged batch, for compute-sanitizer. --overlap
-submits 200 batches without waiting, with synchronisation forbidden, and compares them with the same batches one by one.
---stages times copies, features by one kernel and by two, also on blocks whose spectra fit into the cache, and
-compression. --odd computes NaN, lengths beyond the row, and features with
-deterministic algorithms. With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's
-interpreter, and with less data, to see that the probe itself works; its times then mean nothing.
+submits 200 batches without waiting, with synchronisation forbidden, of tensors and of a dump, and compares them with
+the same batches one by one. --stages times copies, features by one kernel and by two, also on blocks whose spectra fit
+into the cache, and compression. --odd computes NaN, lengths beyond the row, and features with deterministic algorithms.
+With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's interpreter, and with less data, to see that
+the probe itself works; its times then mean nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from io_ark import Wave
 from io_ark.codecs.compressed import CompressionMethod
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
+from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.plan import make_plan
+from kaldi_compat.dump.read import Utterance
+from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.features.engines import engine_for
 from kaldi_compat.kernels import launch
 
@@ -38,6 +47,7 @@ ROUNDS = 1 if IN_INTERPRETER else 12
 WAYS = ("1", kernels.TWO)  # of computing: one kernel, or two
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
+    packed_batch.FRAMES_AT_ONCE = 8
 
 
 def say(**values: Any) -> None:
@@ -76,13 +86,50 @@ def trusted(small: bool) -> None:
 
 
 def overlap() -> None:
-    """Submit without waiting."""
-    module = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)
-    batches = [audio(4, (1600 if IN_INTERPRETER else 16000) + 160 * i) for i in range(BATCHES)]
-    serial = [module(x).cpu() for x in batches]
+    """Submit without waiting: batches of tensors, and of a dump."""
+    plain, dithered = (Fbank(num_mel_bins=80, dither=dither).to(DEVICE) for dither in (0.0, 1.0))
+    batches = [audio(4, (1000 if IN_INTERPRETER else 16000) + 160 * i) for i in range(BATCHES)]
+    ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "undithered": plain,
+        "Kaldi's noise": lambda x: dithered(x, [len(x[0]) - 99 * i for i in range(4)], generator=KaldiRandom())[0],
+        "VTLN": lambda x: plain(x, vtln_warp=[0.9 + (len(x[0]) // 160 % 50 + i) / 500 for i in range(4)]),
+    }
+    for name, features in ways.items():
+        features(batches[0])
+        with synchronization_forbidden():
+            together = [features(x) for x in batches]
+        serial = [features(x).cpu() for x in batches]
+        equal = all(torch.equal(a, b.cpu()) for a, b in zip(serial, together, strict=True))
+        say(overlapped=name, equals_serial=equal)
+    with tempfile.TemporaryDirectory() as folder:
+        say(overlapped="dump, compressed", equals_serial=overlapped_dump(Path(folder)))
+
+
+def overlapped_dump(folder: Path) -> bool:
+    """Submit batches of a dump without waiting: dithered, warped, less their means, compressed and summed up."""
+    data, conf = folder / "data", folder / "fbank.conf"
+    data.mkdir()
+    keys = [f"utt{i:04d}" for i in range(4 * BATCHES)]
+    (data / "wav.scp").write_text("".join(f"{key} {key}.wav\n" for key in keys))
+    (data / "utt2warp").write_text("".join(f"{key} {0.9 + i % 100 / 500}\n" for i, key in enumerate(keys)))
+    conf.write_text("--num-mel-bins=80\n--subtract-mean=true\n")
+    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(conf), cmvn="global"))
+    computer = PackedComputer(job, make_plan(job), DEVICE)
+    rng = np.random.default_rng(0)
+    most = 1500 if IN_INTERPRETER else 99999
+    waves = [Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, most))).astype(np.int16)) for _ in keys]
+    utterances = [Utterance(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
+    batches = [utterances[first : first + 4] for first in range(0, len(keys), 4)]
+    computer.submit(batches[0])()
     with synchronization_forbidden():
-        together = [module(x) for x in batches]
-    say(overlapped_equals_serial=all(torch.equal(a, b.cpu()) for a, b in zip(serial, together, strict=True)))
+        pending = [computer.submit(batch) for batch in batches]
+    together = [content(each) for results in pending for each in results()]
+    return together == [content(each) for batch in batches for each in computer.submit(batch)()]
+
+
+def content(result: Any) -> tuple[object, ...]:
+    """Return what is compared of an utterance's features and statistics."""
+    return result.key, np.asarray(result.features).tobytes(), result.stats.tobytes()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.functional.copies import to_device
+
 __all__ = ["subtract_means"]
 
 # Rows added up one after the other in float32: the error of a sum grows with their number.
@@ -35,12 +37,11 @@ def subtract_means(features: Tensor, places: Sequence[tuple[int, int]]) -> Tenso
     lengths = np.full(int(spans.sum()), _SPAN)
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
     # unsafe: without checks of the lengths, which would wait for the device.
-    sums = torch.segment_reduce(features, "sum", lengths=_sent(lengths, features.device), unsafe=True)
-    sums = torch.segment_reduce(sums, "sum", lengths=_sent(spans, features.device), unsafe=True)
-    there = _sent(counts, features.device)
-    return features - (sums / there[:, None]).repeat_interleave(there, 0, output_size=len(features))
-
-
-def _sent(numbers: np.ndarray, device: torch.device) -> Tensor:
-    here = torch.from_numpy(numbers)
-    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here
+    of_spans, of_utterances, there = (
+        to_device(torch.from_numpy(each), features.device) for each in (lengths, spans, counts)
+    )
+    sums = torch.segment_reduce(features, "sum", lengths=of_spans, unsafe=True)
+    sums = torch.segment_reduce(sums, "sum", lengths=of_utterances, unsafe=True)
+    # With a size, nothing waits for the sum of the counts.
+    means = (sums / there[:, None]).repeat_interleave(there, 0, output_size=len(features))
+    return torch.sub(features, means, out=means)

@@ -112,7 +112,12 @@ class PackedComputer(SpectralComputer):
                 started.append(ready([failure(utterance, reason)]))
                 continue
             rows.setdefault(member.samples.dtype.name, []).append(member)
-        started += [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
+        count = self._count_without_kernels
+        try:
+            started += [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
+        except RuntimeError:  # what does not fit is started again, in parts
+            self._count_without_kernels = count
+            raise
         return together(started)
 
     def _member(self, utterance: Utterance) -> Member:

@@ -23,6 +23,7 @@ from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.constants import Constants
+from kaldi_compat.functional.copies import to_device
 from kaldi_compat.functional.dft import dft_matrix, spectrum, spectrum_by_matmul
 from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
@@ -160,6 +161,7 @@ class SpectralFeature(ConfiguredModule):
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), or a list
                 of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
             lengths: number of samples in each row of (B, T), a tensor or a list; the samples after them are ignored.
+                On a GPU, a list or a tensor on the CPU is better: Kaldi's noise waits for a tensor on the GPU.
             vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as in
                 Kaldi.
             generator: source of the noise of dithering: torch's global generator if None, a ``torch.Generator``, or a
@@ -176,8 +178,7 @@ class SpectralFeature(ConfiguredModule):
         if not isinstance(samples, Tensor):
             return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
         self._check(samples, has_lengths=lengths is not None)
-        lengths = checked_lengths(lengths, samples, -1, AudioError)
-        lengths = None if lengths is None else lengths.to(samples.device)
+        lengths = _checked_lengths(lengths, samples)
         warps = normalized_warps(vtln_warp, samples.shape[:-1])
         engine = engine_for(self, samples, lengths)
         if engine == "triton":
@@ -187,12 +188,14 @@ class SpectralFeature(ConfiguredModule):
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
+        counts = None if lengths is None else self._num_frames(lengths)
+        lengths = None if lengths is None else to_device(lengths, samples.device)
         if lengths is not None and is_traced_or_differentiated(samples):
             # The padding does not affect the result, but NaN in it would make its gradient NaN.
             samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
-        counts = None if lengths is None else self._num_frames(lengths)
         features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
+        counts = None if counts is None else to_device(counts, samples.device)
         if is_traced(samples):
             # not a slice: its size would be a minimum of two symbols, which exporters mishandle
             features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
@@ -254,12 +257,15 @@ class SpectralFeature(ConfiguredModule):
         return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _features(self, frames: Tensor, counts: Tensor | None, banks: Tensor | None, generator: Generator) -> Tensor:
-        """Features (..., frames, dim) of frames (..., frames, size), of which ``counts`` (...) exist."""
+        """Features (..., frames, dim) of frames (..., frames, size), of which ``counts`` (...) exist.
+
+        Kaldi's noise waits for counts that are not on the CPU.
+        """
         leading = frames.shape[:-2]
         frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
-            exist = None if counts is None else torch.arange(frames.shape[-2]).to(frames.device) < counts.unsqueeze(-1)
+            exist = None if counts is None else torch.arange(frames.shape[-2]).to(counts.device) < counts.unsqueeze(-1)
             noise = noise_of_frames(frames, exist, generator)
         if is_traced_or_differentiated(frames) or frames.numel() == 0:
             features = self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
@@ -335,6 +341,17 @@ class SpectralFeature(ConfiguredModule):
             self._scale_is_known = peak > 0
 
 
+def _checked_lengths(lengths: Tensor | Sequence[int] | None, samples: Tensor) -> Tensor | None:
+    """Return checked lengths on the CPU if they are given there, or else on the samples' device."""
+    given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
+    if given_here and samples.device.type != "cpu" and not is_traced(samples):
+        of_same_shape: Any = torch.zeros((), device="cpu").expand(samples.shape)
+        here: Tensor | None = checked_lengths(lengths, of_same_shape, -1, AudioError)
+        return here
+    checked: Tensor | None = checked_lengths(lengths, samples, -1, AudioError)
+    return None if checked is None else checked.to(samples.device)
+
+
 def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
 
@@ -401,7 +418,9 @@ class MelFeature(SpectralFeature):
         if vtln_warp == 1:
             return self.mel
         device = self.window.device
-        return _warped_banks.get((self.options, vtln_warp, device), lambda: self.mel_weights(vtln_warp).to(device))
+        return _warped_banks.get(
+            (self.options, vtln_warp, device), lambda: to_device(self.mel_weights(vtln_warp), device)
+        )
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""

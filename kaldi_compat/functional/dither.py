@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
 from kaldi_compat.functional.constants import Constants
+from kaldi_compat.functional.copies import to_device
 
 __all__ = ["FrameNoise", "Generator", "frame_states", "kaldi_noise", "noise_of_frames"]
 
@@ -37,7 +38,7 @@ def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) 
         return lambda part: torch.randn(
             frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
-    seeds = _to_device(frame_states(frames.shape[:-1], valid, generator), frames.device)
+    seeds = to_device(frame_states(frames.shape[:-1], valid, generator), frames.device)
     return lambda part: kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
 
 
@@ -61,17 +62,12 @@ def frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource
     return seeds
 
 
-def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    # A copy from memory that is not pinned would wait for all work queued on the device.
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
 _constants = Constants(8)
 
 
 def _jumps(pairs: int, device: torch.device) -> Tensor:
     """Return the tables of :func:`rand_r_jumps` on a device: multipliers and increments, int32 (2, 6, pairs)."""
-    return _constants.get((pairs, device), lambda: torch.from_numpy(np.stack(rand_r_jumps(pairs))).to(device))
+    return _constants.get((pairs, device), lambda: to_device(torch.from_numpy(np.stack(rand_r_jumps(pairs))), device))
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.rand import rand_r_starts
+from kaldi_compat.functional.copies import to_device
 from kaldi_compat.functional.dither import Generator, frame_states
 from kaldi_compat.functional.frames import EPSILON, num_frames
 from kaldi_compat.kernels import SHAPES, Feature, uses_one_kernel
@@ -32,7 +33,6 @@ __all__ = [
     "resident_programs",
     "row_features",
     "sparse_filters",
-    "to_device",
 ]
 
 # Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
@@ -98,6 +98,8 @@ def features_of(
     else:
         spans = [Span(row * count, (row + 1) * count, warp) for row, warp in enumerate(vtln_warp)]
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
+    if lengths is not None and counts is not None:
+        lengths, counts = to_device(lengths, samples.device), to_device(counts, samples.device)
     one_kernel = uses_one_kernel(module, rows) if one_kernel is None else one_kernel
     features = _features(module, rows, lengths, count, spans, noise, one_kernel)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
@@ -133,7 +135,7 @@ def _noise(
         place = device if generator is None else generator.device
         seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=place)
         return Noise(PHILOX, to_device(seed, device))
-    valid = None if counts is None else torch.arange(count, device=device) < counts.unsqueeze(-1)
+    valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
     return Noise(KALDI, to_device(frame_states((rows, count), valid, generator), device).reshape(-1))
 
 
@@ -465,13 +467,6 @@ def bands_options(points: int, logs: bool, banks: bool = False) -> dict[str, Any
 def _row(points: int) -> int:
     """Return the row length of power spectra in floats: rows are aligned with memory transactions."""
     return points // 2 + PADDING
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the host to a device without waiting for the work that is queued there."""
-    if tensor.device == device or device.type == "cpu":
-        return tensor.to(device)
-    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
 
 
 @functools.lru_cache(maxsize=32)

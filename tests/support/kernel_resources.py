@@ -3,9 +3,9 @@
     python tests/support/kernel_resources.py [compute capability, such as 90 [uses...]]
 
 It compiles the kernels of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
-Kaldi's noise, with noise for training, and with VTLN, each by one kernel and by two; and those that compress it. It
-prints a line for each that differs: its registers, bytes of stack, local and shared memory, instructions of the
-machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
+Kaldi's noise, with noise for training, with VTLN, and with energies, each by one kernel and by two; and those that
+compress it. It prints a line for each that differs: its registers, bytes of stack, local and shared memory,
+instructions of the machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -75,17 +75,28 @@ def resources(made: Any) -> dict[str, int]:
     return {name: int(value) for name, value in found} | {
         "SHARED": made.metadata.shared,
         "INSTRUCTIONS": len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?!NOP)[@A-Z]", tool_output("-sass", made))),
-        # Before 8.0 there is no instruction that keeps NaN: a comparison before the maximum decides whether it is used.
-        "DROPS_NAN": len(re.findall(r"\bmax(?:\.ftz)?\.f32", ptx)) - len(re.findall(KEEPS_NAN, ptx)),
+        "DROPS_NAN": maxima_that_drop_nan(ptx),
         "FUSED": ptx.count("fma.rn.f32"),
     }
 
 
-KEEPS_NAN = re.compile(
-    r"setp\.nan\.f32\s+(?P<isnan>%p\d+), (?P<values>[^;]+);\s+"
-    r"max\.f32\s+(?P<most>%r\d+), (?P=values);\s+"
-    r"selp\.f32\s+%r\d+, 0f7FC00000, (?P=most), (?P=isnan);"
-)
+MAXIMUM = re.compile(r"\bmax(?:\.ftz)?\.f32\s+(%r\d+), ([^;]+);")
+
+
+def maxima_that_drop_nan(ptx: str) -> int:
+    """Count maxima that ignore NaN.
+
+    Before 8.0 there is no instruction that keeps NaN: a comparison of the same numbers, before the maximum, decides
+    whether the maximum or NaN is used. The choice may stand far behind.
+    """
+    dropping = 0
+    for most, values in MAXIMUM.findall(ptx):
+        tests = re.findall(rf"setp\.nan\.f32\s+(%p\d+), {re.escape(values)};", ptx)
+        uses = len(re.findall(rf"{most}\b", ptx)) - 1
+        choices = (rf"selp\.f32\s+%r\d+, 0f7FC00000, {most}, {each};" for each in tests)
+        dropping += uses == 0 or uses != sum(len(re.findall(choice, ptx)) for choice in choices)
+    return dropping
+
 
 KERNELS = (
     (launch, "mel_kernel"),
@@ -98,10 +109,10 @@ KERNELS = (
 
 
 def fbank(
-    shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any, *, one: bool
+    shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any, *, one: bool, energy: bool = False
 ) -> Callable[[], object]:
     """Return the launch of a filter bank for audio of several shapes, by one kernel or by two."""
-    module = Fbank(num_mel_bins=80, dither=dither)
+    module = Fbank(num_mel_bins=80, dither=dither, use_energy=energy)
 
     def run() -> None:
         for shape in shapes:
@@ -123,10 +134,12 @@ USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=True), ("mel",)),
     "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=True), ("mel",)),
     "vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=True), ("mel",)),
+    "energy": (fbank(((3, 9999),), 0.0, 1.0, None, one=True, energy=True), ("mel",)),
     "two-plain": (fbank(SHAPES, 0.0, 1.0, None, one=False), ("power", "bands")),
     "two-kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=False), ("power",)),
     "two-training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=False), ("power",)),
     "two-vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=False), ("bands",)),
+    "two-energy": (fbank(((3, 9999),), 0.0, 1.0, None, one=False, energy=True), ("power",)),
     "method-2": (compressed(2, False), ("ranges", "speech")),
     "method-2,sums": (compressed(2, True), ("speech",)),
     "method-3": (compressed(3, False), ("integers",)),

@@ -154,6 +154,22 @@ def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
             np.testing.assert_allclose(np.asarray(each.features), np.asarray(expected.features), atol=2e-3)
 
 
+def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = "--dither=0\n--subtract-mean=true\n--allow-upsample=true\n"
+    job = job_of(tmp_path, conf, compress=False)
+    job.layout.in_data("utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
+    computer = PackedComputer(job, make_plan(job), "cpu")
+    rows: list[int] = []
+    start_row = computer._start_row
+    monkeypatch.setattr(computer, "_start_row", lambda members: rows.append(len(members)) or start_row(members))
+    batch = [utterance(i, 8000, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
+    results = computer.submit(batch)()
+    assert all(isinstance(each, Computed) for each in results) and len(results) == 8
+    assert sorted(rows) == [2, 6]
+
+
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), with_stats=False)
     features = np.full((20, 3), np.nan, np.float32)
@@ -184,6 +200,12 @@ def test_a_batch_that_does_not_fit_is_halved(count: int, capacity: int) -> None:
     parts = halving(memory.start, batch, lambda each: computed(each, np.zeros((1, 1), np.float32)))
     assert [each.index for part in parts for each in part()] == list(range(count))
     assert all(tried > capacity for tried in memory.tried if tried not in map(len, (part() for part in parts)))
+
+
+def test_a_lack_of_memory_is_known_without_a_name_of_torch_2_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch, "OutOfMemoryError")
+    assert kernels.is_out_of_memory(torch.cuda.OutOfMemoryError("36 GiB"))
+    assert not kernels.is_out_of_memory(RuntimeError("36 GiB"))
 
 
 def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, error: Exception) -> None:
@@ -223,6 +245,24 @@ def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
         assert isinstance(found, Computed) and isinstance(expected, Computed)
         np.testing.assert_allclose(np.asarray(found.features), np.asarray(expected.features), atol=2e-3)
     assert computer.figures()["computed_on_cpu"] == 1 and computer.figures()["computed_on_cpu"] == 0
+
+
+def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    computer = PackedComputer(job, make_plan(job), "cpu")
+    fetch = computer._fetch
+
+    def small(features: torch.Tensor, row: Row, members: Sequence[Member]) -> Pending:
+        if len(members) > 1:
+            raise torch.cuda.OutOfMemoryError("no capacity")
+        return fetch(features, row, members)
+
+    monkeypatch.setattr(computer, "_fetch", small)
+    computer.transfers.device = torch.device("cuda")
+    assert len(computer.submit([utterance(i, 3000) for i in range(4)])()) == 4
+    assert computer._count_without_kernels == 4
 
 
 def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(

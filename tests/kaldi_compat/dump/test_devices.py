@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,13 +13,17 @@ from typing import Any, cast
 import pytest
 import torch
 
+from io_ark import Wave
 from kaldi_compat.dump import workers
 from kaldi_compat.dump.devices import why_unavailable
 from kaldi_compat.dump.errors import UnavailableError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
+from kaldi_compat.dump.read import Clock, Entry, Utterance
+from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write_behind import WorkBehind
-from tests.support.dump_data import make_data
+from tests.support.dump_data import audio, dump, make_data
 
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."
 
@@ -29,6 +35,50 @@ def test_a_plan_has_an_archive_for_each_gpu(tmp_path: Path, monkeypatch: pytest.
     assert len(make_plan(Job(layout, DumpOptions(device="cuda"))).shards) == 8
     assert len(make_plan(Job(layout, DumpOptions(device="cuda:1,3"))).shards) == 4
     assert len(make_plan(Job(layout, DumpOptions(device="cuda", nj=10))).shards) == 10
+
+
+@pytest.mark.parametrize(("archives", "used", "says"), [(8, 8, ""), (3, 3, "3 of 8 GPUs are used")])
+def test_all_gpus_are_used_whatever_nj_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archives: int, used: int, says: str
+) -> None:
+    gpus = [f"cuda:{i}" for i in range(8)]
+    started: list[list[str]] = []
+    monkeypatch.setattr(workers, "devices_of", lambda text: gpus)
+    monkeypatch.setattr(workers, "_run_workers", lambda job, plan, shards, monitor, devices: started.append(devices))
+    job = Job(Layout.of(make_data(tmp_path), "fbank"), DumpOptions(device="cuda", nj=4))
+    said: list[str] = []
+    monitor = cast(Any, SimpleNamespace(say=said.append))
+    workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(archives)], monitor)
+    assert started == [gpus[:used]]
+    assert says in "".join(said) and bool(said) == bool(says)
+
+
+def test_summary_counts_what_ran_otherwise_on_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SpectralComputer, "figures", lambda self: {"computed_on_cpu": 1.0, "without_kernels": 3.0})
+    assert dump(make_data(tmp_path, 2)) == 0
+    said = capsys.readouterr().err
+    assert "1 utterance did not fit into a GPU's memory" in said
+    assert "3 utterances ran on GPUs without the fused kernels" in said
+
+
+def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -> None:
+    job = Job(Layout.of(make_data(tmp_path, 1), "fbank"), DumpOptions())
+    runner = ShardRunner(job, make_plan(job))
+    read: list[int] = []
+
+    def batches(shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
+        for i in range(4):
+            read.append(i)
+            yield [Utterance(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
+
+    runner._batches = batches  # type: ignore[method-assign]
+    left = [
+        (len(read), [each.index for each in results])
+        for results in runner._results(Shard(1, 0, 1, 4), Clock(), Clock())
+    ]
+    assert left == [(1, []), (2, [0]), (3, [1]), (4, [2]), (4, [3])]
 
 
 def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
@@ -61,6 +111,7 @@ def test_a_gpu_that_admits_one_process_costs_the_other_workers_only() -> None:
 def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
     done: list[int] = []
     go_on, full = threading.Event(), threading.Event()
+    added: list[int] = []
 
     def work(item: int) -> None:
         go_on.wait(10)
@@ -69,6 +120,7 @@ def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
     def put_all(queue: WorkBehind[int]) -> None:
         for item in range(30):
             queue.put(item, 10)  # three fit
+            added.append(item)
             if item == 2:
                 full.set()
         full.clear()
@@ -77,10 +129,11 @@ def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
         thread = threading.Thread(target=put_all, args=(queue,))
         thread.start()
         assert full.wait(10)
-        assert thread.is_alive() and full.is_set()
+        time.sleep(0.1)  # in which more would be added
+        in_time, waits = list(added), thread.is_alive() and full.is_set()
         go_on.set()
         thread.join(10)
-        assert not thread.is_alive() and not full.is_set()
+        assert in_time == [0, 1, 2] and waits and not thread.is_alive() and not full.is_set()
         queue.put(30, 1000)  # more than fits, alone
     assert done == list(range(31))
 

@@ -44,6 +44,53 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
     assert copied[:2] == [(1,), (2, 50)] and (2, 257, 23) in copied
 
 
+def test_filter_bank_of_a_vtln_factor_is_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[tuple[int, ...]] = []
+    monkeypatch.setattr(spectral, "to_device", lambda tensor, device: copied.append(tuple(tensor.shape)) or tensor)
+    Fbank(dither=0.0).filter_bank(0.917)
+    assert copied == [(257, 23)]
+
+
+@pytest.mark.parametrize("lengths", [[1000, 500], torch.tensor([1000, 500])], ids=["list", "tensor"])
+@pytest.mark.parametrize("by_kernels", [False, True])
+def test_kaldis_noise_does_not_wait_for_lengths_that_the_host_knows(
+    lengths: Any, by_kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read a number of a tensor on this device is an error, where a GPU would be waited for."""
+    device = torch.device("meta")
+    module, samples = Fbank(dither=1.0).to(device), torch.zeros((2, 1000), dtype=torch.int16, device=device)
+    seeds: list[torch.Tensor | None] = []
+
+    def computed(module: Fbank, rows: torch.Tensor, lengths: torch.Tensor, count: int, *rest: Any) -> torch.Tensor:
+        assert lengths.device == device
+        seeds.append(rest[1].seeds)
+        return torch.empty((len(rows) * count, 23), device=device)
+
+    if by_kernels:
+        monkeypatch.setattr(kernels, "DEVICE_TYPE", "meta")
+        monkeypatch.setattr(kernels, "_fault_of", lambda module, samples: "")
+        monkeypatch.setattr(launch, "_features", computed)
+    features, counts = module(samples, lengths, generator=kernels.KaldiRandom())
+    assert features.shape == (2, 4, 23) and features.device == counts.device == device
+    assert [None if each is None else each.shape.numel() for each in seeds] == [8] * by_kernels
+    with pytest.raises(NotImplementedError, match="no data"):
+        module(samples, torch.tensor([1000, 500], device=device), generator=kernels.KaldiRandom())
+
+
+def test_many_vtln_factors_need_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches: list[tuple[int, ...]] = []
+
+    class Kernel:
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            return lambda *args, **constants: launches.append(grid)
+
+    monkeypatch.setattr(launch, "mel_kernel", Kernel())
+    module, row = Fbank(dither=0.0), torch.zeros(400 + 160 * 199, dtype=torch.int16)
+    spans = [launch.Span(10 * i, 10 * i + 10, 0.9 + 0.01 * i) for i in range(20)]
+    assert launch.row_features(module, row, spans, None).shape == (200, 23)
+    assert len(launches) == 1
+
+
 def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectral, "DEVICE_BLOCK", 64)
     monkeypatch.setattr(spectral, "BLOCK", 64)
@@ -58,6 +105,9 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
     module = Fbank(dither=0.0, engine="torch")
     assert module(torch.zeros(2, 16000 * 5)).shape == (2, 498, 23)
     assert sum(seen) == 2 * 498 and max(seen) <= 64 * torch.get_num_threads()
+    seen.clear()
+    module.to("meta")(torch.zeros((2, 16000 * 5), device="meta", dtype=torch.int16))
+    assert sum(seen) == 2 * 498 and max(seen) == 64
 
 
 HOLD = """

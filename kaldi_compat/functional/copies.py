@@ -1,0 +1,21 @@
+"""Copies to devices that do not wait for the work that is queued there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["to_device"]
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the host to a device without waiting for the work that is queued there.
+
+    A copy from memory that is not pinned would wait. PyTorch keeps pinned memory until copies from it have ended.
+
+    >>> to_device(torch.ones(2), torch.device("cpu"))
+    tensor([1., 1.])
+    """
+    if tensor.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
+        return tensor.to(device)
+    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
