@@ -54,7 +54,7 @@ def killed(process: subprocess.Popen[str], data: Path) -> bool:
     started = time.time()
     while process.poll() is None:
         time.sleep(0.01)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, IndexError):  # no file, or no worker any more
             if any(path.stat().st_mtime >= started for path in data.rglob("raw_*")):
                 found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
                 os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)

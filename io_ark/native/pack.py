@@ -127,11 +127,15 @@ class Packer:
         """Return a list of lists of pairs.
 
         Args:
-            integers: first numbers of the pairs of all lists, as int32.
-            weights: second ones, as float32.
-            lengths: how many pairs each list has.
+            integers: (pairs,) first numbers of the pairs of all lists; converted to int32.
+            weights: (pairs,) second numbers; converted to float32.
+            lengths: (lists,) how many pairs each list has.
+
+        Raises:
+            ValueError: the lengths do not add up to the number of pairs.
         """
-        first, second, counts = _checked((integers, weights), lengths)
+        columns = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
+        first, second, counts = _checked(columns, lengths)
         data = np.empty(_PAIR_BYTES * len(first) + _LIST_BYTES * (len(counts) + 1), np.uint8)
         used = self._marshal_pairs(address(first), address(second), address(counts), len(counts), address(data))
         nested: list[Any] = marshal.loads(data.data[:used])

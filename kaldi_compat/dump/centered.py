@@ -37,11 +37,11 @@ def subtract_means(features: Tensor, places: Sequence[tuple[int, int]]) -> Tenso
     lengths = np.full(int(spans.sum()), _SPAN)
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
     # unsafe: without checks of the lengths, which would wait for the device.
-    of_spans, of_utterances, there = (
+    of_spans, of_utterances, frames = (
         to_device(torch.from_numpy(each), features.device) for each in (lengths, spans, counts)
     )
     sums = torch.segment_reduce(features, "sum", lengths=of_spans, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=of_utterances, unsafe=True)
     # With a size, nothing waits for the sum of the counts.
-    means = (sums / there[:, None]).repeat_interleave(there, 0, output_size=len(features))
+    means = (sums / frames[:, None]).repeat_interleave(frames, 0, output_size=len(features))
     return torch.sub(features, means, out=means)

@@ -139,7 +139,8 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     if outcome.wanted > plan.count:
         speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
         warnings.append(
-            f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: the rest is missing"
+            f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
+            f"remove them from {UTT2SPK}"
         )
     outcome = replace(outcome, warnings=tuple(warnings))
     write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))

@@ -87,7 +87,7 @@ def maxima_that_drop_nan(ptx: str) -> int:
     """Count maxima that ignore NaN.
 
     Before 8.0 there is no instruction that keeps NaN: a comparison of the same numbers, before the maximum, decides
-    whether the maximum or NaN is used. The choice may stand far behind.
+    whether the maximum or NaN is used. The choice may come much later.
     """
     dropping = 0
     for most, values in MAXIMUM.findall(ptx):

@@ -108,6 +108,12 @@ def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list
 
 
 @needs_library
+def test_posteriors_of_other_types_are_converted() -> None:
+    arrays = scan.PosteriorArrays(np.array([2, 0]), np.array([7, 3, 9])[::2], np.array([0.5, 1.0, 0.25])[::2])
+    assert arrays.lists() == [[(7, 0.5), (9, 0.25)], []]
+
+
+@needs_library
 @pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
 def test_counts_that_lie_are_refused(counts: list[int]) -> None:
     arrays = scan.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
