@@ -34,7 +34,8 @@ INLINE vf wide_uniform(const uint32_t *multipliers, const uint32_t *increments, 
         memcpy(&term, increments + k * pairs, sizeof term);
         words[k] = seed * factor + term;
     }
-    return uniform_of((vi)((words[0] & 0x7ff00000) | (words[1] >> 12 & 0x000ffc00) | words[2] >> 22));
+    vu high = (words[0] & 0x7ff00000) | (words[1] >> 12 & 0x000ffc00), low = words[2] >> 6 & 0x03ff0000;
+    return uniform_of((draw){(vi)high, (vi)low});
 }
 
 /* Normal noise for the pitches of a frame: the cosine and the sine of one angle after the other. */

@@ -41,7 +41,19 @@ INLINE vf splat(float x) { return x - (vf){0}; } /* - 0 leaves every number as i
 
 /* The lanes of a where the mask is all ones, of b where it is zero. */
 INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
-INLINE vd choose_double(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
+
+/* a where the integer is odd, b where it is even. */
+INLINE vd choose_odd(vl x, vd a, vd b)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_mask_blend_pd(_mm512_test_epi64_mask((__m512i)x, _mm512_set1_epi64(1)), (__m512d)b, (__m512d)a);
+#elif defined(__AVX2__)
+    return (vd)_mm256_blendv_pd((__m256d)b, (__m256d)a, (__m256d)(x << 63));
+#else
+    vl mask = -(x & 1);
+    return (vd)((mask & (vl)a) | (~mask & (vl)b));
+#endif
+}
 
 /* C++'s std::max(x, floor): a NaN stays. */
 INLINE vf at_least(vf x, float floor) { return choose(x < floor, splat(floor), x); }
@@ -100,6 +112,23 @@ INLINE vd2 widen_integer(vi x)
         y.low[i] = x[i], y.high[i] = x[HALF + i];
 #endif
     return y;
+}
+
+/* Integers as floats. */
+INLINE vf to_float(vi x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtepi32_ps((__m512i)x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_cvtepi32_ps((__m256i)x);
+#elif defined(__SSE2__)
+    return (vf)_mm_cvtepi32_ps((__m128i)x);
+#else
+    vf y;
+    for (int i = 0; i < LANES; i++)
+        y[i] = (float)x[i];
+    return y;
+#endif
 }
 
 /* table[index] of 16 doubles. */
