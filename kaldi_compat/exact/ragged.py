@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact.sliding import normalized_by_windows, window_sums
+from kaldi_compat.exact.sums import dot
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_stats, sliding_windows
 from kaldi_compat.functional.deltas import (
     add_deltas,
@@ -37,6 +38,7 @@ __all__ = [
     "appended",
     "deltas",
     "normalized",
+    "products",
     "rows_of",
     "select_columns",
     "shifted_deltas",
@@ -142,6 +144,23 @@ def weighted_stats(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
     of_frames = zip(_each(x, bounds), np.split(weights, bounds[1:-1]), strict=True)
     each: Doubles = np.stack([cmvn_stats(frames, weights=of_each) for frames, of_each in of_frames])
     return each
+
+
+def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
+    """Return the sums of the products of columns (utterances, 3, dim): of ``x`` squared, ``y`` squared, and both.
+
+    Args:
+        x, bounds: the features.
+        y: other features of the same shape.
+
+    >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
+    [[[5.0], [34.0], [13.0]]]
+    """
+    if native.library():
+        return compiled.products(x, bounds, y)
+    columns = zip(_each(x, bounds), _each(y, bounds), strict=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.stack([np.stack([dot(a.T, a.T), dot(b.T, b.T), dot(a.T, b.T)]) for a, b in columns])
 
 
 def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:

@@ -22,6 +22,7 @@ FUNCTIONS = (
     "ragged_append",
     "ragged_columns",
     "ragged_filter",
+    "ragged_products",
     "ragged_sliding",
     "ragged_smooth_pitch",
     "ragged_splice",

@@ -18,6 +18,7 @@ __all__ = [
     "appended",
     "columns",
     "filtered",
+    "products",
     "sliding",
     "smooth_pitch",
     "spliced",
@@ -38,6 +39,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ragged_append": (*_RAGGED, _POINTER, _SIZE, _POINTER),
     "ragged_columns": (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _POINTER),
     "ragged_filter": (*_RAGGED, _POINTER, _POINTER, _POINTER, _INT, _POINTER),
+    "ragged_products": (*_RAGGED, _POINTER, _POINTER),
     "ragged_sliding": (*_RAGGED, _SIZE, _SIZE, _INT, _INT, _POINTER),
     "ragged_smooth_pitch": (*_RAGGED, _SIZE, _SIZE, _POINTER, _POINTER),
     "ragged_splice": (*_RAGGED, _INT, _INT, _POINTER),
@@ -121,6 +123,16 @@ def weighted_stats(x: Floats, rows: Integers, weights: Floats, level: str | None
         raise ValueError(f"{weights.size} weights do not belong to {len(x)} rows")
     out = np.zeros((len(rows) - 1, 2, x.shape[1] + 1))
     _function("ragged_weighted_stats", level)(*_ragged(x, rows), address(weights), address(out))
+    return out
+
+
+def products(x: Floats, rows: Integers, y: Floats, level: str | None = None) -> Floats:
+    """Return the sums of products of columns: see :func:`kaldi_compat.exact.ragged.products`."""
+    y = np.ascontiguousarray(y, np.float32)
+    if y.shape != x.shape:
+        raise ValueError(f"features of shape {y.shape} do not belong to those of shape {x.shape}")
+    out = np.empty((len(rows) - 1, 3, x.shape[1]), np.float32)
+    _function("ragged_products", level)(*_ragged(x, rows), address(y), address(out))
     return out
 
 

@@ -7,6 +7,17 @@
 
 #include "vector.h"
 
+/* The 32 sums of `sdot` joined to one. */
+INLINE vf joined_sums(vf quarters[4][8])
+{
+    vf joined[8];
+    for (int j = 0; j < 8; j++)
+        joined[j] = quarters[0][j] + quarters[1][j] + quarters[2][j] + quarters[3][j];
+    for (int j = 0; j < 4; j++)
+        joined[j] += joined[j + 4];
+    return (joined[0] + joined[1]) + (joined[2] + joined[3]);
+}
+
 /* Sum of x[i] * y[i], i < n: `sdot` of two vectors with unit stride. `y` holds a number for all lanes if `uniform`. */
 INLINE vf dot_product(const vf *x, const float *y, int uniform, int n)
 {
@@ -32,12 +43,7 @@ INLINE vf dot_product(const vf *x, const float *y, int uniform, int n)
                 int i = whole + 8 * k + j;
                 quarters[k][j] = whole < halves ? fused(x[i], FACTOR(i), sum) : sum;
             }
-        vf joined[8];
-        for (int j = 0; j < 8; j++)
-            joined[j] = quarters[0][j] + quarters[1][j] + quarters[2][j] + quarters[3][j];
-        for (int j = 0; j < 4; j++)
-            joined[j] += joined[j + 4];
-        total = (joined[0] + joined[1]) + (joined[2] + joined[3]);
+        total = joined_sums(quarters);
     }
     vd2 sum = widen(total);
     return narrow((vd2){rest.low + sum.low, rest.high + sum.high});

@@ -15,6 +15,7 @@ from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Table, items
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.ragged import products
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -24,10 +25,6 @@ exit status is 0 if the average reaches the threshold.
 Usage: compare-feats [options] <feats-rspecifier1> <feats-rspecifier2>
 e.g.:  compare-feats ark:1.ark ark:2.ark
 """
-
-
-# Numbers at a time, which stay in a cache.
-_NUMBERS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +41,23 @@ def main(options: Options, first: str, second: str) -> int:
         io_ark.SequentialReader[Matrix]("matrix", first, blocks=True) as reader,
         LookupReader[Matrix]("matrix", second) as other,
     ):
-        products, counts = summed_products(reader, BlockTable(other))
-    logger.info("self-product of 1st features for each column dimension: %s", in_brackets(products[0]))
-    logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(products[1]))
-    logger.info("cross-product for each column dimension: %s", in_brackets(products[2]))
+        sums, counts = summed_products(reader, BlockTable(other))
+    logger.info("self-product of 1st features for each column dimension: %s", in_brackets(sums[0]))
+    logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(sums[1]))
+    logger.info("cross-product for each column dimension: %s", in_brackets(sums[2]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        similarity = 2.0 * products[2] / (products[0] + products[1])
-    overall = float(similarity.mean()) if counts.done else np.nan
+        similarity = 2.0 * sums[2] / (sums[0] + sums[1])
+    overall = float(similarity.mean()) if counts.done else -np.nan
     note = "(1.0 means identical, the smaller the more different)"
     logger.info("Similarity metric for each dimension %s\n %s", in_brackets(similarity), note)
-    logger.info("Overall similarity for the two feats is:%g %s", overall, note)
+    logger.info("Overall similarity for the two feats is:%s %s", as_text(overall), note)
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
         return 1
     similar = overall >= options.threshold
     sign = ">=" if similar else "<"
     word = "similar" if similar else "dissimilar"
-    logger.info("Features are considered %s since %g %s %g", word, overall, sign, options.threshold)
+    logger.info("Features are considered %s since %s %s %g", word, as_text(overall), sign, options.threshold)
     return 0 if similar else 1
 
 
@@ -90,9 +87,7 @@ def products_of_block(block: ArrayBlock, other: BlockTable[Matrix]) -> DoubleMat
     feats, found = block.matrix(), other.values(block.names())
     if feats is None or found is None or not np.array_equal([each.shape for each in found], block.shapes):
         return None
-    others, first = np.concatenate(found), block.rows()[:-1]
-    terms = (feats * feats, others * others, feats * others)
-    return np.stack([np.add.reduceat(each, first, axis=0, dtype=np.float64) for each in terms], axis=1)
+    return products(feats, block.rows(), np.concatenate(found)).astype(np.float64)
 
 
 def add_products(
@@ -126,24 +121,9 @@ def add_products(
             total = np.zeros((3, feats.shape[1]))
         if feats.shape[1] != total.shape[1]:
             raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {total.shape[1]} before")
-        total = total + products_of(feats, others)
+        total = total + products(feats, np.array([0, len(feats)]), others)[0]
         counts.done += 1
     return total
-
-
-def products_of(feats: Matrix, others: Matrix) -> DoubleMatrix:
-    """Return the sums of one utterance, ``(3, dim)``, added up frame by frame."""
-    frames, dim = feats.shape
-    rows = max(1, _NUMBERS // dim)
-    sums = np.zeros((3, dim))
-    terms = np.empty((min(rows, frames) + 1, dim))  # the sums of the frames before, and products of float32
-    for first in range(0, frames, rows):
-        x, y = feats[first : first + rows], others[first : first + rows]
-        used = terms[: len(x) + 1]
-        for row, products in zip(sums, (x * x, y * y, x * y), strict=True):
-            used[0], used[1:] = row, products
-            np.add.reduce(used, axis=0, out=row)
-    return sums
 
 
 def _shape(matrix: Matrix) -> str:
@@ -152,4 +132,9 @@ def _shape(matrix: Matrix) -> str:
 
 def in_brackets(values: DoubleMatrix) -> str:
     """Format a vector as Kaldi logs it."""
-    return " [ " + "".join(f"{value:g} " for value in values) + "]"
+    return " [ " + "".join(as_text(value) + " " for value in values) + "]"
+
+
+def as_text(value: float) -> str:
+    """Format a number as C++ does, with the sign of NaN."""
+    return "-nan" if np.isnan(value) and np.signbit(value) else f"{value:g}"

@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Function] = {
     "columns": lambda x, b: ragged.select_columns(x, [0, x.shape[1] - 1, 0]),
     "statistics": lambda x, b: ragged.stats(x, b, onto=ragged.stats(x, b)),
     "weighted statistics": lambda x, b: ragged.weighted_stats(x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))),
+    "products of columns": lambda x, b: ragged.products(x, b, x[::-1].copy()),
     "vectors appended": lambda x, b: ragged.appended(x, b, x[b[:-1], ::2]),
     "offsets": lambda x, b: ragged.normalized(x, b, None, x[b[:-1]]),
     "factors": lambda x, b: ragged.normalized(x, b, x[b[:-1]], x[b[1:] - 1]),
@@ -96,6 +97,7 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: compiled.smooth_pitch(x, bounds, 0, 3),
         lambda: compiled.weighted_stats(x, bounds, np.ones(3, np.float32)),
         lambda: compiled.appended(x, bounds, np.zeros((2, 3), np.float32)),
+        lambda: compiled.products(x, bounds, x[:3]),
         lambda: compiled.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
         lambda: compiled.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]

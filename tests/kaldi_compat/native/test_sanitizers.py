@@ -93,6 +93,7 @@ for level in library.levels:
         ragged.stats(x, bounds, np.zeros((4, 2, dim + 1)), level)
         ragged.weighted_stats(x, bounds, x[:, 0].copy(), level)
         ragged.appended(x, bounds, x[:4, : dim // 2], level)
+        ragged.products(x, bounds, x, level)
         for center, norm_vars in ((True, False), (False, True)):
             ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
         for mean, average in ((151, 5), (1, 1), (3, 901)):

@@ -40,9 +40,22 @@ def test_empty_features_are_not_said_to_differ(capsys: Stderr) -> None:
     assert f"Processed {len(values)} feature files, 1 had errors." in err
 
 
-@pytest.mark.parametrize(("frames", "dim"), [(1, 3), (16384, 1), (16385, 1), (1261, 13), (2521, 13), (2, 20000)])
-def test_products_are_added_up_over_all_frames(frames: int, dim: int) -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((2, frames, dim)).astype(np.float32)
-    expected = [np.einsum("td,td->d", a, b, dtype=np.float64) for a, b in ((x, x), (y, y), (x, y))]
-    np.testing.assert_allclose(compare_feats.products_of(x, y), expected, rtol=1e-6, atol=1e-5)
+def test_digits_are_kaldis(capsys: Stderr) -> None:
+    rng = np.random.default_rng(15)
+    x = (rng.integers(-999, 999, (1000, 3)) / 8).astype(np.float32)
+    y = (x + rng.integers(-99, 99, (1000, 3)) / 8).astype(np.float32)
+    assert compare_feats.main([save("x.ark", {"u": x}), save("y.ark", {"u": y})]) == 0
+    err = capsys.readouterr().err
+    # Written by Kaldi. In double, the second product would be 5.01901e+06.
+    assert "cross-product for each column dimension:  [ 5.01907e+06 5.019e+06 5.14514e+06 ]" in err
+    assert "Overall similarity for the two feats is:0.99496 " in err
+
+
+def test_columns_of_zeros_and_infinity_are_logged_as_in_kaldi(capsys: Stderr) -> None:
+    table = save("zeros.ark", {"u": np.array([[0, 1e20, 1]] * 3, np.float32)})
+    assert compare_feats.main([table, table]) == 1
+    err = capsys.readouterr().err
+    assert "self-product of 1st features for each column dimension:  [ 0 inf 3 ]" in err
+    assert "Similarity metric for each dimension  [ -nan -nan 1 ]" in err
+    assert "Features are considered dissimilar since -nan < 0.99" in err
+    assert "overflow" not in err
