@@ -128,14 +128,15 @@ class Range:
         """Return slices for an object with this number of rows (elements) and columns.
 
         Raises:
-            ValueError: the range is outside the object. As in Kaldi, it may exceed the rows by three.
+            ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or it is one of
+                rows and columns for a vector.
         """
+        if columns is None and "," in self.text:
+            raise ValueError(f"the range [{self.text}] has rows and columns, the object is a vector of {rows} elements")
         first, last = self.rows if self.rows is not None else (0, rows - 1)
         left, right = self.columns if self.columns is not None else (0, (columns or 0) - 1)
         fits = first <= last and first < rows and last < rows + ROW_TOLERANCE
-        if columns is None:
-            fits = fits and self.columns is None
-        else:
+        if columns is not None:
             fits = fits and left <= right < columns
         if not fits:
             size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
