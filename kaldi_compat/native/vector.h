@@ -142,8 +142,20 @@ INLINE vd2 look_up(const double table[16], vi index)
     y.low = (vd)_mm512_permutex2var_pd(first, low, second);
     y.high = (vd)_mm512_permutex2var_pd(first, high, second);
 #elif defined(__AVX2__)
-    y.low = (vd)_mm256_i32gather_pd(table, _mm256_castsi256_si128((__m256i)index), 8);
-    y.high = (vd)_mm256_i32gather_pd(table, _mm256_extracti128_si256((__m256i)index, 1), 8);
+    /* the low words of the doubles, then the high ones, each from the first eight or the last: faster than to gather */
+    const __m256i apart = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m256i place = _mm256_permute4x64_epi64((__m256i)index, 0xd8), is_last = _mm256_slli_epi32(place, 28);
+    __m256i parts[4], first[2], last[2];
+    for (int i = 0; i < 4; i++)
+        parts[i] = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(table + 4 * i)), apart);
+    first[0] = _mm256_permute2x128_si256(parts[0], parts[1], 0x20), last[0] = _mm256_permute2x128_si256(parts[2], parts[3], 0x20);
+    first[1] = _mm256_permute2x128_si256(parts[0], parts[1], 0x31), last[1] = _mm256_permute2x128_si256(parts[2], parts[3], 0x31);
+    __m256 words[2];
+    for (int i = 0; i < 2; i++)
+        words[i] = _mm256_blendv_ps((__m256)_mm256_permutevar8x32_epi32(first[i], place),
+                                    (__m256)_mm256_permutevar8x32_epi32(last[i], place), (__m256)is_last);
+    y.low = (vd)_mm256_unpacklo_ps(words[0], words[1]);
+    y.high = (vd)_mm256_unpackhi_ps(words[0], words[1]);
 #else
     for (int i = 0; i < HALF; i++)
         y.low[i] = table[index[i]], y.high[i] = table[index[HALF + i]];
