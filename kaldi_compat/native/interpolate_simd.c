@@ -2,8 +2,9 @@
    pitch of a frame. All log probabilities are halved, which rounds the same way. */
 #include <stdlib.h>
 
-#include "dither.h"
+#include "libm.h"
 #include "simd.h"
+#include "uniform.h"
 
 /* Utterances on their grids: made by kaldi_compat/native/interpolate.py, which declares the same structure. */
 typedef struct {

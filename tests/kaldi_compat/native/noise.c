@@ -1,8 +1,9 @@
-/* Compare the vectors of dither.h with the C library for all that can occur: every draw of rand_r(), and every uniform number. */
+/* Compare the vectors of uniform.h and libm.h with the C library for all that can occur: every draw of rand_r(), and every uniform number. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dither.h"
+#include "libm.h"
+#include "uniform.h"
 
 static uint32_t bits(float x)
 {
