@@ -1,4 +1,5 @@
-/* Compare the vectors of uniform.h and libm.h with the C library for all that can occur: every draw of rand_r(), and every uniform number. */
+/* Compare the vectors of uniform.h and libm.h with the C library for all that can occur: every draw of rand_r(), and every uniform
+   number. */
 #include <stdio.h>
 #include <stdlib.h>
 
