@@ -132,7 +132,10 @@ class Range:
                 rows and columns for a vector.
         """
         if columns is None and "," in self.text:
-            raise ValueError(f"the range [{self.text}] has rows and columns, the object is a vector of {rows} elements")
+            raise ValueError(
+                f"the range [{self.text}] has rows and columns, but the object is a vector of {rows} elements: "
+                "give one range, such as [0:9]"
+            )
         first, last = self.rows if self.rows is not None else (0, rows - 1)
         left, right = self.columns if self.columns is not None else (0, (columns or 0) - 1)
         fits = first <= last and first < rows and last < rows + ROW_TOLERANCE

@@ -147,7 +147,9 @@ def weighted_stats(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
 
 
 def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
-    """Return the sums of the products of columns (utterances, 3, dim): of ``x`` squared, ``y`` squared, and both.
+    """Return sums of products over the frames of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+
+    The order is that of Kaldi's ``compare-feats`` with OpenBLAS's ``sdot``.
 
     Args:
         x, bounds: the features.

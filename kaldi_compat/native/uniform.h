@@ -12,7 +12,7 @@
 #define TERM_2 (TERM_1 * FACTOR_1 + TERM_1)
 #define TERM_3 (TERM_2 * FACTOR_1 + TERM_1)
 
-/* A draw of rand_r(), in two parts: its upper 21 bits, and its lower ten as multiples of 2^16. */
+/* A draw of rand_r() in two parts: its upper 21 bits in their place, and its lower ten bits times 2^16. */
 typedef struct {
     vi high, low;
 } draw;

@@ -142,7 +142,7 @@ INLINE vd2 look_up(const double table[16], vi index)
     y.low = (vd)_mm512_permutex2var_pd(first, low, second);
     y.high = (vd)_mm512_permutex2var_pd(first, high, second);
 #elif defined(__AVX2__)
-    /* the low words of the doubles, then the high ones, each from the first eight or the last: faster than to gather */
+    /* the low words of the doubles, then the high words, each from the first or the last eight: faster than a gather */
     const __m256i apart = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const __m256i place = _mm256_permute4x64_epi64((__m256i)index, 0xd8), is_last = _mm256_slli_epi32(place, 28);
     __m256i parts[4], first[2], last[2];

@@ -26,7 +26,7 @@ LEVELS = {
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_draw_and_every_number_is_as_in_the_c_library(level: str, tmp_path: Path) -> None:
     if level not in f"sse2 {Path('/proc/cpuinfo').read_text()}":
-        pytest.skip("the processor has not this level")
+        pytest.skip("the processor does not support this level")
     program = tmp_path / "noise"
     flags = ["-O2", "-std=gnu99", "-ffp-contract=off", "-fno-builtin", f"-I{ROOT / 'kaldi_compat' / 'native'}"]
     source = str(Path(__file__).with_name("noise.c"))
