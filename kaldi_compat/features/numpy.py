@@ -211,9 +211,18 @@ class ArrayStream:
         """Discard everything received so far, for the next utterance."""
         self._chunks.reset()
 
-    def flush(self) -> Floats:
-        """Return the frames that the end of the audio decides, and reset."""
-        return self(np.empty(0, np.int16), final=True)
+    def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
+        """Return the frames that the end of the audio decides, and reset.
+
+        With ``snip_edges=False`` there are such frames: give them the factor and the generator of the chunks before.
+
+        Args:
+            vtln_warp, generator: as for a chunk.
+
+        Returns:
+            (frames, dim), float32.
+        """
+        return self(np.empty(0, np.int16), final=True, vtln_warp=vtln_warp, generator=generator)
 
     def __call__(
         self, samples: npt.NDArray[Any], *, final: bool = False, vtln_warp: float = 1.0, generator: Generator = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.array_api import is_traced_or_differentiated
-from kaldi_compat.errors import AudioError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.features.engines import is_exact
+from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.features.spectral import Generator, SpectralFeature, Warp, frame_seeds
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_mean_and_variance
@@ -51,6 +53,7 @@ __all__ = [
 # Numbers of items or frames, shape (slots,).
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Options = TypeVar("Options")
 
 
 class History:
@@ -218,6 +221,23 @@ class Stream(abc.ABC):
         return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
 
 
+def stream_options(given: Options | ConfiguredModule | None, kind: type[Options]) -> Options:
+    """Return the options of a stream: those given, those of a module, or Kaldi's defaults if None.
+
+    Raises:
+        OptionError: the options are of another kind.
+
+    >>> from kaldi_compat import Deltas
+    >>> from kaldi_compat.streaming.features import stream_options
+    >>> stream_options(Deltas(delta_order=1), DeltaOptions).delta_order
+    1
+    """
+    options = given.options if isinstance(given, ConfiguredModule) else kind() if given is None else given
+    if not isinstance(options, kind):
+        raise OptionError(f"this stream takes {kind.__name__} or a module with them, not {type(given).__name__}")
+    return options
+
+
 class WindowStream(Stream):
     """Base class of streams whose frames each depend on a window of items, and are decided once it is complete."""
 
@@ -284,6 +304,8 @@ class FeatureStream(WindowStream):
     _has_history = False  # whether the utterance under way is in the history
 
     def __init__(self, feature: SpectralFeature, slots: int = 1) -> None:
+        if not isinstance(feature, SpectralFeature):
+            raise OptionError(f"FeatureStream takes a module, such as Fbank(options), not {type(feature).__name__}")
         # A single stream of plain audio on a CPU takes a short cut through the exact engine. Anything else during an
         # utterance makes it go on with the history.
         self._chunks = ChunkStream(plan_of(feature.options)) if slots == 1 and is_exact(feature) else None
@@ -431,7 +453,7 @@ class DeltaStream(ContextStream):
     Its latency is ``delta_order * delta_window`` frames.
 
     Args:
-        options: order and window; Kaldi's defaults if None.
+        options: order and window, or a module that has them; Kaldi's defaults if None.
         slots: number of streams.
 
     >>> import torch
@@ -441,17 +463,17 @@ class DeltaStream(ContextStream):
     (torch.Size([6, 39]), torch.Size([14, 39]))
     """
 
-    def __init__(self, options: DeltaOptions | None = None, slots: int = 1) -> None:
-        options = options or DeltaOptions()
-        context = delta_context(options)
-        super().__init__(lambda frames: deltas_inside(frames, options), context, context, slots)
+    def __init__(self, options: DeltaOptions | Deltas | None = None, slots: int = 1) -> None:
+        given = stream_options(options, DeltaOptions)
+        context = delta_context(given)
+        super().__init__(lambda frames: deltas_inside(frames, given), context, context, slots)
 
 
 class ShiftedDeltaStream(ContextStream):
     """Shifted deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` as a stream.
 
     Args:
-        options: window, blocks and shift; Kaldi's defaults if None.
+        options: window, blocks and shift, or a module that has them; Kaldi's defaults if None.
         slots: number of streams.
 
     >>> import torch
@@ -460,9 +482,9 @@ class ShiftedDeltaStream(ContextStream):
     torch.Size([30, 56])
     """
 
-    def __init__(self, options: ShiftedDeltaOptions | None = None, slots: int = 1) -> None:
-        options = options or ShiftedDeltaOptions()
-        super().__init__(lambda frames: shifted_deltas_inside(frames, options), *shifted_delta_context(options), slots)
+    def __init__(self, options: ShiftedDeltaOptions | ShiftedDeltas | None = None, slots: int = 1) -> None:
+        given = stream_options(options, ShiftedDeltaOptions)
+        super().__init__(lambda frames: shifted_deltas_inside(frames, given), *shifted_delta_context(given), slots)
 
 
 class SpliceStream(ContextStream):
@@ -471,7 +493,7 @@ class SpliceStream(ContextStream):
     Its latency is ``right_context`` frames.
 
     Args:
-        options: the context; Kaldi's defaults if None.
+        options: the context, or a module that has them; Kaldi's defaults if None.
         slots: number of streams.
 
     >>> import torch
@@ -480,11 +502,9 @@ class SpliceStream(ContextStream):
     torch.Size([26, 117])
     """
 
-    def __init__(self, options: SpliceOptions | None = None, slots: int = 1) -> None:
-        options = options or SpliceOptions()
-        super().__init__(
-            lambda frames: splice_inside(frames, options), options.left_context, options.right_context, slots
-        )
+    def __init__(self, options: SpliceOptions | Splice | None = None, slots: int = 1) -> None:
+        given = stream_options(options, SpliceOptions)
+        super().__init__(lambda frames: splice_inside(frames, given), given.left_context, given.right_context, slots)
 
 
 class SlidingCmvnStream(WindowStream):
@@ -494,7 +514,7 @@ class SlidingCmvnStream(WindowStream):
     wait, until ``min_cmn_window`` of them have arrived.
 
     Args:
-        options: the window; Kaldi's defaults if None.
+        options: the window, or a module that has them; Kaldi's defaults if None.
         slots: number of streams.
 
     >>> import torch
@@ -507,9 +527,9 @@ class SlidingCmvnStream(WindowStream):
 
     item_axes = 1
 
-    def __init__(self, options: SlidingCmvnOptions | None = None, slots: int = 1) -> None:
+    def __init__(self, options: SlidingCmvnOptions | SlidingCmvn | None = None, slots: int = 1) -> None:
         super().__init__(slots)
-        self.options = options or SlidingCmvnOptions()
+        self.options = stream_options(options, SlidingCmvnOptions)
 
     def _frames_in(self, end: Counts) -> Counts:
         return end

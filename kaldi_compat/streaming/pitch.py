@@ -7,7 +7,8 @@ the last frames are decided at the end. A stream keeps only what undecided frame
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,9 @@ from torch import Tensor
 
 from kaldi_compat.data.batching import pad
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
+from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch import exact
 from kaldi_compat.pitch.constants import PitchConstants
@@ -24,7 +27,10 @@ from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.schedule import frames_available, samples_out
 from kaldi_compat.pitch.viterbi import States
-from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
+from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
+
+if TYPE_CHECKING:
+    from kaldi_compat.pitch.process import Generator
 
 __all__ = ["PitchStream", "ProcessPitchStream", "Resampler", "Tracker"]
 
@@ -37,8 +43,9 @@ class PitchStream(Stream):
     Always computes on the CPU.
 
     Args:
-        options: ``nccf_ballast_online`` must be true: the ballast of a frame then depends on the audio up to its end.
-            By default the tracker derives it from the whole utterance, which a stream does not know.
+        options: of the tracker, or a :class:`~kaldi_compat.features.pitch.Pitch` that has them. ``nccf_ballast_online``
+            must be true: the ballast of a frame then depends on the audio up to its end. By default the tracker derives
+            it from the whole utterance, which a stream does not know.
         slots: number of streams.
         max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
             differ. They differ in digital silence, which matches every pitch equally well.
@@ -56,7 +63,8 @@ class PitchStream(Stream):
     (torch.Size([98, 2]), 200)
     """
 
-    def __init__(self, options: PitchOptions, slots: int = 1, *, max_latency: int = 3000) -> None:
+    def __init__(self, options: PitchOptions | Pitch, slots: int = 1, *, max_latency: int = 3000) -> None:
+        options = stream_options(options, PitchOptions)
         if not options.nccf_ballast_online:
             raise OptionError("a stream does not know the energy of the whole utterance: pass nccf_ballast_online=True")
         if options.simulate_first_pass_online or options.frames_per_chunk:
@@ -86,10 +94,13 @@ class PitchStream(Stream):
 class ProcessPitchStream(WindowStream):
     """Processed pitch of a track in chunks: :class:`~kaldi_compat.features.pitch.ProcessPitch` as a stream.
 
-    Its latency is ``normalization_right_context`` frames. The noise on the deltas comes from torch's global generator.
+    Its latency is ``normalization_right_context`` frames. A call also takes ``generator``, like the module. The noise
+    on the deltas is drawn when frames arrive, for all slots up to the longest: only a single slot with a
+    :class:`~kaldi_compat.KaldiRandom` repeats the noise of the whole utterance.
 
     Args:
-        options: Kaldi's defaults if None. ``delay`` repeats the first frame that many times.
+        options: or a :class:`~kaldi_compat.features.pitch.ProcessPitch` that has them; Kaldi's defaults if None.
+            ``delay`` repeats the first frame that many times.
         slots: number of streams.
 
     >>> import torch
@@ -102,12 +113,33 @@ class ProcessPitchStream(WindowStream):
 
     item_axes = 1
 
-    def __init__(self, options: ProcessPitchOptions | None = None, slots: int = 1) -> None:
+    _generator: Generator | None = None  # of the call under way
+
+    def __init__(self, options: ProcessPitchOptions | ProcessPitch | None = None, slots: int = 1) -> None:
         super().__init__(slots)
-        self.options = options or ProcessPitchOptions()
+        self.options = stream_options(options, ProcessPitchOptions)
         delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
         self._left = max(self.options.normalization_left_context, delta_window)
         self._right = max(self.options.normalization_right_context, delta_window)
+
+    def __call__(
+        self,
+        chunk: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+        generator: Generator | None = None,
+    ) -> Any:
+        self._generator = generator
+        return super().__call__(chunk, lengths, final=final)
+
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        # The noise of a frame is kept beside it. Kaldi draws it even if it is scaled to zero.
+        noise = chunk.new_zeros(chunk.shape[:-1])
+        wanted = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
+        if self.options.add_delta_pitch and wanted:
+            noise = standard_normal(noise, self._generator)
+        return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _delayed(self, frames: Counts) -> Counts:
         return np.where(frames > 0, frames + self.options.delay, 0)
@@ -127,8 +159,7 @@ class ProcessPitchStream(WindowStream):
         width = int(kept.max()) if count else 0
         track = history.at(history.numbers(history.start, width))
         lengths = torch.from_numpy(np.minimum(kept, width)).to(track.device)
-        noise = standard_normal(track[..., 0], None) if self.options.delta_pitch_noise_stddev else None
-        features = undelayed_features(track, noise, self.options, lengths)
+        features = undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
         wanted = history.numbers(first - self.options.delay, count).clamp(min=0)
         last = history.as_column(np.maximum(history.end - 1, 0))
         wanted = torch.minimum(wanted, last) - history.as_column(history.start)

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.features.model_input import LowFrameRate, StackFrames
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
-from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream
+from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
 
 __all__ = ["FrameStream", "LowFrameRateStream", "StackFramesStream"]
 
@@ -20,7 +21,8 @@ class LowFrameRateStream(WindowStream):
     """Low frame rate features in chunks: :func:`~kaldi_compat.functional.stacking.low_frame_rate` as a stream.
 
     Args:
-        options: how many frames are joined, and how far apart; FunASR's defaults if None.
+        options: how many frames are joined, and how far apart, or a module with these options; FunASR's
+            defaults if None.
         slots: number of streams.
 
     >>> import torch
@@ -32,9 +34,9 @@ class LowFrameRateStream(WindowStream):
 
     item_axes = 1
 
-    def __init__(self, options: LowFrameRateOptions | None = None, slots: int = 1) -> None:
+    def __init__(self, options: LowFrameRateOptions | LowFrameRate | None = None, slots: int = 1) -> None:
         super().__init__(slots)
-        self.options = options or LowFrameRateOptions()
+        self.options = stream_options(options, LowFrameRateOptions)
         self._left = (self.options.stack - 1) // 2
 
     def _frames_in(self, end: Counts) -> Counts:
@@ -62,7 +64,7 @@ class StackFramesStream(WindowStream):
     """Stacks of frames in chunks: :func:`~kaldi_compat.functional.stacking.stack_frames` as a stream.
 
     Args:
-        options: how many frames make a stack; SeamlessM4T's default if None.
+        options: how many frames make a stack, or a module with this option; SeamlessM4T's default if None.
         slots: number of streams.
 
     >>> import torch
@@ -74,9 +76,9 @@ class StackFramesStream(WindowStream):
 
     item_axes = 1
 
-    def __init__(self, options: StackFramesOptions | None = None, slots: int = 1) -> None:
+    def __init__(self, options: StackFramesOptions | StackFrames | None = None, slots: int = 1) -> None:
         super().__init__(slots)
-        self.options = options or StackFramesOptions()
+        self.options = stream_options(options, StackFramesOptions)
 
     def _frames_in(self, end: Counts) -> Counts:
         return -(-end // self.options.size)

@@ -84,6 +84,15 @@ def test_stream_gives_the_frames_of_the_whole(
     np.testing.assert_array_equal(stream(whole, final=True), feature(whole))
 
 
+def test_flush_takes_the_warp_factor_and_the_generator_of_the_chunks() -> None:
+    feature = Mfcc(dither=1.0, snip_edges=False)
+    whole = feature(SPEECH[:2000], vtln_warp=1.1, generator=KaldiRandom())
+    stream, random = feature.stream(), KaldiRandom()
+    parts = [stream(SPEECH[:2000], vtln_warp=1.1, generator=random), stream.flush(vtln_warp=1.1, generator=random)]
+    assert len(parts[1])
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
 def test_stream_keeps_no_more_audio_than_frames_need() -> None:
     stream = Fbank(dither=0.0, snip_edges=False).stream()
     chunk = np.ones(1600, np.int16)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat.errors import AudioError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
+from kaldi_compat.features.model_input import LowFrameRate, StackFrames
+from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
@@ -27,6 +32,8 @@ from kaldi_compat.streaming.features import (
     Stream,
     StreamChain,
 )
+from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 FEATURES = (Fbank, Mfcc, Plp, Spectrogram)
 
@@ -300,6 +307,30 @@ def test_flush_passes_parameters_on() -> None:
     default = stream.flush()
     stream(noise(1000))
     assert not torch.equal(stream.flush(vtln_warp=1.1), default)
+
+
+@pytest.mark.parametrize(
+    ("stream", "module"),
+    [
+        (DeltaStream, Deltas(delta_order=1)),
+        (ShiftedDeltaStream, ShiftedDeltas(num_blocks=3)),
+        (SpliceStream, Splice(left_context=1)),
+        (SlidingCmvnStream, SlidingCmvn(min_cmn_window=3)),
+        (LowFrameRateStream, LowFrameRate(stack=3)),
+        (StackFramesStream, StackFrames(size=3)),
+        (PitchStream, Pitch(nccf_ballast_online=True)),
+        (ProcessPitchStream, ProcessPitch(add_delta_pitch=False)),
+    ],
+)
+def test_streams_are_made_from_modules_as_from_their_options(stream: Any, module: Any) -> None:
+    items = noise(400).reshape(10, -1).abs() + 1 if stream.item_axes else noise(8000)
+    if stream is ProcessPitchStream:
+        items = items[:, :2]
+    assert_same(stream(module)(items, final=True), module(items))
+    with pytest.raises(OptionError, match="this stream takes"):
+        stream(Fbank(dither=0.0))
+    with pytest.raises(OptionError, match="FeatureStream takes a module"):
+        FeatureStream(module.options)
 
 
 def test_flush_of_an_empty_stream_returns_no_frames() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.streaming.features import Stream, StreamChain
@@ -91,6 +92,16 @@ def test_a_chain_from_audio_to_processed_pitch() -> None:
     # feature made of it shows the last digits of a matrix product a hundred times as large.
     track = stream_all(PitchStream(pitch), samples, 1700)
     torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.005])
+def test_noise_of_processed_pitch_is_that_of_the_whole_track(scale: float) -> None:
+    module = ProcessPitch(delta_pitch_noise_stddev=scale, delay=3, normalization_right_context=5)
+    track = torch.tensor([[0.9, 100.0]]).expand(40, 2)
+    stream, random = ProcessPitchStream(module), KaldiRandom()
+    parts = [stream(chunk, generator=random) for chunk in track.split(7)]
+    whole = module(track, generator=KaldiRandom())
+    torch.testing.assert_close(torch.cat([*parts, stream.flush(generator=random)]), whole, rtol=1e-5, atol=1e-5)
 
 
 def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
