@@ -19,6 +19,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -33,7 +34,6 @@ from io_ark.errors import ArkError, FormatError, OpenError, PipeError, RangeErro
 from io_ark.interop.as_stored import AsStored
 from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
 from io_ark.specifier import name_of
-from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
@@ -97,6 +97,9 @@ class UnknownMatrixHeader(FormatError):
     """A binary object that is not a float matrix."""
 
 
+# A gzipped file and its offset. A command is not one, even if it ends in the name of such a file.
+_GZIPPED = re.compile(r"([^|].*\.gz)(?::([0-9]+))?", re.DOTALL)
+
 # Specifiers that kaldi_io accepts in front of a name.
 _PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
 
@@ -116,10 +119,9 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     if not isinstance(file, str | PathLike):
         return file
     name = _without_prefix(name_of(file))
-    writes = "w" in mode or "a" in mode or name.startswith("|")
-    if name.endswith(".gz"):
-        opened: Any = _open_gzipped(name, "wb" if writes else "rb")
-    elif writes:
+    if gzipped := _GZIPPED.fullmatch(name):
+        opened: Any = _open_gzipped(gzipped, mode)
+    elif "w" in mode or "a" in mode or name.startswith("|"):
         opened = output_file(name, append="a" in mode, pipes=pipes, network=network)
     else:
         opened = input_file(name, pipes=pipes, network=network)
@@ -465,6 +467,8 @@ class _Integers(Codec[Array]):
         if source.peek(2) == BINARY_MARKER:
             return np.asarray(self._codec.read(source))
         at = source.tell()
+        if not source.peek(1):
+            source.fail("expected a line of integers, found the end", at)
         words = [word for word in source.read_line().split() if word not in (b"[", b"]")]
         try:
             return np.array([int(word) for word in words], int)
@@ -487,19 +491,23 @@ def _without_prefix(name: str) -> str:
     return name[prefix.end() :] if prefix else name
 
 
-def _open_gzipped(name: str, mode: str) -> Any:
+def _open_gzipped(name: re.Match[str], mode: str) -> Any:
+    path, offset = name.groups()
     try:
-        return gzip.open(name, mode)
-    except (OSError, ValueError) as error:
-        raise OpenError(f"cannot be opened: {reason_of(error)}", file=name) from error
+        stream = gzip.GzipFile(path, mode[0] + "b")
+        if offset is not None:
+            stream.seek(int(offset))
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise OpenError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", file=name.string) from error
+    return stream
 
 
 @contextmanager
 def _source(file: FileOrName, pipes: bool, network: bool, whole: bool) -> Iterator[Source]:
     if isinstance(file, str | PathLike):
         name = _without_prefix(name_of(file))
-        if name.endswith(".gz"):
-            with _open_gzipped(name, "rb") as stream, open_source(stream) as source:
+        if gzipped := _GZIPPED.fullmatch(name):
+            with _open_gzipped(gzipped, "rb") as stream, open_source(stream) as source:
                 yield source
             return
         file = name
@@ -525,12 +533,21 @@ def _script(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> I
     with _source(file, pipes, network, True) as source:
         script = Script(source.read_rest(), source.name)
     loader = Loader(kind, pipes=pipes, network=network, in_order=True)
+
+    def load(key: str, place: str) -> Any:
+        if not _GZIPPED.fullmatch(place):
+            return loader.load_value(key, place)
+        try:
+            return _single(kind, place, pipes, network)
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__
+
     for key, place in script.lines():
         ranged = _RANGE.fullmatch(place)
         if ranged is None:
-            yield key, loader.load_value(key, place)
+            yield key, load(key, place)
             continue
-        value = loader.load_value(key, ranged[1])
+        value = load(key, ranged[1])
         parts = _slices(ranged[2], key)
         if len(parts) > value.ndim:
             raise RangeError(f"the range [{ranged[2]}] does not fit an array of {value.ndim} dimensions", key=key)

@@ -78,6 +78,8 @@ class KaldiioCodec(AnyCodec):
         return iter(()) if self._big_endian else super().read_run(source)
 
     def _read_text(self, source: Source) -> Any:
+        if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
+            source.fail("expected an object, found nothing")  # a blank line is an empty vector in an archive only
         kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):

@@ -84,6 +84,43 @@ def test_gzipped_files_are_read_and_written(tmp_path: Path) -> None:
         dict(kaldi_io.read_mat_ark(f"{tmp_path}/bad.gz"))
 
 
+def test_command_that_ends_in_gz_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, opened in enumerate([
+        lambda: kaldi_io.open_or_fd("ark:| gzip -c > 0.gz", "wb"),
+        lambda: kaldi_io.open_or_fd("| gzip -c > 1.gz", "wb"),
+        lambda: kaldi_io.popen("gzip -c > 2.gz", "wb"),
+    ]):  # fmt: skip
+        with opened() as file:
+            kaldi_io.write_mat(file, MATRICES["a"], "a")
+        same(dict(kaldi_io.read_mat_ark(f"{number}.gz")), {"a": MATRICES["a"]})
+    kaldi_io.write_mat("| gzip -c > 3.gz", MATRICES["b"], "b")
+    same(dict(kaldi_io.read_mat_ark("gunzip -c 3.gz |")), {"b": MATRICES["b"]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.gz", "1.gz", "2.gz", "3.gz"]
+
+
+def test_gzipped_files_have_offsets_and_are_appended_to(tmp_path: Path) -> None:
+    archive = f"{tmp_path}/a.ark.gz"
+    for mode, key in ("wb", "a"), ("ab", "b"):
+        with kaldi_io.open_or_fd(archive, mode) as file:
+            kaldi_io.write_mat(file, MATRICES[key], key)
+    same(dict(kaldi_io.read_mat_ark(archive)), MATRICES)
+    offset = len(gzip.decompress(Path(archive).read_bytes())) - MATRICES["b"].nbytes - 15
+    (tmp_path / "a.scp").write_text(f"b {archive}:{offset}[0:2]\nc {archive}:2\n")
+    same({"b": kaldi_io.read_mat(f"{archive}:{offset}")}, {"b": MATRICES["b"]})
+    same(dict(kaldi_io.read_mat_scp(f"{tmp_path}/a.scp")), {"b": MATRICES["b"][:2], "c": MATRICES["a"]})
+    (tmp_path / "bad.gz").write_bytes(b"no gzip")
+    (tmp_path / "a.scp").write_text(f"k {tmp_path}/bad.gz:5\n")
+    with pytest.raises(ArkError, match=r"bad\.gz:5: k: "):
+        dict(kaldi_io.read_mat_scp(f"{tmp_path}/a.scp"))
+
+
+def test_integers_of_an_empty_file_are_an_error(tmp_path: Path) -> None:
+    for name in "false |", "/dev/null":
+        with pytest.raises(ArkError, match="found the end"):
+            kaldi_io.read_vec_int(name)
+
+
 def test_text_has_kaldi_ios_types(tmp_path: Path) -> None:
     (tmp_path / "m").write_text("a  [\n  1 2\n  3 4 ]\n")
     (tmp_path / "v").write_text("a  [ 0.1 2 ]\n")

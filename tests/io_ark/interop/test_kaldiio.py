@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, PipeError, SpecifierError
 from io_ark.interop import kaldiio as ours
 from io_ark.interop.kaldiio import matio, utils, wavio
 
@@ -289,6 +289,43 @@ def open_pipe() -> Any:
     reading, writing = os.pipe()
     os.close(reading)
     return open(writing, "wb", buffering=0)
+
+
+NOTHING = ["false |", "nosuch_program -i x |", "/dev/null", "empty", "empty:0", "blank", "echo |"]
+
+
+@pytest.mark.parametrize("place", NOTHING)
+def test_object_of_no_bytes_is_an_error_as_in_kaldiio(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").touch()
+    Path("blank").write_text("  \n")
+    Path("a.scp").write_text(f"u {place}\n")
+    for library, error in (kaldiio, (AssertionError, OSError)), (ours, ArkError):
+        for read in (
+            lambda library: library.load_mat(place),
+            lambda library: library.load_scp("a.scp")["u"],
+            lambda library: dict(library.load_scp_sequential("a.scp")),
+            lambda library: dict(iter(library.ReadHelper("scp:a.scp"))),
+        ):
+            with pytest.raises(error):
+                read(library)
+
+
+def test_failing_command_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.scp").write_text("u nosuch_program -i x |\nv echo 1 2 |\n")
+    with pytest.raises(PipeError, match="u: the command ended with exit status 127"):
+        ours.load_scp(f"{tmp_path}/a.scp")["u"]
+    assert [key for key, _ in ours.ReadHelper(f"scp,p:{tmp_path}/a.scp")] == ["v"]
+
+
+def test_only_a_blank_line_in_an_archive_is_an_empty_vector(tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_text("u 1 2\nv \nw 3")
+    assert [value.tolist() for _, value in ours.load_ark(f"{tmp_path}/a.ark")] == [[1, 2], [], [3]]
+    (tmp_path / "a.ark").write_text("u 1 2\nv ")
+    with pytest.raises(FormatError, match="v: expected an object, found nothing"):
+        dict(ours.load_ark(f"{tmp_path}/a.ark"))
 
 
 def test_append_equals_kaldiios(tmp_path: Path) -> None:
