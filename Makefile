@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-.PHONY: demo test lint types unit docs wheels clean
+.PHONY: demo test lint types unit generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
@@ -22,6 +22,10 @@ types: $(VENV)/test.stamp
 
 unit: $(VENV)/test.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# What only type checkers and editors read (*.pyi); a test fails when it is stale.
+generate: $(VENV)/test.stamp
+	$(BIN)/python -m generate
 
 # The documentation site, in docs/_build/html. A warning, such as a link to a page that does not exist, is an error.
 docs: $(VENV)/docs.stamp

@@ -1,7 +1,7 @@
 """Registry of the spectral features, from which programs, dump and documentation derive what they need.
 
 To add a feature, write its options (:mod:`kaldi_compat.options.spectral`), run
-``python -m kaldi_compat.options.generate``, write its module, and add a line here.
+``make generate``, write its module, and add a line here.
 """
 
 from __future__ import annotations

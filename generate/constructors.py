@@ -1,0 +1,86 @@
+"""Constructors of the modules, for type checkers and editors.
+
+They cannot run the code that derives a module's keyword arguments from its options dataclass, so they read the
+constructors that this generator writes to ``kaldi_compat/options/constructors.pyi``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import import_module
+from typing import Any
+
+from kaldi_compat.options.base import BaseOptions
+
+__all__ = ["source"]
+
+MODULES = ("frontend", "pitch", "postprocessing", "spectral")
+# Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
+POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
+KEYWORD_ONLY = {
+    "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
+    "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],
+}
+NAMES = {"spectral": ["Dft", "Engine"]}
+
+HEADER = """\
+# Written by `make generate`: do not edit.
+from collections.abc import Sequence
+from typing import Any
+
+"""
+
+CLASS = """
+class {name}Constructor:
+    def __init__(
+        self,
+{before}        options: {name}Options | None = None,
+        *,
+{parameters}
+    ) -> None: ...
+"""
+
+
+def source() -> str:
+    """Return the text of the stub: a class for each options dataclass that no other one derives from."""
+    defined = {name: _options_in(name) for name in MODULES}
+    bases = {base for kinds in defined.values() for kind in kinds for base in kind.__mro__[1:]}
+    found = {name: [kind for kind in kinds if kind not in bases] for name, kinds in defined.items()}
+    kinds = sorted((each for kinds in found.values() for each in kinds), key=lambda kind: kind.__name__)
+    return HEADER + "".join(map(_import, found, found.values())) + "".join(map(_class, kinds))
+
+
+def _options_in(module: str) -> list[type[Any]]:
+    path = f"kaldi_compat.options.{module}"
+    defined = [each for each in vars(import_module(path)).values() if isinstance(each, type)]
+    return [each for each in defined if issubclass(each, BaseOptions) and each.__module__ == path]
+
+
+def _stem(kind: type[Any]) -> str:
+    return kind.__name__.removesuffix("Options")
+
+
+def _import(module: str, kinds: list[type[Any]]) -> str:
+    wanted = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds)]
+    return f"from kaldi_compat.options.{module} import {', '.join(sorted(wanted))}\n"
+
+
+def _class(kind: type[Any]) -> str:
+    options = [
+        f"{field.name}: {type(field.default).__name__} = {_literal(field.default)}"
+        for field in dataclasses.fields(kind)
+    ]
+    keywords = [*_of_class(KEYWORD_ONLY, kind), *options]
+    return CLASS.format(
+        name=_stem(kind),
+        before="".join(f"        {each},\n" for each in _of_class(POSITIONAL, kind)),
+        parameters="\n".join(f"        {each}," for each in keywords),
+    )
+
+
+def _of_class(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:
+    return [each for base in kind.__mro__ for each in parameters.get(base.__name__, [])]
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)

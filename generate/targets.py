@@ -1,0 +1,26 @@
+"""The generated files, and the functions that return their text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from generate import constructors
+
+__all__ = ["ROOT", "TARGETS", "write"]
+
+ROOT = Path(__file__).parents[1]
+
+# To add a file: write a module with a function that returns the text, and a line here.
+TARGETS: Mapping[str, Callable[[], str]] = {
+    "kaldi_compat/options/constructors.pyi": constructors.source,
+}
+
+
+def write() -> None:
+    """Write every file whose text has changed."""
+    for name, source in TARGETS.items():
+        path, text = ROOT / name, source()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
