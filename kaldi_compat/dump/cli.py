@@ -22,6 +22,7 @@ from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
+from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock_alone, lock_with_others, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
@@ -185,9 +186,11 @@ def dump(job: Job) -> int:
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
+    stamps = stamps_of(job, conf_texts(job))
     check_speakers(job)
     number, parts = job.options.part
-    with planned(job) as plan:
+    with planned(job) as found:
+        plan = replace(found, stamps=stamps)
         mine = plan.part(number, parts)
         before = verified(job, mine, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in mine if shard.number not in before]
@@ -206,6 +209,7 @@ def dump(job: Job) -> int:
         if left := len(plan.shards) - len(done):
             archives = "archive is" if left == 1 else "archives are"
             return _say(f"part {number} of {parts} is done; {left} {archives} left to other parts", 0)
+        InputWatch(job, plan.settings, stamps).check()
         outcome = finalize(job, plan)
         summarize(job, outcome, monitor)
         if job.options.report:

@@ -16,8 +16,9 @@ import numpy as np
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory, remove_unfinished, whole_file, write_whole
+from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import UTT2SPK, Plan, how_to_start_over
+from kaldi_compat.dump.plan import Plan, how_to_start_over
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
 
 __all__ = [

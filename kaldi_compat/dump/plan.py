@@ -7,11 +7,10 @@ in ``wav.scp`` or ``segments``, of which an archive takes a range of bytes; a di
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,38 +23,14 @@ from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shortened
 from kaldi_compat.dump.files import read_sealed, write_sealed
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
 from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalise
 
-__all__ = [
-    "DECISIVE",
-    "SCRIPT",
-    "SEGMENTS",
-    "UTT2SPK",
-    "Change",
-    "Plan",
-    "Shard",
-    "changes_since",
-    "check_inputs",
-    "check_speakers",
-    "digest",
-    "how_to_start_over",
-    "lines_of",
-    "listing_of",
-    "make_plan",
-    "read_plan",
-    "settings_of",
-    "updated",
-    "write_plan",
-]
-
 logger = logging.getLogger(__name__)
 
 VERSION = 3
-SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
-# Files of the data directory that the computed numbers depend on besides the audio, if they are present.
-INPUTS = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
 DECISIVE = (
     "engine",
@@ -96,11 +71,13 @@ class Plan:
         settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
             the files of the data directory, and the texts of the configuration files.
         shards: the archives in order.
+        stamps: of the inputs in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     """
 
     listing: str
     settings: dict[str, Any]
     shards: tuple[Shard, ...]
+    stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
 
     @property
     def count(self) -> int:
@@ -195,24 +172,15 @@ def check_speakers(job: Job) -> None:
 
 def settings_of(job: Job) -> dict[str, Any]:
     """Return everything that decides the bytes of the archives, to be stored with the plan."""
-    inputs = {name: digest(job.layout.in_data(name)) for name in INPUTS if job.layout.in_data(name).is_file()}
+    confs = conf_texts(job)
     return {
         "version": VERSION,
         "program": __version__,
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
-        "inputs": inputs,
-        "confs": conf_texts(job),
+        "inputs": digests_of(job, confs),
+        "confs": confs,
     }
-
-
-def digest(path: Path) -> str:
-    """Return a digest of a file's bytes."""
-    hasher = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            hasher.update(chunk)
-    return hasher.hexdigest()
 
 
 def write_plan(plan: Plan, path: Path) -> None:

@@ -25,8 +25,9 @@ from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segmen
 from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.plan import SCRIPT, Plan, Shard, lines_of
+from kaldi_compat.dump.plan import Plan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 

@@ -18,8 +18,9 @@ from kaldi_compat.dump.batching import InOrder, batches, one_by_one
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import Computer
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, InputWatch
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import SCRIPT, SEGMENTS, UTT2SPK, Plan, Shard
+from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.read import Clock, Entry, Failure, TaskReader, read_ahead, tasks_of
 from kaldi_compat.dump.spectral import ComputedBlock, Pending, Result, Results
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
@@ -49,6 +50,7 @@ class ShardRunner:
         self.job = job
         self.owns_process = owns_process
         self.plan = plan
+        self.inputs = InputWatch(job, plan.settings, plan.stamps)
         self.compute = Computer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
         self.wants_stats = job.options.wants_stats
@@ -75,6 +77,8 @@ class ShardRunner:
                     writer.abandon()
                 # An interruption may come when the file exists and the writer does not yet.
                 clear_unfinished(self.job.layout, shard.number, own=True)
+                if isinstance(error, Exception):
+                    self.inputs.check()  # a change explains the error better than its message
                 raise
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
@@ -101,6 +105,7 @@ class ShardRunner:
                 f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
                 f"{self.job.layout.in_data(self.plan.listing)} changed meanwhile?"
             )
+        self.inputs.check()
         wall = time.perf_counter() - start
         work = {
             "wall": wall,

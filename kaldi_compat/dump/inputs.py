@@ -1,0 +1,112 @@
+"""The files that the computed numbers depend on besides the audio: their digests, and their changes during a dump.
+
+Workers read these files themselves, each at its own time. An archive is finished only if they are still what the plan
+was made for; so is the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from io_ark.errors import ArkError
+from io_ark.specifier import parse_rspecifier, parse_rxfilename
+from kaldi_compat.dump.configuration import configured_options
+from kaldi_compat.dump.errors import PlanError
+from kaldi_compat.dump.options import Job
+
+SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
+# Files of the data directory, if they are present.
+IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
+# Options of a feature that name a table with a value for each speaker or utterance.
+IN_CONF = ("vtln_map", "utt2spk")
+
+
+class Stamp(NamedTuple):
+    """Properties of a file of which at least one differs if it was replaced or written to."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+
+def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files that may exist, by their names in the data directory, or the flags that name them.
+
+    Args:
+        job: the job.
+        confs: texts of its configuration files.
+    """
+    found = {name: job.layout.in_data(name) for name in IN_DATA}
+    options = configured_options(job, confs).get(job.spectral)
+    for name in IN_CONF:
+        if path := _file_of_table(getattr(options, name, "")):
+            found["--" + name.replace("_", "-")] = path
+    return found
+
+
+def _file_of_table(rspecifier: str) -> Path | None:
+    """Return the file that a table is read from; None if it is another thing, such as a command."""
+    try:
+        source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
+    except ArkError:  # none is named, or the reader says what is wrong
+        return None
+    return Path(source.path) if source.kind == "file" else None
+
+
+def stamps_of(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
+    """Return the stamps of the inputs, None for those that do not exist; take them before the inputs are read."""
+    return {name: _stamp(path) for name, path in input_paths(job, confs).items()}
+
+
+def digests_of(job: Job, confs: Mapping[str, str]) -> dict[str, str]:
+    """Return a digest of each input that exists."""
+    return {name: digest(path) for name, path in input_paths(job, confs).items() if path.is_file()}
+
+
+class InputWatch:
+    """Compares the inputs with what a plan was made for.
+
+    Args:
+        job: the job.
+        settings: of the plan, which hold the digests.
+        stamps: of the inputs as they were when their digests were compared last. An input of another stamp, such as
+            another node of a cluster sees, is compared by its digest.
+    """
+
+    def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
+        self._paths = input_paths(job, settings["confs"])
+        self._digests = settings["inputs"]
+        self._stamps = dict(stamps)
+
+    def check(self) -> None:
+        """Raise :class:`PlanError` if an input has changed."""
+        for name, path in self._paths.items():
+            now = _stamp(path)
+            if name in self._stamps and now == self._stamps[name]:
+                continue
+            if (digest(path) if now else None) != self._digests.get(name):
+                raise PlanError(
+                    f"{path} changed while it was being used: put the old one back and resume with --resume, or start "
+                    "again without it"
+                )
+            self._stamps[name] = now
+
+
+def _stamp(path: Path) -> Stamp | None:
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def digest(path: Path) -> str:
+    """Return a digest of a file's bytes."""
+    hasher = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            hasher.update(chunk)
+    return hasher.hexdigest()

@@ -1,0 +1,134 @@
+"""Inputs that change while a dump runs: nothing is made of two versions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.spectral import SpectralComputer
+from tests.support.dump_data import archive_bytes, dump, make_data
+
+INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "utt2warp")
+
+
+def replace_by_reversed(path: Path) -> None:
+    """Replace a file by one with the same lines in another order, and of the same size."""
+    other = path.with_name("other")
+    other.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    other.replace(path)
+
+
+def overwrite_in_place(path: Path) -> None:
+    """Change a file without a new one in its place."""
+    text = path.read_text()
+    path.write_text("".join(reversed(text.splitlines(keepends=True))))
+
+
+def data_with(root: Path, name: str) -> tuple[Path, Path]:
+    """Make a data directory in which an input has a part; return it and the input."""
+    data = make_data(root, 6, samples=(2000,))
+    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    if name == "segments":
+        (data / name).write_text("".join(f"{key} {key} 0.0 0.12\n" for key in keys))
+    elif name == "spk2warp":
+        (data / name).write_text("spk0 0.9\nspk1 1.1\n")
+    elif name == "--vtln-map":
+        conf, warps = root / "conf" / "fbank.conf", root / "warps"
+        warps.write_text("".join(f"{key} 1.0\n" for key in keys))
+        conf.write_text(f"{conf.read_text()}--vtln-map=ark:{warps}\n")
+        return data, warps
+    elif name == "utt2warp":  # which does not exist, and appears
+        return data, data / name
+    return data, data / name
+
+
+def when(moment: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let something happen once: between plan and archives, in the first archive, or between archives and end."""
+    happened: list[bool] = []
+
+    def once() -> None:
+        if not happened:
+            happened.append(True)
+            act()
+
+    if moment == "in an archive":
+        submit = SpectralComputer.submit
+        monkeypatch.setattr(SpectralComputer, "submit", lambda self, batch: (once(), submit(self, batch))[1])
+        return
+    runner = command._runner
+
+    def disturbed(job: Any) -> Any:
+        def run(*arguments: Any) -> None:
+            if moment == "before":
+                once()
+            runner(job)(*arguments)
+            once()
+
+        return run
+
+    monkeypatch.setattr(command, "_runner", disturbed)
+
+
+CHANGES = {"before": replace_by_reversed, "in an archive": overwrite_in_place, "after": replace_by_reversed}
+
+
+@pytest.mark.parametrize("moment", CHANGES)
+@pytest.mark.parametrize("name", INPUTS)
+def test_change_of_an_input_ends_the_job(
+    tmp_path: Path, name: str, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, path = data_with(tmp_path, name)
+    before = path.read_bytes() if path.exists() else None
+    act = (lambda: CHANGES[moment](path)) if path.exists() else (lambda: path.write_text("spk0-utt000 1.0\n"))
+    with monkeypatch.context() as patched:
+        when(moment, act, patched)
+        assert dump(data, "--shard-utterances=2", "--cmvn=speaker") == 255
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{path} changed" in said and "--resume" in said
+    assert not (data / "feats.scp").exists() and not list(tmp_path.glob("**/*unfinished*"))
+    if moment == "after":
+        assert len(archive_bytes(data)) == 6
+    else:
+        assert not archive_bytes(data)
+    # With the old file back, the job ends as it would have.
+    if before is None:
+        path.unlink()
+    else:
+        path.write_bytes(before)
+    assert dump(data, "--shard-utterances=2", "--cmvn=speaker", "--resume") == 0
+    resumed = archive_bytes(data)
+    assert dump(data, "--shard-utterances=2", "--cmvn=speaker") == 0
+    assert archive_bytes(data) == resumed and len(resumed) == 6
+
+
+def test_worker_processes_see_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 6, samples=(2000,))
+    when("before", lambda: replace_by_reversed(data / "wav.scp"), monkeypatch)
+    assert dump(data, nj=2) == 255
+    assert not (data / "feats.scp").exists() and not archive_bytes(data)
+
+
+def test_a_copy_with_the_same_bytes_is_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+
+    def copied() -> None:
+        (data / "copy").write_bytes((data / "wav.scp").read_bytes())
+        (data / "copy").replace(data / "wav.scp")
+
+    when("before", copied, monkeypatch)
+    assert dump(data) == 0
+
+
+def test_configuration_is_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    assert dump(data) == 0
+    expected = archive_bytes(data)
+    conf = tmp_path / "conf" / "fbank.conf"
+    when("before", lambda: conf.write_text("--num-mel-bins=40\n"), monkeypatch)
+    assert dump(data) == 0
+    assert archive_bytes(data) == expected
+    assert (data / "conf" / "fbank.conf").read_text() == "--num-mel-bins=23\n--dither=0\n"
