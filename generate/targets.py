@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors
+from generate import constructors, kaldi_names
 
 __all__ = ["ROOT", "TARGETS", "write"]
 
@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
+    "io_ark/interop/kaldi.pyi": kaldi_names.kaldi_source,
+    "io_ark/interop/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
     "kaldi_compat/options/constructors.pyi": constructors.source,
 }
 

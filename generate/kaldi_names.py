@@ -1,0 +1,115 @@
+"""Readers and writers under Kaldi's names, and under kaldi_native_io's."""
+
+from __future__ import annotations
+
+from io_ark.interop import kaldi
+from io_ark.interop.kaldi_native_io import table_types
+from io_ark.interop.kaldi_native_io.kinds import ROWS
+
+# Types of the values of each kind, which are the same for reading and writing.
+VALUES = {
+    "matrix": "Float32",
+    "double-matrix": "Float64",
+    "compressed-matrix": "CompressedMatrix",
+    "general-matrix": "Any",
+    "vector": "Float32",
+    "double-vector": "Float64",
+    "int": "int",
+    "int-vector": "Int32",
+    "int-vector-vector": "list[Int32]",
+    "int-pair-vector": "Int32",
+    "int8-vector": "Int8",
+    "float-pair-vector": "Float32",
+    "float": "float",
+    "double": "float",
+    "bool": "bool",
+    "token": "str",
+    "token-vector": "list[str]",
+    "posterior": "Posterior",
+    "gauss-posterior": "Any",
+    "wave": "Wave",
+    "wave-info": "WaveInfo",
+    "nnet-example": "Any",
+    "nnet-chain-example": "Any",
+}
+
+KALDI = """\
+# Written by `make generate`: do not edit.
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.kinds import Kind
+from io_ark.codecs.wave import Wave, WaveInfo
+from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.writers import Writer
+
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int8 = npt.NDArray[np.int8]
+Posterior = list[list[tuple[int, float]]]
+_Read = TypeVar("_Read", covariant=True)
+_Written = TypeVar("_Written", contravariant=True)
+
+class _Sequential(Protocol[_Read]):
+    def __call__(
+        self, rspecifier: str, *, pipes: bool = True, network: bool = True, background: bool = False
+    ) -> SequentialReader[_Read]: ...
+
+class _RandomAccess(Protocol[_Read]):
+    def __call__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> RandomAccessReader[_Read]: ...
+
+class _Mapped(Protocol[_Read]):
+    def __call__(
+        self, rspecifier: str, utt2spk: str, *, pipes: bool = True, network: bool = True
+    ) -> RandomAccessReader[_Read]: ...
+
+class _Writer(Protocol[_Written]):
+    def __call__(
+        self, wspecifier: str, *, pipes: bool = True, network: bool = True, **options: Any
+    ) -> Writer[_Written]: ...
+
+KINDS: dict[str, Kind]
+
+"""
+
+KALDI_NATIVE_IO = """\
+# Written by `make generate`: do not edit.
+from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
+from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+
+def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
+
+"""
+
+
+def kaldi_source() -> str:
+    """Return the text of ``io_ark/interop/kaldi.pyi``."""
+    lines = [
+        f"{name}: {protocol}[{VALUES[kind]}]\n"
+        for each, kind in kaldi.KINDS.items()
+        for name, protocol in {
+            f"Sequential{each}Reader": "_Sequential",
+            f"RandomAccess{each}Reader": "_RandomAccess",
+            f"RandomAccess{each}ReaderMapped": "_Mapped",
+            f"{each}Writer": "_Writer",
+        }.items()
+    ]
+    return KALDI + "".join(lines) + _all(kaldi.__all__)
+
+
+def kaldi_native_io_source() -> str:
+    """Return the text of ``io_ark/interop/kaldi_native_io/table_types.pyi``."""
+    classes = [
+        f'class {name}({base.__name__}):\n    """{text}"""\n\n'
+        for row in ROWS
+        for name, (base, text) in table_types.classes_of(row).items()
+    ]
+    return KALDI_NATIVE_IO + "".join(classes) + _all(table_types.__all__)
+
+
+def _all(names: list[str]) -> str:
+    return "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"

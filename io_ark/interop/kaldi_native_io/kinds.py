@@ -1,0 +1,138 @@
+"""The kinds of kaldi_native_io's tables, one row each, and how their values are converted.
+
+:mod:`~io_ark.interop.kaldi_native_io.table_types` makes a reader, a look-up and a writer of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs import Codec
+from io_ark.codecs.compressed import compress
+from io_ark.codecs.htk import HtkFeatures
+from io_ark.codecs.info import InfoCodec
+from io_ark.codecs.kinds import Kind
+from io_ark.errors import FormatError
+from io_ark.interop.kaldi_native_io.blob import BlobCodec
+from io_ark.interop.kaldi_native_io.errors import as_table_error
+from io_ark.interop.kaldi_native_io.tables import TableWriter, unchanged
+from io_ark.interop.kaldi_native_io.values import CompressionMethod, HtkHeader, MatrixShape, WaveData, WaveInfo
+
+Array = npt.NDArray[Any]
+
+
+def as_list(values: Array) -> list[int]:
+    """Convert a vector of integers to a list."""
+    numbers: list[int] = values.tolist()
+    return numbers
+
+
+def as_lists(vectors: list[Array]) -> list[list[int]]:
+    """Convert vectors of integers to lists."""
+    return [vector.tolist() for vector in vectors]
+
+
+def as_pairs(values: Array) -> list[tuple[Any, ...]]:
+    """Convert an array of shape (pairs, 2) to pairs."""
+    return [tuple(pair) for pair in values.tolist()]
+
+
+def as_htk(value: HtkFeatures) -> tuple[Array, HtkHeader]:
+    """Convert features to an array and a header."""
+    frames, columns = value.features.shape
+    return value.features, HtkHeader(frames, value.sample_period, 4 * columns, value.parameter_kind)
+
+
+def from_htk(value: tuple[Array, HtkHeader]) -> HtkFeatures:
+    """Convert an array and a header to features."""
+    features, header = value
+    return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
+
+
+def _needing(dtype: type, ndim: int) -> Callable[[Any], Array]:
+    """Return a function that returns its argument if it is an array of this type and number of dimensions."""
+
+    def check(value: Any) -> Array:
+        array = np.asarray(value)
+        if array.dtype != dtype or array.ndim != ndim:
+            raise FormatError(f"needs an array of {np.dtype(dtype)} with {ndim} dimensions, not of {array.dtype} with "
+                              f"{array.ndim}: convert it with .astype, or use another writer")  # fmt: skip
+        return array
+
+    return check
+
+
+float_vector = _needing(np.float32, 1)
+double_vector = _needing(np.float64, 1)
+float_matrix = _needing(np.float32, 2)
+double_matrix = _needing(np.float64, 2)
+
+
+class Row(NamedTuple):
+    """A kind of table.
+
+    Attributes:
+        name: kaldi_native_io's name, as in ``SequentialNAMEReader``.
+        kind: the kind, or its codec.
+        value: the type of its values, in words.
+        read: converts a value that was read to kaldi_native_io's type.
+        write: converts a value of kaldi_native_io's type to one that is written.
+        is_written: there is a writer.
+    """
+
+    name: str
+    kind: Kind | Codec[Any]
+    value: str
+    read: Callable[[Any], Any] = unchanged
+    write: Callable[[Any], Any] = unchanged
+    is_written: bool = True
+
+
+ROWS = (
+    Row("Int32", "int", "int"),
+    Row("Int32Vector", "int-vector", "list of int", read=as_list),
+    Row("Blob", BlobCodec(), "bytes"),
+    Row("Int8Vector", "int8-vector", "list of int", read=as_list),
+    Row("Int32VectorVector", "int-vector-vector", "list of lists of int", read=as_lists),
+    Row("Int32PairVector", "int-pair-vector", "list of pairs of int", read=as_pairs),
+    Row("Float", "float", "float"),
+    Row("FloatPairVector", "float-pair-vector", "list of pairs of float", read=as_pairs),
+    Row("Double", "double", "float"),
+    Row("Bool", "bool", "bool"),
+    Row("Token", "token", "str"),
+    Row("TokenVector", "token-vector", "list of str"),
+    Row("FloatVector", "vector", "float32 array of shape (size,)", write=float_vector),
+    Row("DoubleVector", "double-vector", "float64 array of shape (size,)", write=double_vector),
+    Row("FloatMatrix", "matrix", "float32 array of shape (rows, columns)", write=float_matrix),
+    Row("DoubleMatrix", "double-matrix", "float64 array of shape (rows, columns)", write=double_matrix),
+    Row("HtkMatrix", "htk", "pair of a float32 array and an :class:`HtkHeader`", read=as_htk, write=from_htk),
+    Row("Posterior", "posterior", "list (frames) of lists of pairs of int and float"),
+    Row("GaussPost", "gauss-posterior", "list (frames) of lists of pairs of int and float32 array"),
+    Row("MatrixShape", InfoCodec("matrix"), ":class:`MatrixShape`", read=MatrixShape.of, is_written=False),
+    Row("Wave", "wave", ":class:`WaveData`", read=WaveData.of, write=WaveData.as_wave),
+    Row("WaveInfo", "wave-info", ":class:`WaveInfo`", read=WaveInfo, is_written=False),
+)
+
+
+class CompressedMatrixWriter(TableWriter):
+    """Writes a table of compressed matrices; the method may differ from entry to entry."""
+
+    _kind = "compressed-matrix"
+
+    def write(self, key: str, value: Any, method: int = CompressionMethod.kAutomaticMethod) -> None:
+        """Write one entry.
+
+        Args:
+            key: the key.
+            value: float32 or float64 array of shape (rows, columns).
+            method: a :class:`CompressionMethod`.
+        """
+        with as_table_error(key):
+            super().write(key, compress(value, int(method)))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.write(key, *(value if isinstance(value, tuple) else (value,)))

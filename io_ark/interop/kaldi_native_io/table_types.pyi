@@ -1,0 +1,266 @@
+# Written by `make generate`: do not edit.
+from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
+from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+
+def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
+
+class SequentialInt32Reader(SequentialTableReader):
+    """Reads a table of values of type int."""
+
+class RandomAccessInt32Reader(RandomAccessTableReader):
+    """Looks up a table of values of type int."""
+
+class Int32Writer(TableWriter):
+    """Writes a table of values of type int."""
+
+class SequentialInt32VectorReader(SequentialTableReader):
+    """Reads a table of values of type list of int."""
+
+class RandomAccessInt32VectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of int."""
+
+class Int32VectorWriter(TableWriter):
+    """Writes a table of values of type list of int."""
+
+class SequentialBlobReader(SequentialTableReader):
+    """Reads a table of values of type bytes."""
+
+class RandomAccessBlobReader(RandomAccessTableReader):
+    """Looks up a table of values of type bytes."""
+
+class BlobWriter(TableWriter):
+    """Writes a table of values of type bytes."""
+
+class SequentialInt8VectorReader(SequentialTableReader):
+    """Reads a table of values of type list of int."""
+
+class RandomAccessInt8VectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of int."""
+
+class Int8VectorWriter(TableWriter):
+    """Writes a table of values of type list of int."""
+
+class SequentialInt32VectorVectorReader(SequentialTableReader):
+    """Reads a table of values of type list of lists of int."""
+
+class RandomAccessInt32VectorVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of lists of int."""
+
+class Int32VectorVectorWriter(TableWriter):
+    """Writes a table of values of type list of lists of int."""
+
+class SequentialInt32PairVectorReader(SequentialTableReader):
+    """Reads a table of values of type list of pairs of int."""
+
+class RandomAccessInt32PairVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of pairs of int."""
+
+class Int32PairVectorWriter(TableWriter):
+    """Writes a table of values of type list of pairs of int."""
+
+class SequentialFloatReader(SequentialTableReader):
+    """Reads a table of values of type float."""
+
+class RandomAccessFloatReader(RandomAccessTableReader):
+    """Looks up a table of values of type float."""
+
+class FloatWriter(TableWriter):
+    """Writes a table of values of type float."""
+
+class SequentialFloatPairVectorReader(SequentialTableReader):
+    """Reads a table of values of type list of pairs of float."""
+
+class RandomAccessFloatPairVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of pairs of float."""
+
+class FloatPairVectorWriter(TableWriter):
+    """Writes a table of values of type list of pairs of float."""
+
+class SequentialDoubleReader(SequentialTableReader):
+    """Reads a table of values of type float."""
+
+class RandomAccessDoubleReader(RandomAccessTableReader):
+    """Looks up a table of values of type float."""
+
+class DoubleWriter(TableWriter):
+    """Writes a table of values of type float."""
+
+class SequentialBoolReader(SequentialTableReader):
+    """Reads a table of values of type bool."""
+
+class RandomAccessBoolReader(RandomAccessTableReader):
+    """Looks up a table of values of type bool."""
+
+class BoolWriter(TableWriter):
+    """Writes a table of values of type bool."""
+
+class SequentialTokenReader(SequentialTableReader):
+    """Reads a table of values of type str."""
+
+class RandomAccessTokenReader(RandomAccessTableReader):
+    """Looks up a table of values of type str."""
+
+class TokenWriter(TableWriter):
+    """Writes a table of values of type str."""
+
+class SequentialTokenVectorReader(SequentialTableReader):
+    """Reads a table of values of type list of str."""
+
+class RandomAccessTokenVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list of str."""
+
+class TokenVectorWriter(TableWriter):
+    """Writes a table of values of type list of str."""
+
+class SequentialFloatVectorReader(SequentialTableReader):
+    """Reads a table of values of type float32 array of shape (size,)."""
+
+class RandomAccessFloatVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type float32 array of shape (size,)."""
+
+class FloatVectorWriter(TableWriter):
+    """Writes a table of values of type float32 array of shape (size,)."""
+
+class SequentialDoubleVectorReader(SequentialTableReader):
+    """Reads a table of values of type float64 array of shape (size,)."""
+
+class RandomAccessDoubleVectorReader(RandomAccessTableReader):
+    """Looks up a table of values of type float64 array of shape (size,)."""
+
+class DoubleVectorWriter(TableWriter):
+    """Writes a table of values of type float64 array of shape (size,)."""
+
+class SequentialFloatMatrixReader(SequentialTableReader):
+    """Reads a table of values of type float32 array of shape (rows, columns)."""
+
+class RandomAccessFloatMatrixReader(RandomAccessTableReader):
+    """Looks up a table of values of type float32 array of shape (rows, columns)."""
+
+class FloatMatrixWriter(TableWriter):
+    """Writes a table of values of type float32 array of shape (rows, columns)."""
+
+class SequentialDoubleMatrixReader(SequentialTableReader):
+    """Reads a table of values of type float64 array of shape (rows, columns)."""
+
+class RandomAccessDoubleMatrixReader(RandomAccessTableReader):
+    """Looks up a table of values of type float64 array of shape (rows, columns)."""
+
+class DoubleMatrixWriter(TableWriter):
+    """Writes a table of values of type float64 array of shape (rows, columns)."""
+
+class SequentialHtkMatrixReader(SequentialTableReader):
+    """Reads a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
+
+class RandomAccessHtkMatrixReader(RandomAccessTableReader):
+    """Looks up a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
+
+class HtkMatrixWriter(TableWriter):
+    """Writes a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
+
+class SequentialPosteriorReader(SequentialTableReader):
+    """Reads a table of values of type list (frames) of lists of pairs of int and float."""
+
+class RandomAccessPosteriorReader(RandomAccessTableReader):
+    """Looks up a table of values of type list (frames) of lists of pairs of int and float."""
+
+class PosteriorWriter(TableWriter):
+    """Writes a table of values of type list (frames) of lists of pairs of int and float."""
+
+class SequentialGaussPostReader(SequentialTableReader):
+    """Reads a table of values of type list (frames) of lists of pairs of int and float32 array."""
+
+class RandomAccessGaussPostReader(RandomAccessTableReader):
+    """Looks up a table of values of type list (frames) of lists of pairs of int and float32 array."""
+
+class GaussPostWriter(TableWriter):
+    """Writes a table of values of type list (frames) of lists of pairs of int and float32 array."""
+
+class SequentialMatrixShapeReader(SequentialTableReader):
+    """Reads a table of values of type :class:`MatrixShape`."""
+
+class RandomAccessMatrixShapeReader(RandomAccessTableReader):
+    """Looks up a table of values of type :class:`MatrixShape`."""
+
+class SequentialWaveReader(SequentialTableReader):
+    """Reads a table of values of type :class:`WaveData`."""
+
+class RandomAccessWaveReader(RandomAccessTableReader):
+    """Looks up a table of values of type :class:`WaveData`."""
+
+class WaveWriter(TableWriter):
+    """Writes a table of values of type :class:`WaveData`."""
+
+class SequentialWaveInfoReader(SequentialTableReader):
+    """Reads a table of values of type :class:`WaveInfo`."""
+
+class RandomAccessWaveInfoReader(RandomAccessTableReader):
+    """Looks up a table of values of type :class:`WaveInfo`."""
+
+
+__all__ = [
+    "BlobWriter",
+    "BoolWriter",
+    "CompressedMatrixWriter",
+    "DoubleMatrixWriter",
+    "DoubleVectorWriter",
+    "DoubleWriter",
+    "FloatMatrixWriter",
+    "FloatPairVectorWriter",
+    "FloatVectorWriter",
+    "FloatWriter",
+    "GaussPostWriter",
+    "HtkMatrixWriter",
+    "Int32PairVectorWriter",
+    "Int32VectorVectorWriter",
+    "Int32VectorWriter",
+    "Int32Writer",
+    "Int8VectorWriter",
+    "PosteriorWriter",
+    "RandomAccessBlobReader",
+    "RandomAccessBoolReader",
+    "RandomAccessDoubleMatrixReader",
+    "RandomAccessDoubleReader",
+    "RandomAccessDoubleVectorReader",
+    "RandomAccessFloatMatrixReader",
+    "RandomAccessFloatPairVectorReader",
+    "RandomAccessFloatReader",
+    "RandomAccessFloatVectorReader",
+    "RandomAccessGaussPostReader",
+    "RandomAccessHtkMatrixReader",
+    "RandomAccessInt32PairVectorReader",
+    "RandomAccessInt32Reader",
+    "RandomAccessInt32VectorReader",
+    "RandomAccessInt32VectorVectorReader",
+    "RandomAccessInt8VectorReader",
+    "RandomAccessMatrixShapeReader",
+    "RandomAccessPosteriorReader",
+    "RandomAccessTokenReader",
+    "RandomAccessTokenVectorReader",
+    "RandomAccessWaveInfoReader",
+    "RandomAccessWaveReader",
+    "SequentialBlobReader",
+    "SequentialBoolReader",
+    "SequentialDoubleMatrixReader",
+    "SequentialDoubleReader",
+    "SequentialDoubleVectorReader",
+    "SequentialFloatMatrixReader",
+    "SequentialFloatPairVectorReader",
+    "SequentialFloatReader",
+    "SequentialFloatVectorReader",
+    "SequentialGaussPostReader",
+    "SequentialHtkMatrixReader",
+    "SequentialInt32PairVectorReader",
+    "SequentialInt32Reader",
+    "SequentialInt32VectorReader",
+    "SequentialInt32VectorVectorReader",
+    "SequentialInt8VectorReader",
+    "SequentialMatrixShapeReader",
+    "SequentialPosteriorReader",
+    "SequentialTokenReader",
+    "SequentialTokenVectorReader",
+    "SequentialWaveInfoReader",
+    "SequentialWaveReader",
+    "TokenVectorWriter",
+    "TokenWriter",
+    "WaveWriter",
+]
