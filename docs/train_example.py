@@ -21,8 +21,9 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from kaldi_compat import Fbank, SlidingCmvn
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, BucketBatchSampler, collate
+from kaldi_compat.data.batching import ALIGNMENT_PADDING, collate
 from kaldi_compat.data.datasets import FeaturesOnDevice, WaveDataset
+from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 from kaldi_compat.streaming.features import FeatureStream, SlidingCmvnStream, StreamChain
 
@@ -72,7 +73,7 @@ def make_corpus(folder: Path, utterances: int, seed: int) -> None:
 def loader(folder: Path, feature: Fbank, device: str, *, workers: int = 2) -> FeaturesOnDevice:
     """Batches of features with their alignments."""
     data = WaveDataset(folder / "wav.scp", sample_frequency=RATE, alignments=f"scp:{folder}/ali.scp")
-    batches = BucketBatchSampler(data.lengths(folder / "utt2dur", RATE), max_length=20 * RATE, seed=0)
+    batches = BucketBatchSampler(data.lengths(folder / "utt2dur"), max_seconds=20, sample_frequency=RATE, seed=0)
     audio = DataLoader(
         data, batch_sampler=batches, collate_fn=collate, num_workers=workers, persistent_workers=workers > 0
     )

@@ -11,7 +11,6 @@ __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
     from kaldi_compat.data.batching import Batch as Batch
-    from kaldi_compat.data.batching import BucketBatchSampler as BucketBatchSampler
     from kaldi_compat.data.batching import Utterance as Utterance
     from kaldi_compat.data.batching import collate as collate
     from kaldi_compat.data.batching import pad as pad
@@ -20,6 +19,7 @@ if _TYPE_CHECKING:
     from kaldi_compat.data.datasets import FeatureDataset as FeatureDataset
     from kaldi_compat.data.datasets import FeaturesOnDevice as FeaturesOnDevice
     from kaldi_compat.data.datasets import WaveDataset as WaveDataset
+    from kaldi_compat.data.sampling import BucketBatchSampler as BucketBatchSampler
     from kaldi_compat.errors import AudioError as AudioError
     from kaldi_compat.errors import FeatureError as FeatureError
     from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
@@ -77,7 +77,6 @@ if _TYPE_CHECKING:
 _NAMES_OF = {
     "data.batching": (
         "Batch",
-        "BucketBatchSampler",
         "Utterance",
         "collate",
         "pad",
@@ -89,6 +88,7 @@ _NAMES_OF = {
         "FeaturesOnDevice",
         "WaveDataset",
     ),
+    "data.sampling": ("BucketBatchSampler",),
     "errors": (
         "AudioError",
         "FeatureError",

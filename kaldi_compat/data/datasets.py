@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,14 +19,17 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
 from io_ark.codecs.info import InfoCodec
-from io_ark.codecs.wave import Wave
-from io_ark.data_dir import parse_segment
+from io_ark.codecs.wave import Wave, WaveInfo
+from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import MissingKeyError
 from io_ark.tables.loader import Loader
 from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script
-from kaldi_compat.data.batching import Batch, Utterance, rank_and_world_size
+from kaldi_compat.data.batching import Batch, Utterance
+from kaldi_compat.data.sampling import rank_and_world_size
 from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.functional.sinc import num_resampled
 
 __all__ = ["Annotations", "ArchiveDataset", "FeatureDataset", "FeaturesOnDevice", "InEachProcess", "WaveDataset"]
 
@@ -233,7 +236,8 @@ class WaveDataset(_KeyedDataset):
         wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``.
         segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments.
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
-        sample_frequency: required sampling rate in Hz; None accepts any.
+        sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
+            audio's own.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
         transform: function applied to the audio ``(samples,)`` of each utterance, in the worker.
         drop_incomplete, relative_to: as for :class:`FeatureDataset`.
@@ -242,7 +246,7 @@ class WaveDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read, or a segment cannot be cut.
-        AudioError: the audio has another sampling rate, or several channels and none is chosen.
+        AudioError: the audio cannot be resampled, or has several channels and none is chosen.
     """
 
     def __init__(
@@ -269,37 +273,79 @@ class WaveDataset(_KeyedDataset):
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency
-        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network, folder=folder_of(wav, relative_to))
+        folder = folder_of(wav, relative_to)
+        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network, folder=folder)
+        self._headers = InEachProcess(Loader, "wave-info", pipes=pipes, network=network, folder=folder)
 
     def _read(self, key: str, rest: str) -> Tensor:
-        segment = None if self._recordings is None else parse_segment(f"{key} {rest}")
-        recording = key if segment is None else segment.recording
-        where = rest if self._recordings is None else self._recordings[recording]
-        wave: Wave = _named(self._loader(), recording, where)
+        segment, recording, place = self._place_of(key, rest)
+        wave = _channel_of(_named(self._loader(), recording, place), key, segment, self._channel)
+        samples = wave.samples[0]
         if self._rate is not None and wave.sample_frequency != self._rate:
-            raise AudioError(
-                f"{recording}: the audio has {wave.sample_frequency:g} Hz, not {self._rate:g}: resample it"
-            )
-        if segment is not None:
-            chosen = segment if segment.channel is not None else replace(segment, channel=self._channel)
-            samples = chosen.cut(wave, min_length=0.0).samples[0]
-        else:
-            samples = self._channel_of(key, wave)
+            rates = _whole_rates(key, wave.sample_frequency, self._rate)
+            resampled = resample_waveform(samples.astype(np.float32), *rates)
+            samples = resampled.round().clip(-32768, 32767).astype(np.int16)
         return _tensor(samples)
 
-    def _channel_of(self, key: str, wave: Wave) -> np.ndarray[Any, Any]:
-        channels = len(wave.samples)
-        if self._channel is None and channels > 1:
-            raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
-        chosen = self._channel or 0
-        if not 0 <= chosen < channels:
-            raise AudioError(f"{key}: channel={chosen} does not exist, the audio has {channels}")
-        samples: np.ndarray[Any, Any] = wave.samples[chosen]
-        return samples
+    def _place_of(self, key: str, rest: str) -> tuple[Segment | None, str, str]:
+        """Return the segment of an utterance, if it is one, and the key and the place of its recording."""
+        if self._recordings is None:
+            return None, key, rest
+        segment = parse_segment(f"{key} {rest}")
+        return segment, segment.recording, self._recordings[segment.recording]
 
-    def lengths(self, utt2dur: Path, sample_frequency: float) -> list[int]:
-        """Return the number of samples of each utterance, for a sampler, from a file of durations in seconds."""
-        return [round(float(duration) * sample_frequency) for duration in self._lengths_of(utt2dur)]
+    def lengths(self, utt2dur: Path | None = None) -> list[int]:
+        """Return the number of samples of each utterance, for a sampler.
+
+        Args:
+            utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
+                recordings are read. For the output of a command that means to run it.
+
+        Raises:
+            AudioError: ``utt2dur`` is given for a data set without ``sample_frequency``.
+        """
+        if utt2dur is not None:
+            if self._rate is None:
+                raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
+            return [round(float(duration) * self._rate) for duration in self._lengths_of(utt2dur)]
+        headers: dict[str, Wave] = {}
+        counts = []
+        for key, rest in map(self._listing.line, self._lines.tolist()):
+            segment, recording, place = self._place_of(key, rest)
+            if recording not in headers:
+                headers = {recording: self._silence(recording, place)}  # segments of one recording follow each other
+            wave = _channel_of(headers[recording], key, segment, self._channel)
+            count = wave.samples.shape[1]
+            if self._rate is not None and wave.sample_frequency != self._rate:
+                count = num_resampled(count, *_whole_rates(key, wave.sample_frequency, self._rate))
+            counts.append(count)
+        return counts
+
+    def _silence(self, recording: str, place: str) -> Wave:
+        """Return silence of the shape that a recording's header tells, which takes no memory."""
+        info: WaveInfo = _named(self._headers(), recording, place)
+        if info.sample_count is None:  # written to a pipe, or cut off
+            return cast(Wave, _named(self._loader(), recording, place))
+        return Wave(info.sample_frequency, np.broadcast_to(np.int16(0), (info.channels, info.sample_count)))
+
+
+def _channel_of(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
+    """Return the audio of one utterance and one channel, cut out of its recording if it is a segment."""
+    if segment is not None:
+        return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
+    channels = len(wave.samples)
+    if channel is None and channels > 1:
+        raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
+    chosen = channel or 0
+    if not 0 <= chosen < channels:
+        raise AudioError(f"{key}: channel={chosen} does not exist, the audio has {channels}")
+    return Wave(wave.sample_frequency, wave.samples[chosen : chosen + 1])
+
+
+def _whole_rates(key: str, rate_in: float, rate_out: float) -> tuple[int, int]:
+    if rate_in <= 0 or rate_in != int(rate_in) or rate_out <= 0 or rate_out != int(rate_out):
+        raise AudioError(f"{key}: cannot resample {rate_in:g} Hz to {rate_out:g} Hz: rates must be whole numbers")
+    return int(rate_in), int(rate_out)
 
 
 def _script_of(file: Path) -> Path:

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, BucketBatchSampler, Utterance, collate, pad, unpad
+from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
 from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, FeaturesOnDevice, WaveDataset
-from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.fbank import Fbank
+from kaldi_compat.functional.resample import resample_waveform
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -196,9 +197,41 @@ def test_waves_and_segments(corpus: Path) -> None:
     assert torch.equal(cut[1].input, whole[KEYS[21]])
 
 
-def test_audio_of_a_wrong_rate_or_channel_is_refused(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(AudioError, match="16000 Hz, not 8000"):
-        WaveDataset(corpus / "wav.scp", sample_frequency=8000)[0]
+def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:
+    for options in ({}, {"sample_frequency": 16000}, {"sample_frequency": 22050}, {"segments": corpus / "segments"}):
+        data = WaveDataset(corpus / "wav.scp", **options)  # type: ignore[arg-type]
+        assert data.lengths() == [len(data[i].input) for i in range(len(data))]
+    data = WaveDataset(corpus / "wav.scp", sample_frequency=8000)
+    (tmp_path / "utt2dur").write_text(
+        "".join(f"{key} {n / 8000}\n" for key, n in zip(KEYS, data.lengths(), strict=True))
+    )
+    assert data.lengths(tmp_path / "utt2dur") == data.lengths()
+    with pytest.raises(AudioError, match="pass sample_frequency"):
+        WaveDataset(corpus / "wav.scp").lengths(tmp_path / "utt2dur")
+
+
+def test_audio_of_another_rate_is_resampled_as_by_kaldi(corpus: Path) -> None:
+    data, whole = WaveDataset(corpus / "wav.scp", sample_frequency=8000), WaveDataset(corpus / "wav.scp")
+    for i in (0, 5):
+        expected = resample_waveform(whole[i].input, 16000, 8000)
+        assert data[i].input.dtype == torch.int16
+        torch.testing.assert_close(data[i].input.float(), expected, rtol=0, atol=0.51)
+    with pytest.raises(AudioError, match="spk0-utt00: cannot resample 16000 Hz"):
+        WaveDataset(corpus / "wav.scp", sample_frequency=0.5)[0]
+
+
+def test_a_channel_is_chosen_for_recordings_and_segments(tmp_path: Path) -> None:
+    stereo = np.stack((np.full(16000, 1), np.full(16000, 2))).astype(np.int16)
+    io_ark.write_object("wave", f"{tmp_path}/stereo.wav", Wave(16000.0, stereo))
+    (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/stereo.wav\n")
+    (tmp_path / "segments").write_text("a rec 0.0 0.5\nb rec 0.5 1.0 0\n")
+    assert WaveDataset(tmp_path / "wav.scp", channel=1)[0].input.unique().tolist() == [2]
+    cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments", channel=1)
+    assert [cut[i].input.unique().tolist() for i in range(2)] == [[2], [1]]
+    assert cut.lengths() == [8000, 8000]
+
+
+def test_audio_of_a_wrong_channel_is_refused(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "segments").write_text(f"seg {KEYS[0]} 7.0 8.0\n")
     with pytest.raises(io_ark.ArkError, match=r"seg: .* is outside"):
         WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
@@ -231,69 +264,6 @@ def test_features_are_computed_on_the_device_of_the_model(corpus: Path) -> None:
 def test_batches_are_pinned(corpus: Path) -> None:
     for batch in DataLoader(dataset(corpus), batch_size=4, collate_fn=collate, pin_memory=True, num_workers=1):
         assert batch.inputs.is_pinned() and batch.lengths.is_pinned()
-
-
-@given(
-    lengths=st.lists(st.integers(0, 500), max_size=60),
-    batch_size=st.one_of(st.none(), st.integers(1, 9)),
-    max_length=st.one_of(st.none(), st.integers(1, 2000)),
-    world_size=st.integers(1, 4),
-    shuffle=st.booleans(),
-    drop_last=st.booleans(),
-    epoch=st.integers(0, 3),
-)
-@settings(max_examples=150, deadline=None)
-def test_bucket_batches(
-    lengths: list[int],
-    batch_size: int | None,
-    max_length: int | None,
-    world_size: int,
-    shuffle: bool,
-    drop_last: bool,
-    epoch: int,
-) -> None:
-    if batch_size is None and max_length is None:
-        with pytest.raises(OptionError, match="positive batch_size"):
-            BucketBatchSampler(lengths)
-        return
-    ranks = []
-    for rank in range(world_size):
-        sampler = BucketBatchSampler(
-            lengths,
-            batch_size=batch_size,
-            max_length=max_length,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            rank=rank,
-            world_size=world_size,
-        )
-        sampler.set_epoch(epoch)
-        ranks.append(list(sampler))
-        assert len(sampler) == len(ranks[-1])
-    assert len({len(batches) for batches in ranks}) == 1
-    batches = [batch for rank in ranks for batch in rank]
-    for batch in batches:
-        assert batch and (batch_size is None or len(batch) <= batch_size)
-        padded = max(lengths[i] for i in batch) * len(batch)
-        assert max_length is None or len(batch) == 1 or padded <= max_length
-    seen = Counter(i for batch in batches for i in batch)
-    if drop_last:
-        assert max(seen.values(), default=1) == 1
-    else:
-        assert set(seen) == set(range(len(lengths)))
-        if world_size == 1:
-            assert max(seen.values(), default=1) == 1
-
-
-def test_buckets_save_padding_and_change_with_the_epoch() -> None:
-    lengths = np.random.default_rng(0).integers(100, 2000, 1000)
-    sampler = BucketBatchSampler(lengths, batch_size=16)
-    batches = list(sampler)
-    padded = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
-    assert padded < 1.06 * lengths.sum()
-    assert list(sampler) == batches
-    sampler.set_epoch(1)
-    assert list(sampler) != batches
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6))

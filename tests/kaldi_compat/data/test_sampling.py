@@ -1,0 +1,167 @@
+"""Batches hold every utterance once an epoch over all ranks, keep their limits, and resume where they stopped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.data.sampling import BucketBatchSampler
+from kaldi_compat.errors import OptionError
+
+SPOKEN = np.random.default_rng(0).gamma(3.0, 250.0, 2000).astype(int) + 50  # frames of utterances, some long
+LIMITS = st.one_of(
+    st.fixed_dictionaries({"batch_size": st.integers(1, 9)}),
+    st.fixed_dictionaries({"max_frames": st.integers(1, 2000)}),
+    st.fixed_dictionaries({"batch_size": st.integers(1, 9), "max_frames": st.integers(1, 2000)}),
+    st.fixed_dictionaries({"max_seconds": st.floats(1, 20), "sample_frequency": st.just(100)}),
+)
+LENGTHS = st.lists(st.integers(0, 500), min_size=1, max_size=60)
+
+
+def ranks_of(world_size: int, lengths: Any, **options: Any) -> list[BucketBatchSampler]:
+    return [BucketBatchSampler(lengths, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+
+
+@given(
+    lengths=LENGTHS,
+    limits=LIMITS,
+    world_size=st.integers(1, 4),
+    shuffle=st.booleans(),
+    drop_last=st.booleans(),
+    epoch=st.integers(0, 3),
+)
+@example([100] * 15, {"batch_size": 4}, 1, True, False, 0)
+@settings(max_examples=200, deadline=None)
+def test_every_utterance_comes_once_an_epoch_within_the_limits(
+    lengths: list[int], limits: dict[str, Any], world_size: int, shuffle: bool, drop_last: bool, epoch: int
+) -> None:
+    try:
+        samplers = ranks_of(world_size, lengths, shuffle=shuffle, drop_last=drop_last, **limits)
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+    except OptionError as error:
+        assert drop_last and "pass drop_last=False" in str(error)
+        return
+    ranks = [list(sampler) for sampler in samplers]
+    assert {len(batches) for batches in ranks} == {len(samplers[0])}
+    batches = [batch for rank in ranks for batch in rank]
+    size = limits.get("max_frames", 100 * limits.get("max_seconds", np.inf))
+    for batch in batches:
+        assert 1 <= len(batch) <= limits.get("batch_size", np.inf)
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= size
+    seen = Counter(i for batch in batches for i in batch)
+    if drop_last:
+        assert max(seen.values()) == 1
+        assert "max_frames" in limits or "max_seconds" in limits or {len(b) for b in batches} == {limits["batch_size"]}
+    else:
+        assert set(seen) == set(range(len(lengths)))
+        assert max(seen.values()) == 1 or max(map(len, batches)) == 1  # no batch could be split
+
+
+@pytest.mark.parametrize(
+    ("utterances", "batch_size", "drop_last", "batches"),
+    [(15, 4, False, 4), (15, 4, True, 3), (400, 32, True, 12), (2000, 32, False, 63), (3, 4, False, 1)],
+)
+def test_small_data_has_whole_batches(utterances: int, batch_size: int, drop_last: bool, batches: int) -> None:
+    sampler = BucketBatchSampler(SPOKEN[:utterances], batch_size=batch_size, drop_last=drop_last)
+    sizes = sorted(map(len, sampler))
+    assert len(sizes) == batches
+    assert set(sizes[1:]) <= {batch_size}
+
+
+def test_buckets_save_padding_and_change_with_the_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(100, 2000, 1000)
+    for limits in ({"batch_size": 16}, {"max_frames": 16000}):
+        sampler = BucketBatchSampler(lengths, **limits)  # type: ignore[arg-type]
+        batches = list(sampler)
+        padded = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
+        assert padded < 1.06 * lengths.sum()
+        assert list(sampler) == batches
+        sampler.set_epoch(1)
+        second = list(sampler)
+        assert len({frozenset(b) for b in batches} & {frozenset(b) for b in second}) < 0.1 * len(batches)
+        assert second != list(BucketBatchSampler(lengths, seed=1, **limits))  # type: ignore[arg-type]
+
+
+def test_ranks_get_batches_of_similar_size_at_the_same_time() -> None:
+    steps = list(zip(*ranks_of(4, SPOKEN, max_frames=16000), strict=True))
+    totals = np.array([[SPOKEN[batch].sum() for batch in step] for step in steps])
+    assert np.median(totals.min(1) / totals.max(1)) > 0.9
+    np.testing.assert_allclose(totals.sum(0), totals.sum() / 4, rtol=0.02)
+
+
+@given(lengths=LENGTHS, limits=LIMITS, world_size=st.integers(1, 3), done=st.integers(0, 30), epoch=st.integers(0, 2))
+@settings(max_examples=100, deadline=None)
+def test_resumed_batches_are_those_of_an_undisturbed_epoch(
+    lengths: list[int], limits: dict[str, Any], world_size: int, done: int, epoch: int
+) -> None:
+    for sampler, other in zip(
+        ranks_of(world_size, lengths, **limits), ranks_of(world_size, lengths, **limits), strict=True
+    ):
+        sampler.set_epoch(epoch)
+        assume(done <= len(sampler))
+        whole = list(sampler)
+        batches = iter(sampler)
+        for _ in range(done):
+            next(batches)
+        saved = json.loads(json.dumps(sampler.state_dict()))
+        assert saved == {**sampler.state_dict(), "batches": done}
+        for _ in range(min(2, len(sampler) - done)):  # workers read ahead
+            next(batches)
+        assert sampler.state_dict(done) == saved
+        other.load_state_dict(saved)
+        other.set_epoch(epoch)  # as at the start of every epoch
+        assert list(other) == whole[done:]
+        assert list(other) == whole
+        other.load_state_dict(saved)
+        other.set_epoch(epoch + 1)
+        sampler.set_epoch(epoch + 1)
+        assert list(other) == list(sampler)
+
+
+def test_an_iterator_is_resumed_as_torchdatas_loader_does() -> None:
+    sampler, other = (BucketBatchSampler(SPOKEN, batch_size=100, seed=seed) for seed in (3, 4))
+    sampler.set_epoch(2)
+    whole = list(sampler)
+    batches: Any = iter(sampler)
+    for _ in range(5):
+        next(batches)
+    resumed: Any = iter(other)
+    resumed.load_state_dict(batches.state_dict())
+    assert list(resumed) == whole[5:]
+    assert list(other) == whole
+
+
+@pytest.mark.parametrize(
+    ("lengths", "options", "says"),
+    [
+        ([5, 6], {}, "pass batch_size, max_frames or max_seconds"),
+        ([5, 6], {"batch_size": 0}, "batch_size=0 must be positive"),
+        ([5, 6], {"max_frames": -1}, "max_frames=-1 must be positive"),
+        ([5, 6], {"max_seconds": 1.0, "sample_frequency": 0}, "sample_frequency=0 must be positive"),
+        ([5, 6], {"batch_size": 1, "num_buckets": 0}, "num_buckets=0 must be positive"),
+        ([], {"batch_size": 2}, "one utterance or more"),
+        ([5, -6], {"batch_size": 2}, "none of them negative"),
+        ([5.0, float("nan")], {"batch_size": 2}, "none of them negative"),
+        ([5, 6, 7], {"batch_size": 4, "drop_last": True}, "3 utterances make 0 whole batches for 1 ranks"),
+        ([5] * 9, {"batch_size": 4, "drop_last": True, "rank": 0, "world_size": 3}, "make 2 whole batches for 3 ranks"),
+        ([5], {"batch_size": 1, "rank": 0}, "rank and world_size together"),
+        ([5], {"batch_size": 1, "rank": 2, "world_size": 2}, "rank=2 must lie in 0 to 1"),
+    ],
+)
+def test_what_gives_no_batches_is_refused_with_advice(lengths: list[float], options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        BucketBatchSampler(lengths, **options)
+
+
+def test_a_state_of_other_data_or_limits_is_refused() -> None:
+    state = BucketBatchSampler(SPOKEN, batch_size=4).state_dict()
+    for lengths, batch_size in ((SPOKEN[::-1], 4), (SPOKEN[:-1], 4), (SPOKEN, 5)):
+        with pytest.raises(OptionError, match="saved for other lengths, limits or ranks"):
+            BucketBatchSampler(lengths, batch_size=batch_size).load_state_dict(state)
