@@ -23,7 +23,7 @@ types: $(VENV)/test.stamp
 unit: $(VENV)/test.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
-# What only type checkers and editors read (*.pyi); a test fails when it is stale.
+# What type checkers and ctypes read (*.pyi, signatures.txt); a test fails when it is stale.
 generate: $(VENV)/test.stamp
 	$(BIN)/python -m generate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors, kaldi_names
+from generate import constructors, kaldi_names, native
 
 __all__ = ["ROOT", "TARGETS", "write"]
 
@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 TARGETS: Mapping[str, Callable[[], str]] = {
     "io_ark/interop/kaldi.pyi": kaldi_names.kaldi_source,
     "io_ark/interop/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
+    "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
+    "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/options/constructors.pyi": constructors.source,
 }
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import native
 from kaldi_compat.exact import fft
 from kaldi_compat.exact.plan import split_radix_tables
-from kaldi_compat.native import convolve as compiled
-
-__all__ = ["convolve_blocks"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -25,13 +23,22 @@ def convolve_blocks(signal: Floats, taps: Floats, points: int) -> Floats:
     Returns:
         (samples + taps - 1,).
     """
+    half = points // 2
+    if signal.ndim != 1 or points < 4 or points & (points - 1) or not 0 < len(taps) <= half:
+        raise ValueError(f"cannot convolve {signal.shape} with {len(taps)} taps by an FFT of {points} points")
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
-    tables = compiled.Convolution(
-        len(taps),
-        np.stack(fft.packed_rfft(padded), -1),
-        split_radix_tables((points // 2).bit_length() - 1),
-        np.stack(fft.roots(points), -1),
-        fft.bit_reversed(points // 2),
+    tables = native.structure(
+        "convolution",
+        log_points=half.bit_length() - 1,
+        taps=len(taps),
+        twiddles=split_radix_tables(half.bit_length() - 1),
+        roots=np.stack(fft.roots(points), -1),
+        order=fft.bit_reversed(half),
+        spectrum=np.stack(fft.packed_rfft(padded), -1),
     )
-    return compiled.convolve(tables, signal)
+    signal = np.ascontiguousarray(signal, np.float32)
+    out = np.empty(len(signal) + len(taps) - 1, np.float32)
+    if native.function("convolve")(tables, signal, len(signal), out):
+        raise MemoryError("no memory for the blocks of a convolution")
+    return out

@@ -6,6 +6,7 @@ come from the C library by way of :mod:`math`, as Kaldi's do.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -26,8 +27,6 @@ from kaldi_compat.options.spectral import (
     PlpOptions,
     SpectrogramOptions,
 )
-
-__all__ = ["MelTable", "Plan", "is_supported", "mel_table", "plan_of"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
@@ -50,13 +49,13 @@ class Plan:
         options: the options.
         size, shift, points: samples in a frame, between frames, and in the FFT.
         dim: columns of the features.
-        use_energy: if the log energy is part of the features.
         energy_minimum: floor under energies after windowing.
         log_energy_floor: floor under log energies; minus infinity if there is none.
         window: (size,).
         matrix: cosines of the DCT (num_ceps, num_mel_bins) or, for PLP, of the inverse DFT (lpc_order + 1, num_mel_bins
             + 2); None for other features.
         lifter: factors (num_ceps,); None if there are none.
+        use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
         accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
     """
 
@@ -66,12 +65,21 @@ class Plan:
     shift: int
     points: int
     dim: int
-    use_energy: bool
     energy_minimum: np.float32
     log_energy_floor: np.float32
     window: Floats
     matrix: Floats | None
     lifter: Floats | None
+    use_energy: bool = True
+    use_log_fbank: bool = True
+    use_power: bool = True
+    htk_compat: bool = False
+    return_raw_fft: bool = False
+    num_mel_bins: int = 0
+    num_ceps: int = 0
+    lpc_order: int = 0
+    compress_factor: float = 0.0
+    cepstral_scale: float = 1.0
     accurate_fft: bool = False
 
 
@@ -115,6 +123,7 @@ def plan_of(options: FrameOptions) -> Plan:
         lifter = _lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         mel_table(options, 1.0)  # reports what is wrong with the mel options
+    own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
         options=options,
@@ -122,12 +131,12 @@ def plan_of(options: FrameOptions) -> Plan:
         shift=options.window_shift,
         points=options.padded_window_size,
         dim=_dim(options),
-        use_energy=getattr(options, "use_energy", True),
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=_window(options),
         matrix=matrix,
         lifter=lifter,
+        **{name: getattr(options, name) for name in own},
     )
 
 
@@ -184,7 +193,7 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     """Return the mel filters for these options and this VTLN factor.
 
     Raises:
-        OptionError: as :func:`kaldi_compat.mel.mel_banks`.
+        OptionError: as :func:`kaldi_compat.exact.mel.mel_banks`.
     """
     banks = mel_banks(options, vtln_warp)
     # a filter without weights is a single weight of zero
@@ -200,8 +209,8 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 
 def split_radix_tables(log_points: int) -> list[Floats]:
-    """Return for k = 3 to ``log_points`` the multipliers of a step of 2**k points: float32 (2**k / 4, 6)."""
-    tables = []
+    """Return for k = 0 to ``log_points`` the multipliers of a step of 2**k points: float32 (2**k / 4, 6), from 3 on."""
+    tables = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
         columns = [column for step in (1, 3) for column in kaldi_fft.twiddles(1 << k, step)]
         tables.append(np.ascontiguousarray(np.stack(columns, -1), F32))

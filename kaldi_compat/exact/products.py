@@ -7,18 +7,17 @@ Sources of the order: OpenBLAS 0.3.21, ``driver/level3/level3.c`` (panels), ``ke
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact.sums import fused
-from kaldi_compat.native import matrix
-
-__all__ = ["product", "product_with_transpose", "scaled"]
 
 Floats = npt.NDArray[np.float32]
 
+_LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result
 _SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small matrices are used
 _SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
@@ -41,10 +40,20 @@ def product_with_transpose(a: Floats, b: Floats, bounds: npt.NDArray[np.int64] |
     """
     if bounds is None:
         bounds = np.array([0, len(a)])
-    if native.library():
-        return matrix.matrix_products(a, b, bounds, _SMALL_RESULTS, _PANEL)
-    parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
-    return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+    if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
+        raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
+    if not native.library():
+        parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
+        return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+    (rows, depth), width = a.shape, len(b)
+    columns = _in_lanes(b.T)
+    out = np.empty((rows, width), np.float32)
+    sizes = depth, width, columns.shape[1], _SMALL_RESULTS, _PANEL
+    rows_of = np.ascontiguousarray(bounds, np.int64)
+    native.function("matrix_products")(
+        np.ascontiguousarray(a, np.float32), columns, rows_of, len(bounds) - 1, *sizes, out
+    )
+    return out
 
 
 def product(a: Floats, b: Floats) -> Floats:
@@ -60,9 +69,21 @@ def product(a: Floats, b: Floats) -> Floats:
     >>> product(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
     """
-    (rows, depth), n = a.shape[-2:], b.shape[-1]
-    panel = max(depth, 1) if rows * depth * n <= _SMALL_PRODUCTS else _PANEL
-    return matrix.matrix_batch(a, b, panel) if native.library() else _in_panels(a, b, panel)
+    (rows, depth), width = a.shape[-2:], b.shape[-1]
+    panel = max(depth, 1) if rows * depth * width <= _SMALL_PRODUCTS else _PANEL
+    if b.shape[-2] != depth:
+        raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
+    if not native.library():
+        return _in_panels(a, b, panel)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.ascontiguousarray(np.broadcast_to(a, (*batch, rows, depth)) if a.ndim > 2 else a, np.float32)
+    columns = _in_lanes(np.broadcast_to(b, (*batch, depth, width)) if b.ndim > 2 else b)
+    stride = columns.shape[-1]
+    steps = rows * depth if a.ndim > 2 else 0, depth * stride if b.ndim > 2 else 0
+    out = np.empty((*batch, rows, width), np.float32)
+    sizes = math.prod(batch), rows, depth, width, stride
+    native.function("matrix_batch")(a, columns, *sizes, *steps, panel, out)
+    return out
 
 
 def scaled(x: Floats, factor: float) -> Floats:
@@ -72,6 +93,13 @@ def scaled(x: Floats, factor: float) -> Floats:
     array([0., 0.], dtype=float32)
     """
     return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
+
+
+def _in_lanes(b: Floats) -> Floats:
+    """Return matrices (..., depth, n) with zeros after their columns, so that these fill vectors."""
+    columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
+    columns[..., : b.shape[-1]] = b
+    return columns
 
 
 def _product(a: Floats, b: Floats) -> Floats:

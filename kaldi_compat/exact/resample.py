@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.native.signatures import Structure
 from kaldi_compat import native
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.sums import dot
-from kaldi_compat.native import audio
-
-__all__ = ["Filters", "linear_resample", "resample_chunk", "resample_waveform", "resampling_filters"]
 
 Floats = npt.NDArray[np.float32]
 F32 = np.float32
+_BIGGEST_VECTOR = 64  # bytes
 PERIODS = 256  # computed at once, so that their taps stay in the cache
 
 
@@ -46,9 +45,23 @@ class Filters:
         return self.first_of(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
-    def for_c(self) -> audio.Filters:
+    def for_c(self) -> Structure:
         """The filters as the C library reads them."""
-        return audio.Filters(self.period, self.first, self.weights)
+        taps = np.array([len(each) for each in self.weights])
+        return native.structure(
+            "resampling_filters",
+            phases=len(taps),
+            period=self.period,
+            longest=int(taps.max()),
+            first=np.array(self.first),
+            taps=taps,
+            offset=np.cumsum(taps) - taps,
+            weights=np.concatenate(self.weights),
+        )
+
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """Return memory for the C library to work in."""
+        return np.empty((max(map(len, self.weights)) + 1) * _BIGGEST_VECTOR, np.uint8)
 
 
 @functools.lru_cache(maxsize=8)
@@ -118,9 +131,44 @@ def resample_chunk(
         chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
     """
     inside = outputs_inside(filters, outputs, chunk_start, len(samples))
-    if native.library():
-        return audio.resample(filters.for_c, np.ascontiguousarray(samples), outputs, inside)
-    return resample_in_numpy(samples.astype(F32), filters, outputs, inside)
+    if not native.library():
+        return resample_in_numpy(samples.astype(F32), filters, outputs, inside)
+    samples, is_float = _for_c(samples)
+    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
+    bounds = outputs[0], *inside, outputs[1]
+    native.function("resample")(filters.for_c, samples, is_float, len(samples), *bounds, filters.memory(), out)
+    return out
+
+
+def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
+    """Compute :func:`resample_chunk` of chunks of the audio of some utterances, in C.
+
+    Args:
+        samples: int16 or float32 of shape (T,): of all utterances.
+        filters: of the two rates.
+        chunks: (chunks, 5): where the utterance starts, its samples up to the chunk's end, where in the utterance the
+            chunk starts, the first output sample and the one after the last. The chunks of an utterance follow each
+            other, and so do their outputs.
+
+    Returns:
+        The outputs of all chunks, one after the other.
+    """
+    samples, is_float = _for_c(samples)
+    starts, counts, _, first, end = chunks.T
+    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
+        raise ValueError(f"chunks that do not lie within {len(samples)} samples")
+    places = np.cumsum(end - first) - (end - first)
+    table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
+    out = np.empty(int((end - first).sum()), np.float32)
+    native.function("resample_chunks")(filters.for_c, samples, is_float, table, len(table), filters.memory(), out)
+    return out
+
+
+def _for_c(samples: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
+    """Return contiguous samples, and True if they are float32, not int16."""
+    if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
+        raise ValueError("samples must be int16 or float32 of shape (T,)")
+    return np.ascontiguousarray(samples), samples.dtype == np.float32
 
 
 def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:

@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.native import audio
-
-__all__ = ["column_sums", "dot", "fused", "matrix_vector", "plain_sum", "row_product", "vector_dot"]
 
 Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 
 def fused(a: Any, b: Any, c: Any) -> Floats:
@@ -79,7 +77,28 @@ def vector_dot(x: Floats, y: Floats) -> float:
     >>> vector_dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
     11.0
     """
-    return audio.dot(x, y) if native.library() else float(dot(x, y))
+    if not native.library():
+        return float(dot(x, y))
+    x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"expected two vectors of the same length, not {x.shape} and {y.shape}")
+    return float(native.function("dot")(x, y, len(x)))
+
+
+def vector_sum(x: Floats) -> float:
+    """Return :func:`plain_sum` of a vector (n,), in C if the library is there."""
+    x = np.ascontiguousarray(x, np.float32)
+    return float(native.function("sum")(x, x.size) if native.library() else plain_sum(x))
+
+
+def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
+    """Return the sums of squares and of samples of parts of a signal: (parts, 2). In C."""
+    starts, lengths = (np.ascontiguousarray(each, np.int64) for each in (starts, lengths))
+    if len(starts) and (min(starts.min(), lengths.min()) < 0 or (starts + lengths).max() > len(signal)):
+        raise ValueError(f"parts that do not lie within {len(signal)} samples")
+    out = np.empty((len(starts), 2), np.float32)
+    native.function("signal_sums")(signal, starts, lengths, len(starts), out)
+    return out
 
 
 def plain_sum(x: Floats) -> Floats:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact import sums
 from kaldi_compat.exact.resample import Filters, resample_chunk, resampling_filters
-from kaldi_compat.native import audio
 from kaldi_compat.native import pitch as compiled
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -175,7 +174,7 @@ def energies(signal: Floats, schedule: Schedule, options: PitchOptions) -> tuple
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
     """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`variance`."""
     if native.library():
-        return total[0] + audio.dot(part, part), total[1] + audio.plain_sum(part)
+        return total[0] + sums.vector_dot(part, part), total[1] + sums.vector_sum(part)
     return total[0] + float(sums.dot(part, part)), total[1] + float(sums.plain_sum(part))
 
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError
-from kaldi_compat.native import audio
+from kaldi_compat.exact.resample import resample_chunks
+from kaldi_compat.exact.sums import signal_sums
 from kaldi_compat.native import pitch as compiled
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import exact
@@ -164,9 +165,7 @@ def _frames_of_all(
         ),
         axis=1,
     )
-    signal = _checked(
-        audio.resample_chunks(exact.lowpass_filters(options).for_c, samples, chunks.reshape(-1, 5)), samples
-    )
+    signal = _checked(resample_chunks(samples, exact.lowpass_filters(options), chunks.reshape(-1, 5)), samples)
     sizes = np.maximum(total, ready)
     begins = np.cumsum(sizes) - sizes
     first, last = _energies(signal, begins, ready, sizes)
@@ -204,7 +203,7 @@ def _energies(signal: Floats, begins: Integers, ready: Integers, sizes: Integers
     """Return the variance of each utterance before its end is known, and of the whole utterance; NaN of nothing."""
     parts = np.stack((begins, begins + ready), axis=1).ravel()
     lengths = np.stack((ready, sizes - ready), axis=1).ravel()
-    sums = audio.signal_sums(signal, parts, lengths).astype(np.float64).reshape(-1, 2, 2).cumsum(axis=1)
+    sums = signal_sums(signal, parts, lengths).astype(np.float64).reshape(-1, 2, 2).cumsum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         counts = np.stack((ready, sizes), axis=1)[..., None]
         mean_square, mean = np.moveaxis(sums / counts, -1, 0)

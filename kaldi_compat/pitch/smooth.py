@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
+from kaldi_compat.blocks.base import for_c
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.native import ragged as compiled
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
 __all__ = ["is_supported", "moving_average", "moving_means", "smooth_pitch", "smooth_ragged"]
@@ -100,4 +100,9 @@ def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: Smoo
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
         options: the windows.
     """
-    return compiled.smooth_pitch(features, bounds, options.normalization_window_size, options.average_window_size)
+    out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
+    windows = options.normalization_window_size, options.average_window_size
+    if features.shape[1] < 2 or min(windows) < 1:
+        raise ValueError("a track has two columns or more, and a window has one value or more")
+    native.function("ragged_smooth_pitch")(*for_c(features, bounds), *windows, work, out)
+    return out

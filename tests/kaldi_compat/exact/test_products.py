@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from kaldi_compat import native
-from kaldi_compat.exact.products import _in_panels, product, product_with_transpose
+from kaldi_compat.exact import products
+from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.exact.sums import fused
-from kaldi_compat.native.matrix import matrix_batch, matrix_products
 from tests.support.blas import has_avx512
+from tests.support.native import LEVELS, computing, needs_c
 
 # In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
 OPENBLAS = """
@@ -82,23 +83,20 @@ def test_matrices_of_a_batch_are_multiplied_as_if_alone(rows: int) -> None:
     np.testing.assert_allclose(together, a.astype(np.float64) @ b.T.astype(np.float64), atol=1e-4)
 
 
-def test_all_instruction_sets_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = native.library()
-    if not library:
-        pytest.skip("the C library was not built")
+@needs_c
+def test_all_instruction_sets_give_the_same_bits() -> None:
     for a, b in pairs_of_matrices():
-        ours = [matrix_products(a, b, np.array([0, len(a)]), 1200, 448, level) for level in library.levels]
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "library", lambda: None)
+        with computing(None):
             expected = product_with_transpose(a, b)
-        for each in ours:
-            np.testing.assert_array_equal(each, expected)
+        for level in LEVELS:
+            with computing(level):
+                np.testing.assert_array_equal(product_with_transpose(a, b), expected)
 
 
 @pytest.mark.parametrize("bounds", [[0, 3], [-1, 2], [2, 1]])
 def test_bounds_outside_the_rows_are_refused_before_c_sees_them(bounds: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"bounds|rows from"):
-        matrix_products(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds), 1200, 448)
+    with pytest.raises(ValueError, match="bounds"):
+        product_with_transpose(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))
 
 
 def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,22 +118,23 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(mo
         np.testing.assert_array_equal(found, total)
 
 
+@needs_c
 @pytest.mark.parametrize(
     "shapes",
     [((4, 5, 40), (4, 40, 9)), ((5, 40), (4, 40, 17)), ((2, 3, 5, 9), (3, 9, 1)), ((0, 5, 6), (6, 7))],
 )
+@pytest.mark.parametrize("most", [1, 10**6])
 def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = native.library()
-    if not library:
-        pytest.skip("the C library was not built")
+    monkeypatch.setattr(products, "_PANEL", 16)
+    monkeypatch.setattr(products, "_SMALL_PRODUCTS", most)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    ours = [matrix_batch(a, b, 16, level) for level in library.levels]
-    for each in ours:
-        np.testing.assert_array_equal(each, _in_panels(a, b, 16))
+    with computing(None):
+        expected = product(a, b)
+    for level in LEVELS:
+        with computing(level):
+            np.testing.assert_array_equal(product(a, b), expected)
     with pytest.raises(ValueError, match="cannot multiply"):
-        matrix_batch(a, b[..., 1:, :], 16)
-    with pytest.raises(ValueError, match="neither a multiple of 16"):
-        matrix_batch(a, b, 5)
+        product(a, b[..., 1:, :])

@@ -11,12 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.functional.reverberate import AdditiveSignal, convolve, early_part, reverberate
-from kaldi_compat.native import convolve as compiled
 from kaldi_compat.options.postprocessing import ReverberationOptions
+from tests.support.native import LEVELS, computing, needs_c
 from tests.support.reference import ROOT
 
 RATE = 16000.0
@@ -195,20 +194,18 @@ def test_gradients() -> None:
     assert torch.autograd.gradcheck(lambda signal, room: reverberate(signal, RATE, room), (signal, room))
 
 
-@pytest.mark.skipif(not native.library(), reason=native.library().reason)
-@pytest.mark.parametrize("level", native.library().levels or [""])
+@needs_c
 @pytest.mark.parametrize("taps", [1, 2, 3, 16, 17, 100, 1500])
-def test_convolution_in_c_gives_numpys_bits(taps: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    function = compiled._convolve
-    monkeypatch.setattr(compiled, "_convolve", lambda _: function(level))
+def test_convolution_in_c_gives_numpys_bits(taps: int) -> None:
     rng = np.random.default_rng(taps)
     for samples in (1, 2, 50, 3000, 200_000):
         signal = rng.normal(0, 1000, samples).astype(np.float32)
         response = rng.normal(0, 1, taps).astype(np.float32)
-        in_c = convolve(signal, response)
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "library", lambda: None)
-            np.testing.assert_array_equal(convolve(signal, response).view(np.int32), in_c.view(np.int32))
+        with computing(None):
+            expected = convolve(signal, response)
+        for level in LEVELS:
+            with computing(level):
+                np.testing.assert_array_equal(convolve(signal, response).view(np.int32), expected.view(np.int32))
 
 
 def test_lengths_are_counted_in_single_precision_as_in_kaldi() -> None:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import resample, sums
-from kaldi_compat.native import audio, library
+from kaldi_compat.native import library
 from kaldi_compat.native import pitch as compiled
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import exact, ragged, tracker
 from kaldi_compat.pitch.exact import PitchTables
+from tests.support.native import LEVELS, computing
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
 
@@ -58,17 +59,19 @@ def test_resampling(
     wanted = (min(outputs), max(outputs))
     inside = resample.outputs_inside(filters, wanted, start, samples)
     expected = resample.resample_in_numpy(x.astype(np.float32), filters, wanted, inside)
-    for level in library().levels:
-        np.testing.assert_array_equal(audio.resample(filters.for_c, x, wanted, inside, level), expected)
+    for level in LEVELS:
+        with computing(level):
+            np.testing.assert_array_equal(resample.resample_chunk(x, filters, wanted, start), expected)
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 400))
 def test_sums(seed: int, n: int) -> None:
     x, y = np.random.default_rng(seed).normal(0, 1e3, (2, n)).astype(np.float32)
-    for level in library().levels:
-        assert audio.dot(x, y, level) == sums.dot(x, y)
-        assert audio.plain_sum(x, level) == sums.plain_sum(x)
+    for level in LEVELS:
+        with computing(level):
+            assert sums.vector_dot(x, y) == sums.dot(x, y)
+            assert sums.vector_sum(x) == sums.plain_sum(x)
 
 
 @settings(max_examples=25, deadline=None)
@@ -196,14 +199,14 @@ def test_arguments_that_do_not_belong_together_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"expected|belong|outside"):
             compiled.track(tables, dataclasses.replace(frames, **changes), 0)
-    filters = exact.lowpass_filters(options).for_c
+    filters = exact.lowpass_filters(options)
     samples = np.zeros(10, np.int16)
     for chunk in ([0, 11, 0, 0, 2], [-1, 4, 0, 0, 1], [0, 4, 0, 2, 1]):
         with pytest.raises(ValueError, match="do not lie within"):
-            audio.resample_chunks(filters, samples, np.array([chunk]))
+            resample.resample_chunks(samples, filters, np.array([chunk]))
     for start, length in ((0, 11), (-1, 2), (9, 2)):
         with pytest.raises(ValueError, match="do not lie within"):
-            audio.signal_sums(np.zeros(10, np.float32), np.array([start]), np.array([length]))
+            sums.signal_sums(np.zeros(10, np.float32), np.array([start]), np.array([length]))
 
 
 @settings(max_examples=40, deadline=None)
@@ -219,6 +222,7 @@ def test_resampling_of_chunks(rate: int, data: st.DataObject) -> None:
         outputs = sorted(data.draw(st.tuples(st.integers(0, 400), st.integers(0, 400))))
         chunks.append([start, count, begin, *outputs])
         expected.append(resample.resample_chunk(x[start : start + count], filters, (outputs[0], outputs[1]), begin))
-    for level in library().levels:
-        found = audio.resample_chunks(filters.for_c, x, np.array(chunks, np.int64), level)
+    for level in LEVELS:
+        with computing(level):
+            found = resample.resample_chunks(x, filters, np.array(chunks, np.int64))
         np.testing.assert_array_equal(found, np.concatenate(expected))

@@ -17,14 +17,20 @@ COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 RUN = """
 import sys
 import numpy as np
-from io_ark.native.library import load
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact import resample
 from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact import convolution
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.native import audio, convolve, interpolate, pitch, ragged
+from io_ark.native.signatures import Signatures
+from kaldi_compat import native
+from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
+from kaldi_compat.exact import sums
+from kaldi_compat.native import interpolate, pitch
+from kaldi_compat.options.pitch import SmoothPitchOptions
+from kaldi_compat.options.postprocessing import SlidingCmvnOptions, SpliceOptions, VadOptions
+from kaldi_compat.pitch.smooth import smooth_ragged
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import RaggedGrids
 from kaldi_compat.options.pitch import PitchOptions
@@ -33,9 +39,12 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.exact import PitchTables
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
-library = load(sys.argv[1])
+signatures = Signatures(sys.argv[1])
+library = signatures.library()
 assert library, library.reason
-spectral.library = audio.library = pitch.library = interpolate.library = lambda: library
+native.library = pitch.library = interpolate.library = lambda: library
+def use(level):
+    native.function = lambda name: signatures.function(name, level)
 rng = np.random.default_rng(0)
 samples = (rng.standard_normal(9000) * 1000).astype(np.int16)
 for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
@@ -48,16 +57,17 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
             batch = batch.with_seeds(np.arange(int(batch.rows[-1]), dtype=np.int32) * 77777)
             for level in library.levels:
                 out = np.empty((int(batch.rows[-1]), plan.dim), np.float32)
-                spectral.compute(plan, batch, 0, len(out), out, level)
+                use(level)
+                spectral.compute(plan, batch, 0, len(out), out)
 tables = [PitchTables.of(PitchOptions()), PitchTables.of(PitchOptions(delta_pitch=0.3, upsample_filter_width=1))]
 for level in library.levels:
     for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
         filters = resample.resampling_filters(rate, 4000, 1000.0, 6)
         audio_in = samples[:count].copy()
-        outputs = 0, -(-count * 4000 // rate)
-        audio.resample(filters.for_c, audio_in, outputs, resample.outputs_inside(filters, outputs, 0, count), level)
-        audio.dot(audio_in.astype(np.float32), audio_in.astype(np.float32), level)
-        audio.plain_sum(audio_in.astype(np.float32), level)
+        use(level)
+        resample.resample_chunk(audio_in, filters, (0, -(-count * 4000 // rate)))
+        sums.vector_dot(audio_in.astype(np.float32), audio_in.astype(np.float32))
+        sums.vector_sum(audio_in.astype(np.float32))
     for table in tables:
         for frames in (0, 1, 7, 40):
             signal = samples[: table.span + 40 * max(frames - 1, 0)].astype(np.float32)
@@ -80,32 +90,30 @@ for level in library.levels:
         grids = RaggedGrids.of(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
         for reach in (0, 3, 100):
             interpolate.most_probable_paths(grids, reach, np.float32(4), 0.005, level)
-ragged.library = lambda: library
 for level in library.levels:
+    use(level)
     for dim in (1, 13, 70):
         bounds = np.array([0, 1, 1, 9, 400])
         x = (rng.standard_normal((400, dim)) * 9).astype(np.float32)
         for firsts in ([0, -2], [-40, 30]):
-            ragged.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts, level)
-        ragged.spliced(x, bounds, 3, 20, level)
-        ragged.columns(x, [dim - 1, 0, 0], level)
-        ragged.affine(x, bounds, x[:4], x[4:8], level)
-        ragged.stats(x, bounds, np.zeros((4, 2, dim + 1)), level)
-        ragged.weighted_stats(x, bounds, x[:, 0].copy(), level)
-        ragged.appended(x, bounds, x[:4, : dim // 2], level)
-        ragged.products(x, bounds, x, level)
+            deltas.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
+        columns.spliced(x, bounds, SpliceOptions(left_context=3, right_context=20))
+        columns.select_columns(x, [dim - 1, 0, 0])
+        cmvn.normalized(x, bounds, x[:4], x[4:8])
+        cmvn.stats(x, bounds)
+        cmvn.weighted_stats(x, bounds, x[:, 0].copy())
+        columns.appended(x, bounds, x[:4, : dim // 2])
+        means.products(x, bounds, x)
         for center, norm_vars in ((True, False), (False, True)):
-            ragged.sliding(x, bounds, 30, 7, center, norm_vars, level)
+            window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}
+            cmvn.sliding_cmvn(x, bounds, SlidingCmvnOptions(**window))
         for mean, average in ((151, 5), (1, 1), (3, 901)):
+            windows = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
             if dim > 1:
-                ragged.smooth_pitch(abs(x) / 99, bounds, mean, average, level)
+                smooth_ragged(abs(x) / 99, bounds, windows)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
-            ragged.window_means(x[:, 0], x[:, -1], bounds, left, right, level)
-        ragged.vad(x, bounds, 3.0, 0.5, 2, 0.6, level)
-convolve.library = lambda: library
-of_level = convolve._convolve
-for level in library.levels:
-    convolve._convolve = lambda _, level=level: of_level(level)
+            means.window_means(x[:, 0], x[:, -1], bounds, left, right)
+        vad.voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
         signal, points = samples[:count].astype(np.float32), max(4, 1 << (4 * taps - 1).bit_length())
         convolution.convolve_blocks(signal, samples[:taps].astype(np.float32), points)
@@ -140,6 +148,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
                 pytest.skip("the compiler has no sanitizers, or not these instruction sets")
     levels_source = str(ROOT / "io_ark/native/simd_levels.c")
     subprocess.run([*common, "-shared", levels_source, *objects, "-lm", "-o", str(tmp_path / "_native.so")], check=True)
+    shutil.copy(ROOT / "kaldi_compat/native/signatures.txt", tmp_path)
     runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     environment = os.environ | {"LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     command = [sys.executable, "-c", RUN, str(tmp_path)]

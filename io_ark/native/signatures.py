@@ -1,0 +1,148 @@
+"""Functions and structures of a C library as its sources declare them (``signatures.txt``, from ``make generate``).
+
+An array is passed where C declares a pointer. It must be contiguous and of the declared type, which is checked at each
+call: C would read past its end. Pointers to bytes, to nothing in particular and to structures take anything contiguous.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native.library import Library, load
+
+_NUMBERS: dict[str, Any] = {
+    "int": ctypes.c_int,
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "void": None,
+}
+_DTYPES = {"float": "f4", "double": "f8", "int": "i4"} | {
+    f"{sign}int{bits}_t": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (16, 32, 64)
+}
+_at: Any = ctypes.c_char.from_buffer
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Return where the numbers of a contiguous array are."""
+    try:
+        return ctypes.addressof(_at(array))  # a quarter of the time of the other way
+    except (TypeError, ValueError):  # of an array that is read-only or empty
+        where: int = array.__array_interface__["data"][0]
+        return where
+
+
+class _Pointer:
+    """Type of an argument that is a pointer to numbers."""
+
+    dtype: np.dtype[Any] | None = None
+
+    @classmethod
+    def from_param(cls, value: Any) -> ctypes.c_void_p | None:
+        """Return the address of an array or a structure; None and addresses are passed on."""
+        if isinstance(value, np.ndarray):
+            if (cls.dtype is not None and value.dtype != cls.dtype) or not value.flags.c_contiguous:
+                raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
+            return ctypes.c_void_p(address(value))
+        if value is None:
+            return None
+        return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
+
+
+@functools.cache
+def _pointer_to(base: str) -> type[_Pointer]:
+    return type(f"PointerTo_{base}", (_Pointer,), {"dtype": np.dtype(_DTYPES[base]) if base in _DTYPES else None})
+
+
+def _argument(declared: str) -> Any:
+    return _pointer_to(declared[:-1]) if declared.endswith("*") else _NUMBERS[declared]
+
+
+class Structure:
+    """A structure for C together with the arrays that it points to.
+
+    Args:
+        kind: its ctypes structure.
+        dtypes: of the arrays that its pointers point to.
+        values: of its fields: numbers, arrays, which are converted to the type that the pointer has, lists of arrays
+            for a list of pointers, or None. Fields that are left out are zero.
+    """
+
+    def __init__(self, kind: Any, dtypes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        self.fields = kind()
+        self.address = ctypes.addressof(self.fields)
+        self._dtypes = dtypes
+        self._kept: dict[str, Any] = {}
+        self.set(**values)
+
+    def set(self, **values: Any) -> None:
+        """Set some fields."""
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                array = self._kept[name] = np.ascontiguousarray(value, self._dtypes[name])
+                value = address(array)
+            elif isinstance(value, Sequence):
+                arrays = self._kept[name] = [np.ascontiguousarray(each, np.float32) for each in value]
+                value = (ctypes.c_void_p * len(getattr(self.fields, name)))(*map(address, arrays))
+            setattr(self.fields, name, value)
+
+
+class Signatures:
+    """The functions and structures of the C library of a package.
+
+    Args:
+        directory: the package's directory, with ``signatures.txt`` and, if it was built, the library.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._functions: dict[str, list[str]] = {}
+        self._structures: dict[str, list[str]] = {}
+        with open(os.path.join(directory, "signatures.txt"), encoding="utf-8") as file:
+            for line in file:
+                name, *types = line.split()
+                if name == "struct":
+                    self._structures[types[0]] = types[1:]
+                else:
+                    self._functions[name] = types
+
+    def library(self) -> Library:
+        """Return the library; false if it was not built, is switched off, or lacks one of the functions."""
+        return load(self._directory, *self._functions)
+
+    # Made once: setting the types of a function's arguments while another thread calls it crashes.
+    @functools.cache  # noqa: B019  one object for each package, as long as the process
+    def function(self, name: str, level: str | None = None) -> Any:
+        """Return a function that checks its arguments.
+
+        Args:
+            name: its name, without a suffix.
+            level: the instruction set; the best by default.
+        """
+        result, *arguments = self._functions[name]
+        types = map(_argument, arguments)
+        return self.library().function(name, *types, result=_NUMBERS[result], level=level)
+
+    @functools.cache  # noqa: B019
+    def _kind(self, name: str) -> tuple[Any, dict[str, Any]]:
+        declared = dict(each.split(":") for each in self._structures[name])
+        bases = {field: kind.partition("*")[0] for field, kind in declared.items() if "*" in kind}
+        fields = []
+        for field, kind in declared.items():
+            size = kind.partition("[")[2]
+            pointer: Any = ctypes.c_void_p * int(size[:-1]) if size else ctypes.c_void_p
+            fields.append((field, pointer if "*" in kind else _NUMBERS[kind]))
+        dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}
+        return type(name, (ctypes.Structure,), {"_fields_": fields}), dtypes
+
+    def structure(self, name: str, **values: Any) -> Structure:
+        """Return a structure with these values: see :class:`Structure`."""
+        return Structure(*self._kind(name), values)

@@ -1,0 +1,66 @@
+"""Sums and means over the frames of blocks."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from kaldi_compat import native
+from kaldi_compat.blocks.base import Floats, Integers, for_c, utterances
+from kaldi_compat.exact.sliding import window_sums
+from kaldi_compat.exact.sums import dot
+
+
+def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
+    """Return sums of products over the frames of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+
+    The order is that of Kaldi's ``compare-feats`` with OpenBLAS's ``sdot``.
+
+    Args:
+        x, bounds: the features.
+        y: other features of the same shape.
+
+    >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
+    [[[5.0], [34.0], [13.0]]]
+    """
+    if y.shape != x.shape:
+        raise ValueError(f"features of shape {y.shape} do not belong to those of shape {x.shape}")
+    if native.library():
+        out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
+        native.function("ragged_products")(*for_c(x, bounds), np.ascontiguousarray(y, np.float32), out)
+        return out
+    columns = zip(utterances(x, bounds), utterances(y, bounds), strict=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.stack([np.stack([dot(a.T, a.T), dot(b.T, b.T), dot(a.T, b.T)]) for a, b in columns])
+
+
+def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+    """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
+
+    Args:
+        weights: (rows,): of the frames of all utterances.
+        weighted: (rows,): the frames' values times their weights.
+        bounds: of the utterances.
+        left, right: frames before and after each frame that belong to its window.
+
+    Returns:
+        (rows,): NaN for a window without frames.
+    """
+    if weighted.shape != weights.shape or min(left, right) < -1:
+        raise ValueError("weighted values must have the shape of their weights, and a window at most one frame short")
+    means = np.empty(len(weights), np.float32)
+    if native.library():
+        column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
+        values = np.ascontiguousarray(weighted)
+        native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
+        return means
+    for first, end in itertools.pairwise(bounds.tolist()):
+        if first == end:
+            continue
+        now = np.arange(end - first)
+        pairs = np.stack((weights[first:end], weighted[first:end]), -1).astype(np.float64)
+        sums = window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means[first:end] = sums[:, 1] / sums[:, 0]
+    return means
