@@ -33,7 +33,7 @@ class InfoCodec(Codec[Any]):
         self._of = codec(of) if isinstance(of, str) else of
 
     def block_scanner(self) -> BlockScanner | None:
-        return ShapeScanner.if_available() if isinstance(self._of, MatrixCodec) else None
+        return ShapeScanner.if_available(self._of.dtype) if isinstance(self._of, MatrixCodec) else None
 
     def read(self, source: Source) -> Any:
         return self._of.read_info(source)

@@ -9,25 +9,17 @@ import logging
 import math
 import struct
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Wave, WaveBlock, WaveInfo
+from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.batch import Batch, objects
-from io_ark.codecs.blocks import (
-    BLOCK_BYTES,
-    MAX_ENTRIES,
-    BlockScanner,
-    ScannedBlock,
-    encode_keys,
-    join_keys,
-    split_keys,
-)
+from io_ark.codecs.blocks import BlockScanner, ScannedBlock
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
 from io_ark.native.blocks import BlockFunctions, Found, block_functions
@@ -67,50 +59,8 @@ _SHORT_FILE = 1 << 14  # bytes of files that are written together
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
-@written_as("wave")
-class Wave(NamedTuple):
-    """Audio.
-
-    Attributes:
-        sample_frequency: sampling rate in Hz.
-        samples: int16 of shape (channels, samples).
-    """
-
-    sample_frequency: float
-    samples: npt.NDArray[Any]
-
-    @property
-    def duration(self) -> float:
-        """Duration in seconds."""
-        return float(self.samples.shape[1] / self.sample_frequency)
-
-
-class WaveInfo(NamedTuple):
-    """Fields of the header of a wave file.
-
-    Attributes:
-        sample_frequency: sampling rate in Hz.
-        channels: number of channels.
-        sample_count: samples per channel; None if the header does not have it (audio written to a pipe).
-        big_endian: True for big-endian samples (RIFX).
-        data_bytes: number of bytes of samples; None if the header does not have it.
-    """
-
-    sample_frequency: float
-    channels: int
-    sample_count: int | None
-    big_endian: bool
-    data_bytes: int | None
-
-    @property
-    def duration(self) -> float | None:
-        """Duration in seconds; None if the header does not have it."""
-        return None if self.sample_count is None else self.sample_count / self.sample_frequency
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Numbers of channels and samples; () if the header does not have them."""
-        return () if self.sample_count is None else (self.channels, self.sample_count)
+written_as("wave")(Wave)
+AudioBlock = WaveBlock  # the name until all programs use the other
 
 
 class Chunks:
@@ -323,63 +273,6 @@ def _info(size: tuple[float, int, int]) -> WaveInfo:
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
 
-@dataclass(frozen=True)
-class AudioBlock:
-    """Entries of a table that are audio of one channel.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
-        starts, lengths: (entries,) int64: of each entry's samples.
-        rates: (entries,) uint32: sampling rates in Hz.
-        only_headers: the samples were not read, so entries are :class:`WaveInfo`.
-    """
-
-    keys: bytes
-    samples: npt.NDArray[np.int16]
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    rates: npt.NDArray[np.uint32]
-    only_headers: bool = False
-
-    @classmethod
-    def of(cls, key: str, wave: Wave) -> AudioBlock:
-        """Return the block of one entry of one channel; its samples are not copied."""
-        sizes = np.array([0, wave.samples.shape[1]], np.int64)
-        rates = np.array([wave.sample_frequency], np.uint32)
-        return cls(join_keys([key.encode("utf-8", "surrogateescape")]), wave.samples[0], sizes[:1], sizes[1:], rates)
-
-    @classmethod
-    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> AudioBlock:
-        """Return the block of entries of one channel; the samples are copied unless there is one entry."""
-        if len(entries) == 1:
-            return cls.of(*entries[0])
-        lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
-        rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
-        samples = np.concatenate([wave.samples[0] for _, wave in entries])
-        return cls(encode_keys([key for key, _ in entries]), samples, np.cumsum(lengths) - lengths, lengths, rates)
-
-    def durations(self) -> npt.NDArray[np.float64]:
-        """Return the duration of each entry in seconds, in single precision as in Kaldi."""
-        return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def names(self) -> list[str]:
-        """Return the keys as strings."""
-        return split_keys(self.keys)
-
-    def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and audio: views of the block's samples."""
-        places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
-        for key, (start, length, rate) in zip(self.names(), places, strict=True):
-            if self.only_headers:
-                yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
-                continue
-            yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
-
-
 class WaveScanner:
     """Reads blocks of wave files of one channel."""
 
@@ -405,12 +298,12 @@ class WaveScanner:
         starts, lengths, rates = found.columns
         if isinstance(window, np.ndarray) and begin % 2 == 0 and not (starts % 2).any():
             return ScannedBlock(
-                AudioBlock(keys, window[begin : begin + end // 2 * 2].view("<i2"), starts // 2, lengths, rates), end
+                WaveBlock(keys, window[begin : begin + end // 2 * 2].view("<i2"), starts // 2, lengths, rates), end
             )
         places = [slice(a + begin, a + begin + 2 * n) for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
         view = memoryview(window)
         samples = np.frombuffer(bytearray().join([view[place] for place in places]), "<i2")
-        return ScannedBlock(AudioBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
+        return ScannedBlock(WaveBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
 
 
 class WaveInfoScanner(WaveScanner):
@@ -422,7 +315,7 @@ class WaveInfoScanner(WaveScanner):
         if not len(found.ends):
             return None
         _, lengths, rates = found.columns
-        block = AudioBlock(keys, np.empty(0, np.int16), np.zeros_like(lengths), lengths, rates, only_headers=True)
+        block = WaveBlock(keys, np.empty(0, np.int16), np.zeros_like(lengths), lengths, rates, only_headers=True)
         return ScannedBlock(block, int(found.ends[-1]))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks.posterior import Posterior, PosteriorArrays
 from io_ark.native import library
-from io_ark.native.pack import packer
 
 __all__ = [
     "BLOCK",
@@ -55,55 +55,6 @@ _KINDS = (
 # Kinds that are read as others are, into other values.
 _LAYOUTS = {"posterior-arrays": "posterior"}
 _NESTED = (_KINDS.index("posterior"), _KINDS.index("int-vector-vector"))
-
-
-Posterior = list[list[tuple[int, float]]]
-_PACKER = packer()
-
-
-class PosteriorArrays(NamedTuple):
-    """Posteriors of frames as arrays.
-
-    Attributes:
-        counts: (frames,) int64: number of entries of each frame.
-        integers: (entries,) int32: of all frames, one frame after the other.
-        weights: (entries,) float32.
-
-    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
-    [[(7, 0.5), (3, 0.25)], []]
-    """
-
-    counts: npt.NDArray[np.int64]
-    integers: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
-
-    @classmethod
-    def joined(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
-        """Return the frames of several posteriors, one posterior after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-        return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
-
-    def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Return views of parts of so many frames each."""
-        ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
-        first_frame = first = 0
-        for count, end in zip(frames.tolist(), ends, strict=True):
-            last_frame = first_frame + count
-            yield PosteriorArrays(
-                self.counts[first_frame:last_frame], self.integers[first:end], self.weights[first:end]
-            )
-            first_frame, first = last_frame, end
-
-    def lists(self) -> Posterior:
-        """Return a list of frames, each a list of (integer, weight)."""
-        if _PACKER and len(self.integers):
-            return _PACKER.nested_pairs(self.integers, self.weights, self.counts)
-        pairs = zip(self.integers.tolist(), self.weights.tolist(), strict=True)
-        if (self.counts == 1).all():
-            return [[pair] for pair in pairs]
-        return _pieces(list(pairs), self.counts.tolist())
 
 
 class Block(NamedTuple):

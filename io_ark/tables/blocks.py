@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ObjectBlock
+from io_ark.blocks.base import join_keys
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ListBlock, ScannedBlock
+from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ScannedBlock
 from io_ark.errors import ArkError
 from io_ark.native.scan import Scanner
 from io_ark.streams.files import OpenFiles
@@ -98,12 +100,14 @@ class _ListScanner:
             return None
         size = int(found.ends[-1])
         data = np.frombuffer(window, np.uint8, size, begin).copy()
-        return ScannedBlock(ListBlock(found.entries, len(found.ends), data, found.ends), size)
+        return ScannedBlock(
+            ObjectBlock(found.keys, lambda: found.values_of(found), len(found.ends), data, found.ends), size
+        )
 
     def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
         values = self._scanner.objects(window, begin, end, places)
-        names = [key.decode("utf-8", "surrogateescape") for key in keys[: len(values)]]
-        return ScannedBlock(ListBlock(lambda: zip(names, values, strict=True), len(names)), 0) if values else None
+        block = ObjectBlock(join_keys(keys[: len(values)]), lambda: values, len(values))
+        return ScannedBlock(block, 0) if values else None
 
 
 class FileMemory:

@@ -40,7 +40,7 @@ def test_declared_names_exist(name: str) -> None:
     assert all(hasattr(module, public) for public in declared)
 
 
-@pytest.mark.parametrize("name", ["", ".errors", ".interop.kaldi", ".interop.kaldi_io", ".interop.kaldi_native_io",
+@pytest.mark.parametrize("name", ["", ".blocks", ".codecs", ".errors", ".interop.kaldi", ".interop.kaldi_io", ".interop.kaldi_native_io",
                                   ".interop.kaldiio"])  # fmt: skip
 def test_public_module_declares_its_names(name: str) -> None:
     assert importlib.import_module(f"io_ark{name}").__all__

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from io_ark.blocks import posterior
 from io_ark.codecs import codec, nested_lists
 from io_ark.errors import ArkError
-from io_ark.native import scan
 
 needs_library = pytest.mark.skipif(nested_lists._NATIVE is None, reason="the C library is not built")
 
@@ -101,21 +101,21 @@ def test_common_lists_are_written_by_the_library() -> None:
 def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list[tuple[int, float]]]) -> None:
     integers = np.array([integer for frame in value for integer, _ in frame], np.int32)
     weights = np.array([weight for frame in value for _, weight in frame], np.float32)
-    arrays = scan.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
+    arrays = posterior.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
     assert repr(arrays.lists()) == repr(value)
-    with patch.object(scan, "_PACKER", None):
+    with patch.object(posterior, "_PACKER", None):
         assert repr(arrays.lists()) == repr(value)
 
 
 @needs_library
 def test_posteriors_of_other_types_are_converted() -> None:
-    arrays = scan.PosteriorArrays(np.array([2, 0]), np.array([7, 3, 9])[::2], np.array([0.5, 1.0, 0.25])[::2])
+    arrays = posterior.PosteriorArrays(np.array([2, 0]), np.array([7, 3, 9])[::2], np.array([0.5, 1.0, 0.25])[::2])
     assert arrays.lists() == [[(7, 0.5), (9, 0.25)], []]
 
 
 @needs_library
 @pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
 def test_counts_that_lie_are_refused(counts: list[int]) -> None:
-    arrays = scan.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
+    arrays = posterior.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
     with pytest.raises(ValueError, match="not such lists"):
         arrays.lists()

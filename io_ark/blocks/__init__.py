@@ -1,0 +1,43 @@
+"""Blocks: a table is a sequence of blocks, and an entry is a view of one.
+
+A block holds the entries that were read together: many small ones, or a large one alone. Readers yield blocks
+(:meth:`io_ark.SequentialReader.blocks`) and writers take them (:meth:`io_ark.Writer.write_block`). Work on all entries
+at once uses the arrays of a block; work on one entry after the other is :meth:`Block.map`.
+
+>>> import numpy as np
+>>> from io_ark.blocks import block_of, concatenate
+>>> block = block_of(["a", "b"], [np.eye(2), np.ones((3, 2))])
+>>> type(block).__name__, block.values.shape, block.rows().tolist()
+('ArrayBlock', (10,), [0, 2, 5])
+>>> [(key, matrix.shape) for key, matrix in block.map(lambda key, matrix: matrix[1:]).entries()]
+[('a', (1, 2)), ('b', (2, 2))]
+>>> concatenate([block, block.select(np.array([False, True]))]).names()
+['a', 'b', 'b']
+"""
+
+from io_ark.blocks.base import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, MapError, ObjectBlock, PackedBlock, Skip
+from io_ark.blocks.construct import block_of, concatenate
+from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
+from io_ark.blocks.shapes import ArrayInfo, ShapeBlock, compressed_block
+from io_ark.blocks.wave import Wave, WaveBlock, WaveInfo
+
+__all__ = [
+    "BLOCK_BYTES",
+    "MAX_ENTRIES",
+    "ArrayBlock",
+    "ArrayInfo",
+    "Block",
+    "MapError",
+    "ObjectBlock",
+    "PackedBlock",
+    "PosteriorArrays",
+    "PosteriorBlock",
+    "ShapeBlock",
+    "Skip",
+    "Wave",
+    "WaveBlock",
+    "WaveInfo",
+    "block_of",
+    "compressed_block",
+    "concatenate",
+]

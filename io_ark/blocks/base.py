@@ -1,0 +1,329 @@
+"""The base class of blocks; blocks of arrays, whose numbers lie one after the other, and of any objects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native.blocks import block_functions
+
+logger = logging.getLogger("io_ark")
+
+Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+BLOCK_BYTES = 1 << 19
+"""Bytes of a block at most, unless a single object is larger: a block and its results should fit into a cache."""
+
+MAX_ENTRIES = 1 << 12
+"""Entries of a block at most."""
+
+_MOST_BYTES = 1 << 15  # of arrays that are copied to lie one after the other
+
+
+class Skip(Exception):
+    """Raised by the function of :meth:`Block.map` for an entry without a result. A message is logged as a warning."""
+
+
+class MapError(Exception):
+    """The function of :meth:`Block.map` failed for an entry. The function's error is the ``__cause__``.
+
+    Attributes:
+        key: the key of the entry.
+        done: the block of the results of the entries before it.
+        skipped: number of entries before it that were left out.
+    """
+
+    def __init__(self, key: str, error: Exception, done: Block, skipped: int) -> None:
+        super().__init__(f"{key}: {error}")
+        self.key = key
+        self.done = done
+        self.skipped = skipped
+
+
+class Block:
+    """Base class of blocks: some successive entries of a table.
+
+    Attributes:
+        keys: the keys of the entries as bytes, with a newline after each.
+    """
+
+    keys: bytes
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """Return the keys as strings."""
+        return split_keys(self.keys)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over keys and values."""
+        raise NotImplementedError
+
+    def select(self, entries: Mask) -> Block:
+        """Return the block of those entries for which the mask, (entries,), is true."""
+        raise NotImplementedError
+
+    def map(self, function: Callable[[str, Any], Any]) -> Block:
+        """Return the block of the results of ``function(key, value)``, under the same keys.
+
+        Small float arrays of one type become an :class:`ArrayBlock`, other results an
+        :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are left out.
+
+        Raises:
+            MapError: the function failed. The error has the results of the entries before.
+        """
+        keys: list[str] = []
+        results: list[Any] = []
+        for at, (key, value) in enumerate(self.entries()):
+            try:
+                result = function(key, value)
+            except Skip as reason:
+                if str(reason):
+                    logger.warning("%s", reason)
+            except Exception as error:
+                raise MapError(key, error, array_or_object_block(keys, results), at - len(keys)) from error
+            else:
+                keys.append(key)
+                results.append(result)
+        return array_or_object_block(keys, results)
+
+    def packed(self) -> PackedBlock | None:
+        """Return the entries in binary as they are in the archive; None if they are not known in binary."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBlock(Block):
+    """Entries in binary, as an archive has them, which only a writer takes.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        data: (bytes,) uint8: the entries, with their keys.
+        objects: (entries,): where each object starts, after its key.
+    """
+
+    keys: bytes
+    data: Array
+    objects: Integers
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Raise TypeError: only an archive in binary takes these entries."""
+        raise TypeError("entries in binary can be written to an archive only")
+
+    def packed(self) -> PackedBlock:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectBlock(Block):
+    """Entries of any kind, whose values are made when they are needed.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        read: returns the values, at each call.
+        count: number of entries.
+        data: (bytes,) uint8: the entries as the archive has them; None if they do not come from an archive.
+        ends: (entries,): where each entry ends in the data.
+    """
+
+    keys: bytes
+    read: Callable[[], Iterable[Any]]
+    count: int
+    data: Array | None = None
+    ends: Integers | None = None
+
+    @classmethod
+    def of(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
+        """Return the block of these keys and values."""
+        return cls(encode_keys(keys), lambda: values, len(keys))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        values = iter(self.read())
+        # zip would keep a reference to the last pair but one, and with it a large value.
+        return ((key, next(values)) for key in self.names())
+
+    def select(self, entries: Mask) -> ObjectBlock:
+        chosen = np.flatnonzero(entries).tolist()
+        keys, values = self.names(), list(self.read())
+        return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
+
+    def packed(self) -> PackedBlock | None:
+        return None if self.data is None or self.ends is None else pack_entries(self.data, self.ends)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayBlock(Block):
+    """Entries that are arrays.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        values: (numbers,): the elements of all arrays, one array after the other.
+        shapes: (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for
+            numbers both are 0.
+        dimensions: 2 for matrices, 1 for vectors, 0 for numbers.
+
+    >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
+    >>> block.rows().tolist(), block.columns()
+    ([0, 1, 3], 2)
+    >>> [(key, matrix.shape) for key, matrix in block.entries()]
+    [('a', (1, 2)), ('b', (2, 2))]
+    """
+
+    keys: bytes
+    values: Array
+    shapes: Integers
+    dimensions: int = 2
+
+    @classmethod
+    def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
+        """Return the block of matrices or vectors of one type. One that is alone and contiguous is not copied."""
+        dimensions = arrays[0].ndim
+        shapes = np.array([each.shape for each in arrays], np.int64)
+        if dimensions == 1:
+            shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
+        flat = [each.reshape(-1) for each in arrays]
+        return cls(encode_keys(keys), flat[0] if len(flat) == 1 else np.concatenate(flat), shapes, dimensions)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def sizes(self) -> Integers:
+        """Return how many numbers each array has."""
+        if self.dimensions == 0:
+            return np.ones(len(self), np.int64)
+        sizes: Integers = self.shapes[:, 0] * self.shapes[:, 1] if self.dimensions > 1 else self.shapes[:, 0]
+        return sizes
+
+    def rows(self) -> Integers:
+        """Return the boundaries of the arrays in rows (in elements, for vectors): (entries + 1,), from 0 on."""
+        bounds = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.shapes[:, 0], out=bounds[1:])
+        return bounds
+
+    def columns(self) -> int | None:
+        """Return the number of columns that all matrices have; None if they differ or one has no elements."""
+        if not len(self) or not self.shapes.all():
+            return None
+        columns = int(self.shapes[0, 1])
+        return columns if (self.shapes[:, 1] == columns).all() else None
+
+    def matrix(self) -> Array | None:
+        """Return the rows of all matrices, (rows, columns); None if :meth:`columns` is None."""
+        columns = self.columns()
+        return None if columns is None else self.values.reshape(-1, columns)
+
+    def stacked(self) -> Array | None:
+        """Return matrices of one shape as an array (entries, rows, columns); None if their shapes differ."""
+        if self.columns() is None or (self.shapes[:, 0] != self.shapes[0, 0]).any():
+            return None
+        return self.values.reshape(len(self), *self.shapes[0].tolist())
+
+    def select(self, entries: Mask) -> ArrayBlock:
+        if entries.all():
+            return self
+        values = self.values[np.repeat(entries, self.sizes())]
+        return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
+
+    chosen = select  # the name until all programs use the other
+
+    def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
+        """Return matrices under the same keys.
+
+        Args:
+            values: (rows, columns): the rows of all matrices.
+            counts: (entries,): rows of each matrix; by default as many as now.
+        """
+        shapes = np.empty_like(self.shapes)
+        shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
+        shapes[:, 1] = values.shape[1]
+        return replace(self, values=values.reshape(-1), shapes=shapes, dimensions=2)
+
+    def with_matrices(self, values: Array) -> ArrayBlock:
+        """Return matrices of one shape, (entries, rows, columns), under the same keys."""
+        return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
+
+    def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
+        """Return vectors under the same keys: ``values`` (numbers,), by default one number for each row."""
+        shapes = np.zeros_like(self.shapes)
+        shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
+        return replace(self, values=values, shapes=shapes, dimensions=1)
+
+    def with_numbers(self, values: Array) -> ArrayBlock:
+        """Return numbers under the same keys: ``values`` (entries,)."""
+        return replace(self, values=values, shapes=np.zeros_like(self.shapes), dimensions=0)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over keys and values: views of the block's numbers."""
+        if self.dimensions == 0:
+            yield from zip(self.names(), self.values.tolist(), strict=True)
+            return
+        begin = 0
+        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.sizes().tolist(), strict=True):
+            part = self.values[begin : begin + size]
+            yield key, part.reshape(shape) if self.dimensions > 1 else part
+            begin += size
+
+
+def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
+    """Return the block of small float arrays of one type, or of one array of any size, else of any objects.
+
+    As in Kaldi, a matrix without elements has no rows and no columns.
+    """
+    if not values or not all(map(_is_array, values)):
+        return ObjectBlock.of(keys, values)
+    kind = values[0].dtype, values[0].ndim
+    if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MOST_BYTES for v in values):
+        return ObjectBlock.of(keys, values)
+    block = ArrayBlock.of(keys, values)
+    if block.dimensions < 2 or block.shapes.all():
+        return block
+    return replace(block, shapes=np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0))
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is np.ndarray and value.dtype in (np.float32, np.float64) and 0 < value.ndim <= 2
+
+
+def pack_entries(data: Array, ends: Integers) -> PackedBlock | None:
+    """Return entries of an archive as a block; None if they are not in binary, or without the C library."""
+    functions = block_functions()
+    found = None if functions is None or not len(ends) else functions.find_objects(data, ends)
+    return None if found is None else PackedBlock(found[0], data, found[1])
+
+
+def split_keys(keys: bytes) -> list[str]:
+    """Return the keys of a block as strings."""
+    return keys.decode("utf-8", "surrogateescape").split("\n")[:-1]
+
+
+def encode_keys(keys: Iterable[str]) -> bytes:
+    """Return keys as a block has them.
+
+    >>> encode_keys(["a", "b"])
+    b'a\\nb\\n'
+    """
+    return "\n".join([*keys, ""]).encode("utf-8", "surrogateescape")
+
+
+def join_keys(keys: list[bytes]) -> bytes:
+    """Return keys as a block has them."""
+    return b"\n".join([*keys, b""])
+
+
+def select_keys(keys: bytes, entries: Mask) -> bytes:
+    """Return the keys of those entries for which the mask is true."""
+    return join_keys([key for key, chosen in zip(keys.split(b"\n"), entries.tolist(), strict=False) if chosen])

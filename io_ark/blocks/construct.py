@@ -1,0 +1,69 @@
+"""Make blocks of keys and values, and of other blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from io_ark.blocks.base import ArrayBlock, Block, ObjectBlock, array_or_object_block, encode_keys
+from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock, posterior_block
+from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
+from io_ark.blocks.wave import Wave, WaveBlock
+
+
+def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
+    """Return the block of entries: an :class:`ArrayBlock` of small arrays of one type, or of one array; a
+    :class:`WaveBlock`, :class:`PosteriorBlock` or :class:`ShapeBlock` of one such value; or an :class:`ObjectBlock`.
+
+    Args:
+        keys: a string for each entry.
+        values: as many values.
+    """
+    if len(values) == 1:
+        value = values[0]
+        if type(value) is Wave and WaveBlock.takes(value):
+            return WaveBlock.of(keys[0], value)
+        if type(value) is ArrayInfo and value.ndim == 2:
+            return ShapeBlock(encode_keys(keys), np.array([value.shape], np.int64), value.dtype)
+        if type(value) is PosteriorArrays:
+            return posterior_block(encode_keys(keys), np.array([len(value.counts)]), value)
+    return array_or_object_block(keys, values)
+
+
+def concatenate(blocks: Sequence[Block]) -> Block:
+    """Return one block of the entries of several, of the same class if they are alike."""
+    first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
+    if len(blocks) < 2:
+        return first
+    keys = b"".join([block.keys for block in blocks])
+    if isinstance(first, ArrayBlock):
+        kind = first.values.dtype, first.dimensions
+        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == kind]
+        if len(arrays) == len(blocks):
+            values = np.concatenate([block.values for block in arrays])
+            return ArrayBlock(keys, values, np.concatenate([block.shapes for block in arrays]), first.dimensions)
+    if isinstance(first, ShapeBlock):
+        infos = [block for block in blocks if isinstance(block, ShapeBlock) and block.dtype == first.dtype]
+        if len(infos) == len(blocks):
+            return replace(first, keys=keys, shapes=np.concatenate([block.shapes for block in infos]))
+    if isinstance(first, PosteriorBlock):
+        posteriors = [block for block in blocks if isinstance(block, PosteriorBlock)]
+        if len(posteriors) == len(blocks):
+            frames = np.concatenate([block.frames for block in posteriors])
+            return posterior_block(keys, frames, PosteriorArrays.joined([block.posteriors for block in posteriors]))
+    if isinstance(first, WaveBlock):
+        audio = [block for block in blocks if isinstance(block, WaveBlock) and block.only_headers == first.only_headers]
+        if len(audio) == len(blocks):
+            begins = np.cumsum([0, *(len(block.samples) for block in audio)])
+            return WaveBlock(
+                keys,
+                np.concatenate([block.samples for block in audio]),
+                np.concatenate([block.starts + begin for block, begin in zip(audio, begins, strict=False)]),
+                np.concatenate([block.lengths for block in audio]),
+                np.concatenate([block.rates for block in audio]),
+                first.only_headers,
+            )
+    return ObjectBlock(keys, lambda: [value for block in blocks for _, value in block.entries()], keys.count(b"\n"))

@@ -1,0 +1,100 @@
+"""Posteriors as arrays, and blocks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks.base import Array, Block, Integers, Mask, PackedBlock, pack_entries, select_keys
+from io_ark.native.pack import packer
+
+Posterior = list[list[tuple[int, float]]]
+_PACKER = packer()
+
+
+class PosteriorArrays(NamedTuple):
+    """Posteriors of frames as arrays.
+
+    Attributes:
+        counts: (frames,) int64: number of entries of each frame.
+        integers: (entries,) int32: of all frames, one frame after the other.
+        weights: (entries,) float32.
+
+    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
+    [[(7, 0.5), (3, 0.25)], []]
+    """
+
+    counts: npt.NDArray[np.int64]
+    integers: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def joined(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
+        """Return the frames of several posteriors, one posterior after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
+
+    def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
+        """Return views of parts of so many frames each."""
+        ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
+        first_frame = first = 0
+        for count, end in zip(frames.tolist(), ends, strict=True):
+            last_frame = first_frame + count
+            yield PosteriorArrays(
+                self.counts[first_frame:last_frame], self.integers[first:end], self.weights[first:end]
+            )
+            first_frame, first = last_frame, end
+
+    def lists(self) -> Posterior:
+        """Return a list of frames, each a list of (integer, weight)."""
+        if _PACKER and len(self.integers):
+            return _PACKER.nested_pairs(self.integers, self.weights, self.counts)
+        pairs = list(zip(self.integers.tolist(), self.weights.tolist(), strict=True))
+        return [pairs[begin:end] for begin, end in pairwise(accumulate(self.counts.tolist(), initial=0))]
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorBlock(Block):
+    """Entries that are posteriors.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        frames: (entries,): frames of each posterior.
+        posteriors: the frames of all posteriors, one posterior after the other.
+        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
+        ends: (entries,): where each entry ends in the data.
+    """
+
+    keys: bytes
+    frames: Integers
+    posteriors: PosteriorArrays
+    data: Array
+    ends: Integers
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def entries(self) -> Iterator[tuple[str, PosteriorArrays]]:
+        return zip(self.names(), self.posteriors.split(self.frames), strict=True)
+
+    def select(self, entries: Mask) -> PosteriorBlock:
+        frames = np.repeat(entries, self.frames)
+        pairs = np.repeat(frames, self.posteriors.counts)
+        counts, integers, weights = self.posteriors
+        chosen = PosteriorArrays(counts[frames], integers[pairs], weights[pairs])
+        return posterior_block(select_keys(self.keys, entries), self.frames[entries], chosen)
+
+    def packed(self) -> PackedBlock | None:
+        return pack_entries(self.data, self.ends) if len(self.data) else None
+
+
+def posterior_block(keys: bytes, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:
+    """Return a block of posteriors that do not come from an archive."""
+    return PosteriorBlock(keys, frames, posteriors, np.empty(0, np.uint8), np.empty(0, np.int64))

@@ -1,0 +1,80 @@
+"""Blocks of shapes of arrays, and of compressed matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, PackedBlock, select_keys
+from io_ark.native.blocks import block_functions
+
+
+class ArrayInfo(NamedTuple):
+    """Shape and dtype of an array, read from its header without loading the data.
+
+    Attributes:
+        shape: shape of the array that reading would return.
+        dtype: type of its elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def part(self, *slices: slice) -> ArrayInfo:
+        """Return the info of the array that these slices, one per dimension, would select."""
+        sizes = (len(range(size)[each]) for size, each in zip(self.shape, slices, strict=True))
+        return ArrayInfo(tuple(sizes), self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeBlock(Block):
+    """Entries that are the shapes of matrices, whose numbers were not read.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        shapes: (entries, 2) int64: rows and columns of each matrix.
+        dtype: type of the matrices.
+    """
+
+    keys: bytes
+    shapes: Integers
+    dtype: np.dtype[Any]
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def entries(self) -> Iterator[tuple[str, ArrayInfo]]:
+        for key, shape in zip(self.names(), self.shapes.tolist(), strict=True):
+            yield key, ArrayInfo(tuple(shape), self.dtype)
+
+    def select(self, entries: Mask) -> ShapeBlock:
+        return replace(self, keys=select_keys(self.keys, entries), shapes=self.shapes[entries])
+
+    def with_numbers(self, values: Array) -> ArrayBlock:
+        """Return numbers under the same keys: ``values`` (entries,)."""
+        return ArrayBlock(self.keys, values, np.zeros_like(self.shapes), 0)
+
+
+def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
+    """Compress the matrices of a block, as :func:`~io_ark.codecs.compressed.compress` does.
+
+    Args:
+        block: float32 matrices.
+        method: number of the :class:`~io_ark.codecs.compressed.CompressionMethod`.
+
+    Returns:
+        The entries of an archive; None if one cannot be compressed, or without the C library.
+    """
+    functions = block_functions()
+    if functions is None or block.dimensions != 2 or block.values.dtype != np.float32:
+        return None
+    packed = functions.compress_arrays(block.keys, block.shapes, block.values, method)
+    return None if packed is None else PackedBlock(block.keys, *packed[:2])

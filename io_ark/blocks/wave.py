@@ -1,0 +1,123 @@
+"""Audio, and blocks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks.base import Block, Integers, Mask, encode_keys, select_keys
+
+
+class Wave(NamedTuple):
+    """Audio.
+
+    Attributes:
+        sample_frequency: sampling rate in Hz.
+        samples: int16 of shape (channels, samples).
+    """
+
+    sample_frequency: float
+    samples: npt.NDArray[Any]
+
+    @property
+    def duration(self) -> float:
+        """Duration in seconds."""
+        return float(self.samples.shape[1] / self.sample_frequency)
+
+
+class WaveInfo(NamedTuple):
+    """Fields of the header of a wave file.
+
+    Attributes:
+        sample_frequency: sampling rate in Hz.
+        channels: number of channels.
+        sample_count: samples per channel; None if the header does not have it (audio written to a pipe).
+        big_endian: True for big-endian samples (RIFX).
+        data_bytes: number of bytes of samples; None if the header does not have it.
+    """
+
+    sample_frequency: float
+    channels: int
+    sample_count: int | None
+    big_endian: bool
+    data_bytes: int | None
+
+    @property
+    def duration(self) -> float | None:
+        """Duration in seconds; None if the header does not have it."""
+        return None if self.sample_count is None else self.sample_count / self.sample_frequency
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of channels and samples; () if the header does not have them."""
+        return () if self.sample_count is None else (self.channels, self.sample_count)
+
+
+@dataclass(frozen=True, eq=False)
+class WaveBlock(Block):
+    """Entries that are audio of one channel of 16-bit samples, at whole sampling rates.
+
+    Attributes:
+        keys: the keys as bytes, with a newline after each.
+        samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
+        starts, lengths: (entries,) int64: of each entry's samples.
+        rates: (entries,) uint32: sampling rates in Hz.
+        only_headers: the samples were not read, so entries are :class:`WaveInfo`.
+    """
+
+    keys: bytes
+    samples: npt.NDArray[np.int16]
+    starts: Integers
+    lengths: Integers
+    rates: npt.NDArray[np.uint32]
+    only_headers: bool = False
+
+    @classmethod
+    def of(cls, key: str, wave: Wave) -> WaveBlock:
+        """Return the block of one entry of one channel; its samples are not copied."""
+        return cls.joined([(key, wave)])
+
+    @classmethod
+    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
+        """Return the block of entries of one channel; the samples are copied unless there is one entry."""
+        lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
+        rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
+        channels = [wave.samples[0] for _, wave in entries]
+        samples = channels[0] if len(channels) == 1 else np.concatenate(channels)
+        return cls(encode_keys([key for key, _ in entries]), samples, np.cumsum(lengths) - lengths, lengths, rates)
+
+    @staticmethod
+    def takes(wave: Wave) -> bool:
+        """Return True for audio that can be in such a block."""
+        samples = wave.samples
+        return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0
+
+    def durations(self) -> npt.NDArray[np.float64]:
+        """Return the duration of each entry in seconds, in single precision as in Kaldi."""
+        return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over keys and audio: views of the block's samples."""
+        places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
+        for key, (start, length, rate) in zip(self.names(), places, strict=True):
+            if self.only_headers:
+                yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
+                continue
+            yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
+
+    def select(self, entries: Mask) -> WaveBlock:
+        """Return the block of those entries for which the mask, (entries,), is true; no samples are copied."""
+        return replace(
+            self,
+            keys=select_keys(self.keys, entries),
+            starts=self.starts[entries],
+            lengths=self.lengths[entries],
+            rates=self.rates[entries],
+        )

@@ -1,0 +1,120 @@
+"""Blocks: views of entries, map, select and concatenate."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from io_ark.blocks import (
+    ArrayBlock,
+    ArrayInfo,
+    Block,
+    MapError,
+    ObjectBlock,
+    PackedBlock,
+    PosteriorArrays,
+    PosteriorBlock,
+    ShapeBlock,
+    Skip,
+    Wave,
+    WaveBlock,
+    block_of,
+    concatenate,
+)
+
+POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
+VALUES = {
+    ArrayBlock: [np.eye(2, dtype=np.float32), np.ones((3, 2), np.float32), np.zeros((1, 2), np.float32)],
+    ShapeBlock: [ArrayInfo((n, 2), np.dtype(np.float32)) for n in (3, 0, 2)],
+    PosteriorBlock: [POSTERIOR, PosteriorArrays.joined([POSTERIOR, POSTERIOR]), POSTERIOR],
+    WaveBlock: [Wave(8000.0, np.arange(n, dtype=np.int16)[None]) for n in (3, 1, 4)],
+    ObjectBlock: ["one", ["two"], 3],
+}
+
+
+def plain(value: object) -> object:
+    """Return a value in a form that can be compared."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def entries(block: Block) -> list[tuple[str, object]]:
+    assert len(block) == len(block.names())
+    return [(key, plain(value)) for key, value in block.entries()]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_mask_selects_them(kind: type[Block]) -> None:
+    keys, values = ["a", "b", "ü"], VALUES[kind]
+    singles = [block_of([key], [value]) for key, value in zip(keys, values, strict=True)]
+    assert {type(each) for each in singles} == {kind}
+    block = concatenate(singles)
+    assert type(block) is kind
+    expected = [(key, plain(value)) for key, value in zip(keys, values, strict=True)]
+    assert entries(block) == expected == entries(block)
+    for mask in ([True, True, True], [True, False, True], [False, True, False], [False] * 3):
+        chosen = block.select(np.array(mask))
+        assert type(chosen) is kind
+        assert entries(chosen) == [entry for entry, wanted in zip(expected, mask, strict=True) if wanted]
+
+
+def test_blocks_that_differ_concatenate_to_objects() -> None:
+    single, double = (block_of(["a"], [np.ones(2, dtype)]) for dtype in (np.float32, np.float64))
+    vector, matrix = block_of(["b"], [np.ones(2)]), block_of(["c"], [np.ones((1, 2))])
+    for parts in ([single, double], [vector, matrix], [single, block_of(["x"], ["y"])]):
+        joined = concatenate(parts)
+        assert type(joined) is ObjectBlock
+        assert entries(joined) == [entry for part in parts for entry in entries(part)]
+    assert entries(concatenate([])) == []
+
+
+def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:
+    block = block_of(["a", "b"], [np.ones((2, 2)), np.ones((3, 2))])
+    assert type(block.map(lambda key, matrix: matrix.sum(axis=1))) is ArrayBlock
+    assert type(block.map(lambda key, matrix: matrix if key == "a" else matrix.astype(np.float32))) is ObjectBlock
+    assert type(block.map(lambda key, matrix: np.zeros((100, 100)))) is ObjectBlock
+    assert type(block.map(lambda key, matrix: len(matrix))) is ObjectBlock
+    large = block_of(["a"], [np.zeros((1000, 100))])
+    assert isinstance(large, ArrayBlock)
+    assert np.shares_memory(next(large.entries())[1], large.values)
+
+
+def test_matrices_without_elements_have_no_rows_and_no_columns() -> None:
+    block = block_of(["a", "b"], [np.ones((2, 2)), np.ones((3, 2))])
+    assert [shape for _, shape in block.map(lambda key, m: m[: 2 * (key == "b")]).map(lambda _, m: m.shape).entries()] \
+        == [(0, 0), (2, 2)]  # fmt: skip
+
+
+def test_map_leaves_skipped_entries_out_and_logs_their_messages(caplog: pytest.LogCaptureFixture) -> None:
+    def function(key: str, value: str) -> str:
+        if key == "b":
+            raise Skip("No b")
+        if key == "c":
+            raise Skip
+        return value * 2
+
+    with caplog.at_level(logging.WARNING, "io_ark"):
+        assert entries(block_of(list("abcd"), list("wxyz")).map(function)) == [("a", "ww"), ("d", "zz")]
+    assert caplog.messages == ["No b"]
+
+
+def test_error_of_map_has_the_results_of_the_entries_before_it() -> None:
+    def function(key: str, value: int) -> float:
+        if key == "b":
+            raise Skip
+        return 1 / value
+
+    with pytest.raises(MapError, match="d: division by zero") as caught:
+        block_of(list("abcde"), [1, 2, 4, 0, 1]).map(function)
+    assert entries(caught.value.done) == [("a", 1.0), ("c", 0.25)]
+    assert (caught.value.key, caught.value.skipped) == ("d", 1)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_packed_entries_cannot_be_taken_apart() -> None:
+    with pytest.raises(TypeError, match="archive only"):
+        PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
+    assert block_of(["a"], ["b"]).packed() is None
