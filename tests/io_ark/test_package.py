@@ -40,8 +40,11 @@ def test_declared_names_exist(name: str) -> None:
     assert all(hasattr(module, public) for public in declared)
 
 
-@pytest.mark.parametrize("name", ["", ".blocks", ".codecs", ".errors", ".interop.kaldi", ".interop.kaldi_io", ".interop.kaldi_native_io",
-                                  ".interop.kaldiio"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["", ".blocks", ".codecs", ".errors"]
+    + [f".interop.{each}" for each in ("kaldi", "kaldi_io", "kaldi_native_io", "kaldiio")],
+)
 def test_public_module_declares_its_names(name: str) -> None:
     assert importlib.import_module(f"io_ark{name}").__all__
 
