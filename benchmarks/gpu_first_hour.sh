@@ -4,12 +4,11 @@
 # Each step takes less than ten minutes, and a failure stops nothing. OUTDIR gets a log and a line of JSON for each
 # step, and summary.txt after each of them. Without a GPU, steps that need one are marked "no GPU".
 #
-# Steps: versions probe odd kernels sanitizer streaming dump faults resident stages ways throughput variants cpu
+# Steps: versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu
 #
-# "ways" compares one kernel from samples to mel energies with two; "resident" and "stages" do, too.
 
 set -u
-ALL="versions probe odd kernels sanitizer streaming dump faults resident stages ways throughput variants cpu"
+ALL="versions probe odd kernels sanitizer streaming dump faults resident stages throughput variants cpu"
 LIMIT=${LIMIT:-570}  # seconds of a step
 if [ $# -lt 1 ]; then
     echo "usage: $0 OUTDIR [STEP...], steps: $ALL" >&2
@@ -73,21 +72,12 @@ run() {
                 echo \"== \$tool\"
                 timeout 180 compute-sanitizer --tool \$tool --error-exitcode 9 '$python' benchmarks/gpu_probe.py --small
             done" ;;
-        ways) step ways gpu "
-            for way in 1 two; do
-                echo \"== KALDI_COMPAT_KERNELS=\$way\"
-                KALDI_COMPAT_KERNELS=\$way '$python' benchmarks/gpu_probe.py
-                KALDI_COMPAT_KERNELS=\$way '$python' benchmarks/dump.py --gpu --hours 10 --jobs 4 --work '$out/work' --only-dump
-            done" ;;
         streaming) step streaming gpu "
             '$python' -m pytest -q tests/kaldi_compat/streaming tests/kaldi_compat/features/test_properties.py -m 'gpu'
             '$python' benchmarks/gpu_probe.py --overlap" ;;
         dump) step dump gpu "'$python' -m pytest -q tests/kaldi_compat/dump -m gpu" ;;
         faults) step faults gpu "'$python' benchmarks/gpu_dump_faults.py --work '$out/work-faults'" ;;
-        resident) step resident gpu "
-            for frames in 16384 32768 65536 131072 262144; do
-                '$python' benchmarks/resident.py --frames-at-once \$frames
-            done" ;;
+        resident) step resident gpu "'$python' benchmarks/resident.py" ;;
         stages) step stages gpu "'$python' benchmarks/gpu_probe.py --stages" ;;
         throughput) step throughput gpu "
             for jobs in 1 4 8 16; do '$python' benchmarks/dump.py --gpu --hours 20 --jobs \$jobs --work '$out/work'; done" ;;

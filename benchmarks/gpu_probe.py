@@ -5,8 +5,8 @@
 Prints a line of JSON for each measurement. Without an option: each feature, FFT size and type of samples, with the
 largest difference from torch's operations. --small does that for one ragged batch, for compute-sanitizer. --overlap
 submits 200 batches without waiting, with synchronisation forbidden, of tensors and of a dump, and compares them with
-the same batches one by one. --stages times copies, features by one kernel and by two, also on blocks whose spectra fit
-into the cache, and compression. --odd computes NaN, lengths beyond the row, and features with deterministic algorithms.
+the same batches one by one. --stages times copies, features and compression. --odd computes NaN, lengths beyond the
+row, and features with deterministic algorithms.
 With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's interpreter, and with less data, to see that
 the probe itself works; its times then mean nothing.
 """
@@ -36,7 +36,6 @@ from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.features.engines import engine_for
-from kaldi_compat.kernels import launch
 
 IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
 KINDS = (Fbank, Mfcc, Plp, Spectrogram)
@@ -44,7 +43,6 @@ DEVICE = "cpu" if IN_INTERPRETER else "cuda"
 SECONDS = 1 if IN_INTERPRETER else 600  # of audio whose stages are timed
 BATCHES = 3 if IN_INTERPRETER else 200
 ROUNDS = 1 if IN_INTERPRETER else 12
-WAYS = ("1", kernels.TWO)  # of computing: one kernel, or two
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
     packed_batch.FRAMES_AT_ONCE = 8
@@ -163,10 +161,9 @@ def odd() -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def difference(x: torch.Tensor, way: str) -> float:
+def difference(x: torch.Tensor) -> float:
     """Return the largest difference of the features from those of torch's operations."""
-    with switched(way):
-        found = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
+    found = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
     return float((found - Fbank(num_mel_bins=80, dither=0.0, engine="torch").to(DEVICE)(x)).abs().max())
 
 
@@ -188,34 +185,6 @@ def seconds_of(work: Callable[[], object]) -> float:
     return best
 
 
-@contextlib.contextmanager
-def switched(way: str) -> Iterator[None]:
-    """Compute with one kernel or with two within this block."""
-    os.environ[kernels.SWITCH] = way
-    try:
-        yield
-    finally:
-        del os.environ[kernels.SWITCH]
-
-
-def spectra_in_the_cache(x: torch.Tensor) -> None:
-    """Time two kernels on blocks of frames whose spectra fit into the cache of level 2, and on large ones."""
-    cache = 2 << 20 if IN_INTERPRETER else torch.cuda.get_device_properties(DEVICE).L2_cache_size
-    module = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)
-    row = 4 * launch.power_options(module, False, 0)["ROW"]
-    usual = launch.FRAMES_AT_ONCE
-    try:
-        for share in (0.25, 0.5, 1.0, 4.0):
-            launch.FRAMES_AT_ONCE = max(64, int(share * cache) // row)
-            with switched(kernels.TWO):
-                say(
-                    stage="features in blocks", kernels=kernels.TWO, share_of_the_cache=share, cache_bytes=cache,
-                    frames=launch.FRAMES_AT_ONCE, seconds=seconds_of(lambda: module(x)),
-                )  # fmt: skip
-    finally:
-        launch.FRAMES_AT_ONCE = usual
-
-
 def stages() -> None:
     """Time each stage on 600 s of audio, its features compressed in matrices of 12 s."""
     from kaldi_compat.kernels.compression import compress_rows
@@ -225,15 +194,12 @@ def stages() -> None:
     say(stage="copy to the device", seconds=seconds_of(lambda: host.to(DEVICE, non_blocking=True)))
     for name, dither in (("undithered", 0.0), ("dithered", 1.0)):
         module = Fbank(num_mel_bins=80, dither=dither).to(DEVICE)
-        for way in WAYS:
-            with switched(way):
-                say(
-                    stage=f"features, {name}", kernels=way, trusted=not kernels.why_unsupported(module, x, None),
-                    seconds=seconds_of(lambda module=module: module(x)),
-                )  # fmt: skip
-    spectra_in_the_cache(x)
+        say(
+            stage=f"features, {name}", trusted=not kernels.why_unsupported(module, x, None),
+            seconds=seconds_of(lambda module=module: module(x)),
+        )  # fmt: skip
     features = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
-    say(differences={way: difference(x, way) for way in WAYS})
+    say(difference=difference(x))
     frames = min(1200, len(features))
     places = [(frames * i, frames - 2) for i in range(len(features) // frames)]
     for method in CompressionMethod:

@@ -27,7 +27,7 @@ Work = Callable[[], object]
 
 
 def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
-    """Compute with the kernels switched so: "1", "two", or "0" for none."""
+    """Compute with the kernels switched on, "1", or off, "0"."""
     before = os.environ.get(kernels.SWITCH)
     os.environ[kernels.SWITCH] = switch
     try:
@@ -39,14 +39,13 @@ def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
 
 
 def ours(audio: Tensor) -> dict[str, Work]:
-    """Our filter bank with one kernel, with two, without, compiled, and with kernels in a captured graph."""
+    """Our filter bank with kernels, without, compiled, and with kernels in a captured graph."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0).to(audio.device)
     found: dict[str, Work] = {"kaldi_compat, plain": lambda: computed(feature, audio, "0")}
     compiled = torch.compile(feature, fullgraph=True)
     found["kaldi_compat, torch.compile"] = lambda: compiled(audio)
     if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
-        found["kaldi_compat, one kernel"] = lambda: computed(feature, audio, "1")
-        found["kaldi_compat, two kernels"] = lambda: computed(feature, audio, kernels.TWO)
+        found["kaldi_compat, kernels"] = lambda: computed(feature, audio, "1")
         found["kaldi_compat, kernels in a graph"] = captured(feature, audio)
     return found
 
@@ -122,14 +121,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8, help="utterances")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
-    parser.add_argument(
-        "--frames-at-once", type=int, help="frames whose spectra two kernels have in memory at once; 2^18 by default"
-    )
     options = parser.parse_args()
-    if options.frames_at_once:
-        from kaldi_compat.kernels import launch
-
-        launch.FRAMES_AT_ONCE = options.frames_at_once
     warnings.simplefilter("ignore")
     on_gpu = options.device.startswith("cuda")
     generator = torch.Generator().manual_seed(0)

@@ -1,11 +1,10 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes mel energies, or their logs, of samples. Where it is not trusted, one computes power spectra of
-samples, another mel energies of power spectra. The remaining steps (DCT, linear prediction, energy column) run in
-torch. :func:`why_unsupported` says what the kernels cannot compute; the operations of torch compute that instead, with
-equal numbers up to rounding.
+One kernel computes mel energies, or their logs, of samples, another one power spectra. The remaining steps (DCT, linear
+prediction, energy column) run in torch. :func:`why_unsupported` says what the kernels cannot compute; the operations of
+torch compute that instead, with equal numbers up to rounding.
 
-``KALDI_COMPAT_KERNELS=0`` in the environment switches them off, ``KALDI_COMPAT_KERNELS=two`` only the one kernel.
+``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
 """
 
 from __future__ import annotations
@@ -26,27 +25,9 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.dither import Generator, noise_of_frames
 from kaldi_compat.functional.frames import frames_of, num_frames
 
-__all__ = [
-    "DEVICE_TYPE",
-    "MAX_ERROR",
-    "MEAN_ERROR",
-    "SHAPES",
-    "SWITCH",
-    "TWO",
-    "Feature",
-    "compiling_alone",
-    "faults",
-    "features",
-    "is_out_of_memory",
-    "uses_one_kernel",
-    "why_switched_off",
-    "why_unsupported",
-]
-
 logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
-TWO = "two"
 DEVICE_TYPE = "cuda"
 # FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
@@ -167,23 +148,11 @@ def _has_triton() -> bool:
 
 
 _faults: dict[object, str] = {}
-_faults_of_two: dict[object, str] = {}  # with KALDI_COMPAT_KERNELS=two
-_faults_of_one: dict[object, str] = {}
 
 
 def faults() -> list[str]:
     """Return the faults for which kernels were given up so far in this process."""
-    found = (*_faults.values(), *_faults_of_two.values(), *_faults_of_one.values())
-    return sorted({fault for fault in found if fault})
-
-
-def uses_one_kernel(module: Feature, samples: Tensor) -> bool:
-    """Return True if one kernel computes mel energies of samples, False if two do."""
-    return os.environ.get(SWITCH) != TWO and not _faults_of_one.get(_kind(module, samples))
-
-
-def _kind(module: Feature, samples: Tensor) -> object:
-    return samples.device, samples.dtype, type(module), module.options
+    return sorted({fault for fault in _faults.values() if fault})
 
 
 def _fault_of(module: Feature, samples: Tensor) -> str:
@@ -191,28 +160,20 @@ def _fault_of(module: Feature, samples: Tensor) -> str:
 
     Triton needs a C compiler and a supported GPU. The test also finds faults of compilers and drivers.
     """
-    kind = _kind(module, samples)
-    known = _faults_of_two if os.environ.get(SWITCH) == TWO else _faults
-    if kind not in known:
+    kind = (samples.device, samples.dtype, type(module), module.options)
+    if kind not in _faults:
         # The test cannot run while a CUDA graph is captured.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return "a CUDA graph is captured before the first call: call the module once before"
-        fault_of_one = ""
         with compiling_alone():
-            fault = _fault(module, samples.device, samples.dtype, known is _faults)
-            if fault and known is _faults and module.filter_bank(1.0) is not None:
-                fault_of_one, fault = fault, _fault(module, samples.device, samples.dtype, False)
-        known[kind] = fault
+            fault = _faults[kind] = _fault(module, samples.device, samples.dtype)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
-        elif fault_of_one:
-            _faults_of_one[kind] = fault_of_one
-            logger.warning("computing on %s with two kernels instead of one: %s", samples.device, fault_of_one)
-    return known[kind]
+    return _faults[kind]
 
 
 @torch.no_grad()
-def _fault(module: Feature, device: torch.device, dtype: torch.dtype, one_kernel: bool) -> str:
+def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:
@@ -229,7 +190,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype, one_kernel
         if options.dither != 0:
             noise = noise_of_frames(frames.unsqueeze(0), None, KaldiRandom())(slice(None))[0]
         expected = module.features_of_frames(frames, noise)
-        found = features_of(module, samples, None, 1.0, KaldiRandom(), one_kernel)
+        found = features_of(module, samples, None, 1.0, KaldiRandom())
         assert isinstance(found, Tensor)
         difference = (found - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # errors of the kernels may show here

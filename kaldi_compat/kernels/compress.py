@@ -14,8 +14,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["integers_kernel", "ranges_kernel", "speech_kernel"]
-
 # Kaldi's own constant for 1/65535, and where its rounding (add 0.499 in float64, truncate) goes up, both in float32.
 PER_STEP = tl.constexpr(1.5259021893143654e-05)
 ROUNDS_UP = tl.constexpr(0.5010000467300415)

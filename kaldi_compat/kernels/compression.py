@@ -17,8 +17,6 @@ from kaldi_compat.functional.copies import to_device
 from kaldi_compat.kernels import compiling_alone, is_out_of_memory
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 
-__all__ = ["MAX_ELEMENTS", "Parts", "compress_rows", "fault_of_compression", "unpacked"]
-
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]

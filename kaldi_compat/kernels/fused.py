@@ -16,9 +16,6 @@ import triton.language as tl
 
 from kaldi_compat.kernels.spectrum import spectra_of, stored_power
 
-__all__ = ["mel_kernel", "mel_sums"]
-
-
 if triton.knobs.runtime.interpret:
 
     def as_index(x):

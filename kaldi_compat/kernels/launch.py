@@ -12,36 +12,21 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.rand import rand_r_starts
 from kaldi_compat.functional.copies import to_device
 from kaldi_compat.functional.dither import Generator, frame_states
 from kaldi_compat.functional.frames import EPSILON, num_frames
-from kaldi_compat.kernels import SHAPES, Feature, uses_one_kernel
-from kaldi_compat.kernels.bands import BANDS, bands_kernel
+from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.fused import mel_kernel
 from kaldi_compat.kernels.noise import KALDI, PHILOX
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
-
-__all__ = [
-    "Noise",
-    "Span",
-    "bands_options",
-    "features_of",
-    "mel_options",
-    "power_options",
-    "resident_programs",
-    "row_features",
-    "sparse_filters",
-]
 
 # Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
 FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
 LANES_IN_WARP = 32
-TILE = 64  # frames of a program of the second kernel
-GROUP = 32  # bands that the one kernel computes at once
-# Registers of a lane in the one kernel: few, so that many programs are resident, but enough to spill none. Cards that
+GROUP = 32  # bands that the kernel of mel energies computes at once
+# Registers of a lane in that kernel: few, so that many programs are resident, but enough to spill none. Cards that
 # hold at most 16 programs give each 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
 USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}  # by points of the FFT
@@ -78,13 +63,8 @@ def features_of(
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
-    one_kernel: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`.
-
-    Args:
-        one_kernel: whether one kernel computes mel energies, or two; None for what is trusted.
-    """
+    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`."""
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
@@ -100,8 +80,7 @@ def features_of(
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
         lengths, counts = to_device(lengths, samples.device), to_device(counts, samples.device)
-    one_kernel = uses_one_kernel(module, rows) if one_kernel is None else one_kernel
-    features = _features(module, rows, lengths, count, spans, noise, one_kernel)
+    features = _features(module, rows, lengths, count, spans, noise)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -123,7 +102,7 @@ def row_features(module: Feature, row: Tensor, spans: Sequence[Span], generator:
     """
     count = num_frames(len(row), module.size, module.shift)
     noise = _noise(module.options.dither, 1, count, None, generator, row.device)
-    return _features(module, row.unsqueeze(0), None, count, spans, noise, uses_one_kernel(module, row))
+    return _features(module, row.unsqueeze(0), None, count, spans, noise)
 
 
 def _noise(
@@ -146,28 +125,21 @@ def _features(
     count: int,
     spans: Sequence[Span],
     noise: Noise,
-    one_kernel: bool,
 ) -> Tensor:
     """Return features (rows * count, dim)."""
-    warps = tuple(dict.fromkeys(span.warp for span in spans))
-    mel = module.filter_bank(warps[0] if len(warps) == 1 else 1.0)
+    mel = module.filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((len(rows) * count, width), dtype=torch.float32)
     with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
     log_energy = energies.new_empty(len(energies)) if with_energy else None
     logs = module.are_log_energies
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        if mel is not None and one_kernel:
+        if mel is not None:
             _mel(module, rows, lengths, count, spans, energies, log_energy, noise)
         else:
-            banks = None if mel is None else _banks(mel, module, warps, rows.device)
             for first in range(0, len(energies), FRAMES_AT_ONCE):
                 end = min(first + FRAMES_AT_ONCE, len(energies))
-                power = _power(module, rows, lengths, count, first, end, log_energy, noise)
-                if banks is None:
-                    energies[first:end] = power[:, :width]
-                else:
-                    _bands(power, banks, spans, energies, first, end, logs)
+                energies[first:end] = _power(module, rows, lengths, count, first, end, log_energy, noise)[:, :width]
     return energies if logs else module.features_of_energies(energies, log_energy)
 
 
@@ -228,7 +200,7 @@ def _mel(
 def mel_options(
     module: Feature, ragged: bool, energy: int, noise: int = 0, wide: bool = False, banks: bool = False
 ) -> dict[str, Any]:
-    """Return the compile-time constants of the one kernel; see :func:`power_options` and :func:`bands_options`."""
+    """Return the compile-time constants of the kernel of mel energies; see :func:`power_options`."""
     constants = power_options(module, ragged, energy, noise, wide=wide)
     return constants | {"GROUP": GROUP, "LOG": module.are_log_energies, "BANKS": banks, "num_stages": 1}
 
@@ -243,7 +215,7 @@ def _bank_of_frames(spans: Sequence[Span], warps: Sequence[float], frames: int) 
 
 @functools.cache
 def _programs(device: torch.device, points: int) -> int:
-    """Return how many programs of the one kernel a device holds, or 3 in the interpreter: each computes several frames.
+    """Return how many programs of the kernel a device holds, or 3 in the interpreter: each computes several frames.
 
     Programs beyond these would wait for others to end, and then compute their frames on a device that is mostly idle.
     """
@@ -270,7 +242,7 @@ def _registers(device: torch.device, points: int) -> int:
 
 
 class Filters(NamedTuple):
-    """Filter banks without most of their zeros, for the one kernel.
+    """Filter banks without most of their zeros.
 
     Attributes:
         first_bins: of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
@@ -367,7 +339,7 @@ def _power(
 
 
 def power_options(module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False) -> dict[str, Any]:
-    """Return the compile-time constants of the first kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
+    """Return the compile-time constants of the kernel of spectra. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
     return {
@@ -393,77 +365,6 @@ def power_options(module: Feature, ragged: bool, energy: int, noise: int = 0, *,
     }
 
 
-class Banks(NamedTuple):
-    """Filter banks of VTLN factors.
-
-    Attributes:
-        number: of each factor's bank.
-        weights: (banks, fft_bins, bands).
-        ranges: the range of FFT bins, start and end, of the filters of each group of bands: int32 (banks, groups, 2).
-    """
-
-    number: dict[float, int]
-    weights: Tensor
-    ranges: Tensor
-
-
-def _banks(mel: Tensor, module: Feature, warps: tuple[float, ...], device: torch.device) -> Banks:
-    if len(warps) == 1:
-        return Banks({warps[0]: 0}, mel.unsqueeze(0), _ranges(module.options, warps[0], device).unsqueeze(0))
-    return _stacked_banks(type(module), module.options, tuple(sorted(warps)), device)
-
-
-@functools.lru_cache(maxsize=8)
-def _stacked_banks(kind: Any, options: Any, warps: tuple[float, ...], device: torch.device) -> Banks:
-    weights = np.stack([_weights(kind, options, warp) for warp in warps])
-    ranges = torch.stack([_ranges(options, warp, torch.device("cpu")) for warp in warps])
-    numbers = {warp: number for number, warp in enumerate(warps)}
-    return Banks(numbers, to_device(torch.from_numpy(weights), device), to_device(ranges, device))
-
-
-def _bands(
-    power: Tensor, banks: Banks, spans: Sequence[Span], energies: Tensor, first: int, end: int, logs: bool
-) -> None:
-    """Set the mel energies, or their logs, of frames ``first`` to ``end - 1``."""
-    several = len(banks.number) > 1
-    constants = bands_options(2 * (power.shape[1] - PADDING), logs, several)
-    tiles = banks.ranges
-    programs = -(-len(power) // TILE)
-    if several:
-        placed = [
-            (start, min(start + TILE, span.end, end), banks.number[span.warp])
-            for span in spans
-            for start in range(max(span.first, first), min(span.end, end), TILE)
-        ]
-        if not placed:
-            return
-        programs = len(placed)
-        tiles = to_device(torch.tensor(placed, dtype=torch.int32), power.device)
-    _, _, bands = banks.weights.shape
-    bands_kernel[(programs, banks.ranges.shape[1])](
-        power,
-        banks.weights,
-        banks.ranges,
-        tiles,
-        energies,
-        first,
-        end,
-        bands,
-        banks.weights.stride(0),
-        banks.weights.stride(1),
-        banks.weights.stride(2),
-        energies.stride(0),
-        EPSILON,
-        **constants,
-    )
-
-
-def bands_options(points: int, logs: bool, banks: bool = False) -> dict[str, Any]:
-    """Return the compile-time constants of the second kernel; ``banks``: there are several filter banks."""
-    tile = {"FRAMES": TILE, "BANDS": BANDS, "BINS": 16}
-    return {"ROW": _row(points), **tile, "LOG": logs, "BANKS": banks, "num_warps": 4, "num_stages": 1}
-
-
 def _row(points: int) -> int:
     """Return the row length of power spectra in floats: rows are aligned with memory transactions."""
     return points // 2 + PADDING
@@ -484,12 +385,3 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 def _jumps(size: int, device: torch.device) -> Tensor:
     """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
     return to_device(torch.from_numpy(rand_r_starts(size)), device)
-
-
-@functools.lru_cache(maxsize=256)
-def _ranges(options: Any, vtln_warp: float, device: torch.device) -> Tensor:
-    """Return the range of FFT bins, start and end, of the filters of each group of bands: int32 (groups, 2)."""
-    weights = mel_banks(options, vtln_warp).weights
-    used = [np.flatnonzero(weights[:, at : at + BANDS].any(1)) for at in range(0, weights.shape[1], BANDS)]
-    ranges = [(each[0], each[-1] + 1) if len(each) else (0, 0) for each in used]
-    return to_device(torch.tensor(ranges, dtype=torch.int32), device)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["KALDI", "PHILOX", "cosine_of_turn", "kaldi_normal", "philox_normals", "radius_of", "sine_of_turn"]
-
 KALDI, PHILOX = 1, 2  # kinds of noise; 0 is none
 ROUNDS = tl.constexpr(7)  # of Philox: the fewest that pass all statistical tests
 QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # of a turn, on the scale of draws

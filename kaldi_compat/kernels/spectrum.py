@@ -17,25 +17,6 @@ import triton.language as tl
 
 from kaldi_compat.kernels.noise import kaldi_normal, philox_normals
 
-__all__ = [
-    "bit_reversed",
-    "even_part",
-    "exchanged",
-    "frames_part",
-    "half_of_bins",
-    "joined_halves",
-    "level",
-    "odd_part",
-    "power_kernel",
-    "real_transformed",
-    "reflected",
-    "spectra_of",
-    "split_last",
-    "stored_power",
-    "transformed",
-    "turned",
-]
-
 
 def bit_reversed(n: int) -> list[int]:
     """Return the integers below n, a power of two, in bit-reversed order."""

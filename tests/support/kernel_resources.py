@@ -2,10 +2,10 @@
 
     python tests/support/kernel_resources.py [compute capability, such as 90 [uses...]]
 
-It compiles the kernels of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
-Kaldi's noise, with noise for training, with VTLN, and with energies, each by one kernel and by two; and those that
-compress it. It prints a line for each that differs: its registers, bytes of stack, local and shared memory,
-instructions of the machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
+It compiles the kernel of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
+Kaldi's noise, with noise for training, with VTLN, and with energies; that of a spectrogram; and those that compress. It
+prints a line for each that differs: its registers, bytes of stack, local and shared memory, instructions of the
+machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from io_ark.codecs.compressed import CompressionMethod
-from kaldi_compat import Fbank, KaldiRandom
+from kaldi_compat import Fbank, KaldiRandom, Spectrogram
 from kaldi_compat.kernels import compression, launch
 
 
@@ -101,7 +101,6 @@ def maxima_that_drop_nan(ptx: str) -> int:
 KERNELS = (
     (launch, "mel_kernel"),
     (launch, "power_kernel"),
-    (launch, "bands_kernel"),
     (compression, "ranges_kernel"),
     (compression, "speech_kernel"),
     (compression, "integers_kernel"),
@@ -109,16 +108,21 @@ KERNELS = (
 
 
 def fbank(
-    shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any, *, one: bool, energy: bool = False
+    shapes: tuple[tuple[int, int], ...], dither: float, warps: Any, generator: Any, *, energy: bool = False
 ) -> Callable[[], object]:
-    """Return the launch of a filter bank for audio of several shapes, by one kernel or by two."""
+    """Return the launch of a filter bank for audio of several shapes."""
     module = Fbank(num_mel_bins=80, dither=dither, use_energy=energy)
 
     def run() -> None:
         for shape in shapes:
-            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator, one)
+            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator)
 
     return run
+
+
+def spectrogram() -> object:
+    """Launch a spectrogram."""
+    return launch.features_of(Spectrogram(dither=0.0), torch.zeros((3, 9999), dtype=torch.int16), None, 1.0, None)
 
 
 def compressed(method: int, with_sums: bool) -> Callable[[], object]:
@@ -130,16 +134,12 @@ def compressed(method: int, with_sums: bool) -> Callable[[], object]:
 SHAPES = ((1, 16000), (1, 16001), (3, 9999), (16, 480000))
 WARPS = [0.9, 1.0, 1.1]
 USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
-    "plain": (fbank(SHAPES, 0.0, 1.0, None, one=True), ("mel",)),
-    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=True), ("mel",)),
-    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=True), ("mel",)),
-    "vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=True), ("mel",)),
-    "energy": (fbank(((3, 9999),), 0.0, 1.0, None, one=True, energy=True), ("mel",)),
-    "two-plain": (fbank(SHAPES, 0.0, 1.0, None, one=False), ("power", "bands")),
-    "two-kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom(), one=False), ("power",)),
-    "two-training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None, one=False), ("power",)),
-    "two-vtln": (fbank(((3, 9999),), 0.0, WARPS, None, one=False), ("bands",)),
-    "two-energy": (fbank(((3, 9999),), 0.0, 1.0, None, one=False, energy=True), ("power",)),
+    "plain": (fbank(SHAPES, 0.0, 1.0, None), ("mel",)),
+    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom()), ("mel",)),
+    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None), ("mel",)),
+    "vtln": (fbank(((3, 9999),), 0.0, WARPS, None), ("mel",)),
+    "energy": (fbank(((3, 9999),), 0.0, 1.0, None, energy=True), ("mel",)),
+    "spectrum": (spectrogram, ("power",)),
     "method-2": (compressed(2, False), ("ranges", "speech")),
     "method-2,sums": (compressed(2, True), ("speech",)),
     "method-3": (compressed(3, False), ("integers",)),
