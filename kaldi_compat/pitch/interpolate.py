@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,6 @@ from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf, sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, rand_r_jumps
-from kaldi_compat.native import interpolate as compiled
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
@@ -26,22 +26,19 @@ __all__ = [
     "interpolate_smoothly",
     "interpolate_tracks",
     "is_supported",
+    "most_probable_paths",
     "normal_vectors",
 ]
 
 Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 Key = TypeVar("Key")
 
 _NOISE = np.float32(0.01)  # on the log probabilities, so that the grid of pitches shows no pattern
 _MOST_STATES = 1 << 31
-_WAITING = 256  # utterances read ahead, of which those with as many pitches are searched together
-_FRAMES_WAITING = 1 << 19
-_ROWS = 128  # utterances searched together
-_TOTALS = 1 << 23  # log probabilities held for them, with padding
-_BLOCK = 1 << 17  # steps on the grids whose costs are worked out at once: what they need stays in the cache
+_MAX_REACH = 127  # of moves in C
+_MOST_LANES = 16
 
 
 @dataclass
@@ -112,12 +109,16 @@ def interpolate_smoothly(
         FeatureError: the features do not have two columns, or hold a negative or no number.
     """
     check_track(features)
-    options = options or InterpolatePitchOptions()
-    if len(features) and is_supported(features, options):
-        bounds = np.array([0, len(features)])
-        return interpolate_ragged(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
-    ((_, smooth),) = interpolate_tracks([("", features)], options, random, counts)
-    return smooth
+    if not len(features):
+        return features
+    bounds = np.array([0, len(features)])
+    return interpolate_ragged(
+        features,
+        bounds,
+        options or InterpolatePitchOptions(),
+        random or KaldiRandom(),
+        counts or InterpolationCounts(),
+    )
 
 
 def interpolate_tracks(
@@ -126,75 +127,10 @@ def interpolate_tracks(
     random: KaldiRandom | None = None,
     counts: InterpolationCounts | None = None,
 ) -> Iterator[tuple[Key, Floats]]:
-    """:func:`interpolate_smoothly` of many utterances, in order: keys and tracks give keys and tracks.
-
-    Searching many at a time costs little more than searching one. Tracks read before an error of ``tracks`` are
-    yielded before the error is raised.
-    """
-    options = options or InterpolatePitchOptions()
+    """:func:`interpolate_smoothly` of many utterances, in order: keys and tracks give keys and tracks."""
     random = random or KaldiRandom()
-    counts = counts or InterpolationCounts()
-    keys: list[Key] = []
-    grids: list[_Grid] = []
-    entries = iter(tracks)
-    waiting = 0
-    more, failure = True, None
-    while more:
-        try:
-            key, features = next(entries)
-            grid = _Grid.of(features, options, random)
-        except StopIteration:
-            more = False
-        except Exception as error:
-            more, failure = False, error
-        else:
-            waiting += len(features)
-            if len(grids) == _WAITING or waiting > _FRAMES_WAITING:
-                yield from zip(keys, _interpolated(grids, options, counts), strict=True)
-                keys, grids, waiting = [], [], len(features)
-            keys.append(key)
-            grids.append(grid)
-    yield from zip(keys, _interpolated(grids, options, counts), strict=True)
-    if failure is not None:
-        raise failure
-
-
-@dataclass
-class _Grid:
-    """An utterance on its grids of pitches, one a frame, each shifted at random.
-
-    Attributes:
-        features: ``(frames, 2)``.
-        states: number of pitches.
-        bottom: ``(frames,)`` the lowest of them.
-        nearest: ``(frames,)`` which is nearest to the measured pitch; 0 where there is none.
-        elsewhere: ``(frames,)`` half the log probability of any pitch.
-        here: ``(frames,)`` how much more probable the measured pitch is, as half a logarithm.
-        seeds: ``(frames,)`` of the noise.
-    """
-
-    features: Floats
-    states: int
-    bottom: Floats
-    nearest: Indices
-    elsewhere: Floats
-    here: Floats
-    seeds: Seeds
-
-    @classmethod
-    def of(cls, features: Floats, options: InterpolatePitchOptions, random: KaldiRandom) -> _Grid:
-        """Create the grids; draw the random numbers in Kaldi's order."""
-        check_track(features)
-        grids = RaggedGrids.of(features, np.array([0, len(features)]), options, random)
-        return cls(
-            features=features,
-            states=int(grids.states[0]),
-            bottom=grids.bottom,
-            nearest=grids.nearest,
-            elsewhere=grids.elsewhere,
-            here=grids.here,
-            seeds=grids.seeds,
-        )
+    for key, features in tracks:
+        yield key, interpolate_smoothly(features, options, random, counts)
 
 
 @dataclass
@@ -204,7 +140,11 @@ class RaggedGrids:
     Attributes:
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
         states: (utterances,): number of pitches.
-        bottom, nearest, elsewhere, here, seeds: (rows,): see :class:`_Grid`; log probabilities are halved.
+        bottom: (rows,): the lowest pitch of each frame.
+        nearest: (rows,): which pitch is nearest to the measured one; 0 where there is none.
+        elsewhere: (rows,): half the log probability of any pitch.
+        here: (rows,): how much more probable the measured pitch is, as half a logarithm.
+        seeds: (rows,): of the noise.
     """
 
     bounds: Indices
@@ -269,7 +209,7 @@ def interpolate_ragged(
     random: KaldiRandom,
     counts: InterpolationCounts,
 ) -> Floats:
-    """Compute :func:`interpolate_smoothly` of many utterances at once, in C.
+    """Compute :func:`interpolate_smoothly` of many utterances at once.
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`is_supported` is true.
@@ -279,163 +219,93 @@ def interpolate_ragged(
     Returns:
         (rows, 2)
     """
-    grids = RaggedGrids.of(features, bounds, options, random)
-    interval = np.float32(options.pitch_interval)
-    path = compiled.most_probable_paths(grids, _reach(options), interval, float(_NOISE) / 2)
+    grids = RaggedGrids.of(features.astype(np.float32, copy=False), bounds, options, random)
+    path = most_probable_paths(grids, options)
     counts.frames += len(path)
     counts.gaps += int(np.count_nonzero(grids.nearest == 0))
     counts.changed += int(np.count_nonzero((grids.nearest != 0) & (path != grids.nearest)))
-    return np.stack((features[:, 0], grids.bottom + interval * path.astype(np.float32)), -1)
+    pitch = grids.bottom + np.float32(options.pitch_interval) * path.astype(np.float32)
+    return np.stack((features[:, 0], pitch), -1)
 
 
 def is_supported(features: Floats, options: InterpolatePitchOptions) -> bool:
-    """Return True if :func:`interpolate_ragged` can compute these features (rows, 2)."""
+    """Return True if :func:`interpolate_ragged` can compute these features (rows, 2) of several utterances."""
     return (
-        bool(native.library())
-        and features.shape[1] == 2
+        features.shape[1] == 2
         and features.dtype == np.float32
-        and _reach(options) <= compiled.MAX_REACH
         and bool(np.isfinite(features).all())
         and bool((features[:, 1] >= 0).all())
     )
 
 
-def _interpolated(
-    grids: list[_Grid], options: InterpolatePitchOptions, counts: InterpolationCounts
-) -> Iterator[Floats]:
-    """Yield the features with the pitch of the most probable paths, and count frames."""
-    interval = np.float32(options.pitch_interval)
-    paths: dict[int, Indices] = {}
-    for group in _alike(grids):
-        paths.update(zip(group, _most_probable_paths([grids[index] for index in group], options), strict=True))
-    for index, grid in enumerate(grids):
-        path = paths.pop(index)
-        counts.frames += len(path)
-        counts.gaps += int(np.count_nonzero(grid.nearest == 0))
-        counts.changed += int(np.count_nonzero((grid.nearest != 0) & (path != grid.nearest)))
-        yield np.stack((grid.features[:, 0], grid.bottom + interval * path.astype(np.float32)), -1)
+def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
+    """Return the number of the pitch on its grid, for each frame on the most probable path: (rows,).
 
-
-def _alike(grids: list[_Grid]) -> list[list[int]]:
-    """Group utterances with similar numbers of pitches, which need little padding; the longest comes first."""
-    groups: list[list[int]] = []
-    frames = 0
-    for index in sorted(range(len(grids)), key=lambda index: grids[index].states):
-        frames = max(frames, len(grids[index].bottom))
-        if not groups or len(groups[-1]) == _ROWS or (len(groups[-1]) + 1) * frames * grids[index].states > _TOTALS:
-            groups.append([])
-            frames = len(grids[index].bottom)
-        groups[-1].append(index)
-    return [sorted(group, key=lambda index: -len(grids[index].bottom)) for group in groups]
-
-
-class _Steps:
-    """Costs of steps between the grids of neighbouring frames: half the square of the difference in Hz.
-
-    Halved again, as all log probabilities are here, since half of the difference can then simply be squared; a factor
-    of two changes nothing in float arithmetic.
-
-    Args:
-        states: pitches of a grid.
-        reach: how many of them the pitch may move by.
-        interval: their distance in Hz.
-        bottom: ``(frames, utterances)`` lowest pitches.
+    Raises:
+        MemoryError: there is no memory for the moves of the longest utterance.
     """
+    reach = int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
+    interval, noise = np.float32(options.pitch_interval), float(_NOISE) / 2
+    if native.library() and reach <= _MAX_REACH:
+        pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
+        multipliers, increments = rand_r_jumps(pairs)
+        c = native.structure(
+            "pitch_grids",
+            rows=grids.bounds,
+            count=len(grids.states),
+            states=grids.states,
+            bottom=grids.bottom,
+            nearest=grids.nearest,
+            elsewhere=grids.elsewhere,
+            here=grids.here,
+            seeds=grids.seeds.view(np.uint32),
+            multipliers=multipliers.view(np.uint32),
+            increments=increments.view(np.uint32),
+            pairs=pairs,
+            reach=reach,
+            interval=interval,
+            noise=noise,
+        )
+        path = np.empty(int(grids.bounds[-1]), np.int64)
+        if native.function("interpolate_pitch")(c, path):
+            raise MemoryError("no memory for the moves on a grid of pitches")
+        return path
+    utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
+    paths = [_most_probable_path(grids, slice(*rows), states, reach, interval) for rows, states in utterances]
+    return np.concatenate(paths) if paths else np.empty(0, np.int64)
 
-    def __init__(self, states: int, reach: int, interval: np.float32, bottom: Floats) -> None:
-        self.bottom = bottom[..., None]
-        self.grid = interval * np.arange(states, dtype=np.float32)
-        self.before = interval * np.arange(-reach, states + reach).astype(np.float32)
-        self.moves = np.arange(2 * reach + 1)
 
-    def into(self, start: int, stop: int, rows: int) -> Doubles:
-        """Costs of all steps into these frames, from the lowest pitch up: ``(frames, rows, moves, states)``.
+def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
+    """Compute :func:`most_probable_paths` of one utterance with so many pitches on its grids.
 
-        The costs of steps into the very first frame are undefined.
-        """
-        earlier = np.maximum(np.arange(start, stop) - 1, 0)
-        here = np.float32(0.5) * (self.bottom[start:stop, :rows] + self.grid)
-        there = np.float32(0.5) * (self.bottom[earlier, :rows] + self.before)
-        windows = np.lib.stride_tricks.sliding_window_view(there, len(self.grid), axis=-1)
-        costs: Doubles = np.square(windows - here[..., None, :], dtype=np.float64)
-        return costs
-
-    def to(self, frame: int, states: Indices) -> Doubles:
-        """Costs of the steps to one state of each utterance: ``(utterances,)`` states -> ``(utterances, moves)``."""
-        rows = len(states)
-        here = np.float32(0.5) * (self.bottom[frame, :rows, 0] + self.grid[states])
-        there = np.float32(0.5) * (self.bottom[frame - 1, :rows] + self.before[states[:, None] + self.moves])
-        costs: Doubles = np.square(there - here[:, None], dtype=np.float64)
-        return costs
-
-
-def _most_probable_paths(grids: list[_Grid], options: InterpolatePitchOptions) -> list[Indices]:
-    """Find the Viterbi paths of utterances, ordered from the longest to the shortest: ``(frames,)`` states each.
-
-    All utterances advance frame by frame together. Each operation rounds as in Kaldi: in long gaps, rounding decides
-    between paths.
+    A step costs half the square of the difference in Hz. All log probabilities are halved, since half of the difference
+    can then simply be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
     """
-    reach = _reach(options)
-    lengths = np.array([len(grid.bottom) for grid in grids])
-    frames, states = lengths.max(initial=0), max((grid.states for grid in grids), default=0)
-    bottom, nearest, elsewhere, here, seeds = (
-        _stacked([getattr(grid, name) for grid in grids])
-        for name in ("bottom", "nearest", "elsewhere", "here", "seeds")
-    )
-    going_on = (lengths > np.arange(frames)[:, None]).sum(1)
-    outside = np.where(np.arange(states) < np.array([[grid.states] for grid in grids]), 0, -np.inf)
-    row = np.arange(len(grids))
-    steps = _Steps(states, reach, np.float32(options.pitch_interval), bottom)
-
-    totals = np.empty((frames, len(grids), states + 2 * reach), np.float32)
-    totals[..., :reach] = totals[..., reach + states :] = -np.inf
-    before = np.lib.stride_tricks.sliding_window_view(totals, states, axis=-1)
-    reached = np.zeros((len(grids), 2 * reach + 1, states), np.float32)
-    start = 0
-    while start < frames:
-        rows = going_on[start]
-        stop = min(frames, start + max(1, _BLOCK // reached[:rows].size))
-        costs = steps.into(start, stop, rows)
-        normal = normal_vectors(seeds[start:stop, :rows].ravel(), states).reshape(-1, rows, states)
-        noise = float(_NOISE) / 2 * normal.astype(np.float64) + outside[:rows]
-        for frame in range(start, stop):
-            rows = going_on[frame]
-            if frame > 0:
-                cost = costs[frame - start, :rows]
-                np.subtract(before[frame - 1, :rows], cost, out=reached[:rows], casting="same_kind")
-            best = reached[:rows].max(1)
-            best += elsewhere[frame, :rows, None]
-            best[row[:rows], nearest[frame, :rows]] += here[frame, :rows]
-            totals[frame, :rows, reach : reach + states] = best + noise[frame - start, :rows]
-        start = stop
-
-    path = np.zeros((frames, len(grids)), np.intp)
-    state = np.zeros(len(grids), np.intp)
-    ended = 0
-    for frame in range(frames - 1, -1, -1):
-        rows = going_on[frame]
-        last = totals[frame, ended:rows, reach : reach + states]
-        # where the first one is impossible, Kaldi has NaN, than which nothing is greater
-        state[ended:rows] = np.where(last[:, 0] > -np.inf, last.argmax(-1), 0)
-        path[frame, :rows] = state[:rows]
+    half = np.float32(0.5)
+    grid = interval * np.arange(-reach, states + reach).astype(np.float32)
+    bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
+    noise = float(_NOISE) / 2 * normal_vectors(grids.seeds[rows], states).astype(np.float64)
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, of pitches beyond the grid, too
+    best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
+    for frame in range(len(bottom)):
         if frame > 0:
-            there = totals[frame - 1, row[:rows, None], state[:rows, None] + steps.moves]
-            state[:rows] += (there - steps.to(frame, state[:rows])).astype(np.float32).argmax(-1) - reach
-        ended = rows
-    return [path[:length, index] for index, length in enumerate(lengths)]
-
-
-def _stacked(tracks: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Stack ``(frames,)`` of each utterance to ``(frames, utterances)``, padded with zeros."""
-    side = np.zeros((max(map(len, tracks), default=0), len(tracks)), tracks[0].dtype if tracks else np.float32)
-    for column, track in enumerate(tracks):
-        side[: len(track), column] = track
-    return side
-
-
-def _reach(options: InterpolatePitchOptions) -> int:
-    """Return the number of grid steps that the pitch may move by from one frame to the next."""
-    return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
+            pitches = half * (bottom[frame] + grid[reach : reach + states])
+            before = np.lib.stride_tricks.sliding_window_view(half * (bottom[frame - 1] + grid), states)
+            cost = np.square(before - pitches, dtype=np.float64)
+            reached = (np.lib.stride_tricks.sliding_window_view(total, states) - cost).astype(np.float32)
+            best = reached.max(0)
+            moves[frame] = np.where(best > -np.inf, reached.argmax(0), reach) - reach
+        best += elsewhere[frame]
+        best[nearest[frame]] += here[frame]
+        total[reach : reach + states] = best + noise[frame]
+    last = total[reach : reach + states]
+    path = np.zeros(len(bottom), np.int64)
+    # where the first one is impossible, Kaldi has NaN, than which nothing is greater
+    state = int(last.argmax()) if last[0] > -np.inf else 0
+    for frame in range(len(bottom) - 1, -1, -1):
+        path[frame] = state
+        state += int(moves[frame, state])
+    return path
 
 
 def normal_vectors(seeds: Seeds, dim: int) -> Floats:

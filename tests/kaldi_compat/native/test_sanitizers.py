@@ -27,12 +27,12 @@ from io_ark.native.signatures import Signatures
 from kaldi_compat import native
 from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
 from kaldi_compat.exact import sums
-from kaldi_compat.native import interpolate, pitch
+from kaldi_compat.native import pitch
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, SpliceOptions, VadOptions
 from kaldi_compat.pitch.smooth import smooth_ragged
 from kaldi_compat.options.pitch import InterpolatePitchOptions
-from kaldi_compat.pitch.interpolate import RaggedGrids
+from kaldi_compat.pitch.interpolate import RaggedGrids, most_probable_paths
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import ragged as ragged_pitch
 from kaldi_compat.pitch.constants import PitchConstants
@@ -42,7 +42,7 @@ from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions,
 signatures = Signatures(sys.argv[1])
 library = signatures.library()
 assert library, library.reason
-native.library = pitch.library = interpolate.library = lambda: library
+native.library = pitch.library = lambda: library
 def use(level):
     native.function = lambda name: signatures.function(name, level)
 rng = np.random.default_rng(0)
@@ -86,10 +86,11 @@ for level in library.levels:
 track = np.abs(rng.normal([0.5, 100], [0.3, 20], (500, 2))).astype(np.float32)
 track[rng.random(500) < 0.4, 1] = 0
 for level in library.levels:
+    use(level)
     for bounds in ([0, 500], [0, 1, 2, 40, 500]):
         grids = RaggedGrids.of(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
-        for reach in (0, 3, 100):
-            interpolate.most_probable_paths(grids, reach, np.float32(4), 0.005, level)
+        for change in (8.5, 12.0, 400.0):
+            most_probable_paths(grids, InterpolatePitchOptions(max_pitch_change_per_frame=change))
 for level in library.levels:
     use(level)
     for dim in (1, 13, 70):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from kaldi_compat.pitch.interpolate import (
     InterpolationCounts,
     interpolate_linearly,
     interpolate_smoothly,
-    interpolate_tracks,
 )
 from kaldi_compat.pitch.online import first_pass_features
 from kaldi_compat.pitch.process import log_pitch, probability_of_voicing
@@ -225,32 +223,6 @@ IN_LONG_GAPS: dict[int, list[float]] = {
 @pytest.mark.parametrize("start", IN_LONG_GAPS)
 def test_kaldis_interpolation_in_long_gaps(start: int) -> None:
     np.testing.assert_allclose(interpolate_smoothly(wandering(start))[30::147, 1], IN_LONG_GAPS[start], atol=6e-4)
-
-
-@settings(max_examples=10, deadline=None)
-@given(frames=st.lists(st.integers(1, 60), max_size=12), together=st.sampled_from([1, 3, 256]))
-def test_tracks_are_interpolated_together_as_one_after_the_other(frames: list[int], together: int) -> None:
-    tracks = [wandering(977 * index, count) for index, count in enumerate(frames)]
-    random = KaldiRandom()
-    one_by_one = [interpolate_smoothly(track, random=random) for track in tracks]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kaldi_compat.pitch.interpolate._WAITING", together)
-        results = list(interpolate_tracks(enumerate(tracks)))
-    assert [key for key, _ in results] == list(range(len(tracks)))
-    for (_, ours), expected in zip(results, one_by_one, strict=True):
-        np.testing.assert_array_equal(ours, expected)
-
-
-def test_tracks_read_before_an_error_come_out() -> None:
-    def tracks() -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-        yield "a", GAPS
-        yield "b", GAPS
-        raise OSError("the disk is gone")
-
-    smooth = interpolate_tracks(tracks())
-    assert [next(smooth)[0], next(smooth)[0]] == ["a", "b"]
-    with pytest.raises(OSError, match="gone"):
-        next(smooth)
 
 
 def test_interpolation_counts_what_it_did() -> None:
