@@ -4,5 +4,3 @@ plan -> read -> compute -> encode -> write -> verify -> finalize, one module eac
 them for one archive; :mod:`kaldi_compat.dump.workers` and :mod:`kaldi_compat.dump.ray_engine` run the archives of a
 plan; :mod:`kaldi_compat.dump.finalize` leaves the data directory as Kaldi's ``steps/make_fbank.sh`` does.
 """
-
-__all__: list[str] = []

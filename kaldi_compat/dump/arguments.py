@@ -12,8 +12,6 @@ from kaldi_compat.dump.options import FEATURES, DumpOptions
 from kaldi_compat.options.base import Scalar, nearest_name
 from kaldi_compat.options.config import UsageError, flag_table
 
-__all__ = ["DumpArguments", "parse_arguments"]
-
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from kaldi_compat.dump.read import Entry, Failure, Utterance, UtteranceBlock
 
-__all__ = ["InOrder", "batches", "count_of", "one_by_one", "seconds_of"]
-
 
 def count_of(entry: Entry) -> int:
     """Return how many utterances an entry has."""

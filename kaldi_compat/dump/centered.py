@@ -10,8 +10,6 @@ from torch import Tensor
 
 from kaldi_compat.functional.copies import to_device
 
-__all__ = ["subtract_means"]
-
 # Rows added up one after the other in float32: the error of a sum grows with their number.
 _SPAN = 256
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +22,28 @@ from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
-from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
+from kaldi_compat.dump.finalize import Outcome, clear_all_unfinished, finalize, prepare_archives, start_over
 from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock_alone, lock_with_others, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
     Plan,
     check_inputs,
-    check_speakers,
     how_to_start_over,
+    lines_of,
+    listing_of,
     make_plan,
     read_plan,
     updated,
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
+from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_warps
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local, verified
 from kaldi_compat.dump.write import STATS, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
-
-__all__ = [
-    "Deadline",
-    "counted",
-    "dump",
-    "end_at_once",
-    "main",
-    "planned",
-    "resumed",
-    "summarize",
-    "take_signals",
-    "with_speeds",
-]
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
@@ -187,11 +177,17 @@ def dump(job: Job) -> int:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
     stamps = stamps_of(job, conf_texts(job))
-    check_speakers(job)
+    if not (job.options.shard and job.layout.plan.exists()):
+        listing = job.layout.in_data(listing_of(job))
+        with open(listing, "rb") as lines:
+            check_speakers(job, listing, lines)
     number, parts = job.options.part
     with planned(job) as found:
         plan = replace(found, stamps=stamps)
         mine = plan.part(number, parts)
+        if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
+            own = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in mine)
+            check_speakers(job, job.layout.in_data(plan.listing), own)
         before = verified(job, mine, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in mine if shard.number not in before]
         prepare_archives(job.layout, [shard.number for shard in missing])
@@ -253,11 +249,14 @@ def planned(job: Job) -> Iterator[Plan]:
     in_parts = bool(job.options.shard)
     lock = lock_with_others(layout.lock, layout.plan) if in_parts else lock_alone(layout.lock)
     try:
+        clear_all_unfinished(job)
         if (job.options.resumes or in_parts) and layout.plan.exists():
             plan = resumed(job)
         else:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
+            if layout.plan.exists():
+                _say(f"the archives of an earlier dump are made again ({layout.plan}); --resume would keep them")
             plan = make_plan(job)
             start_over(layout, plan)
             write_plan(plan, layout.plan)
@@ -306,7 +305,7 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
-        f"this run took {monitor.elapsed:.1f} s, {monitor.speed:.0f} times real time; bound by: {outcome.bound}",
+        f"this run: {monitor.summary(outcome.bound)}",
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")

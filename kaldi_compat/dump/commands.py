@@ -27,8 +27,6 @@ from io_ark.streams.source import StreamSource
 from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.failures import shortened
 
-__all__ = ["COMMANDS", "CommandGroup", "read_from_command"]
-
 logger = logging.getLogger(__name__)
 
 _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"

@@ -23,8 +23,6 @@ from kaldi_compat.options.config import (
 )
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 
-__all__ = ["changed_values", "conf_texts", "configured_options", "feature_flags", "take_overrides"]
-
 # Options of the programs that a dump does not use.
 NOT_IN_CONF = {
     "output_format": "which writes only Kaldi's format",

@@ -7,8 +7,6 @@ import re
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import CPU
 
-__all__ = ["devices_of", "prepare_device", "why_unavailable"]
-
 # Number of cuFFT plans that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16
 GIB = 2**30

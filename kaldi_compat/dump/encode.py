@@ -21,8 +21,6 @@ from kaldi_compat.dump.read import Failure, failed
 from kaldi_compat.dump.spectral import Computed, ComputedBlock
 from kaldi_compat.exact.ragged import stats as cmvn_stats
 
-__all__ = ["Encoded", "Encoder"]
-
 logger = logging.getLogger(__name__)
 
 Integers = npt.NDArray[np.int64]

@@ -8,8 +8,6 @@ import sys
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run this process's command line and return the exit status; the process may end here."""

@@ -6,19 +6,6 @@ from io_ark.errors import ArkError
 from io_ark.extras import missing
 from kaldi_compat.errors import KaldiCompatError
 
-__all__ = [
-    "EXPECTED",
-    "DumpError",
-    "InternalError",
-    "OutputError",
-    "PlanError",
-    "TooManyFailuresError",
-    "UnavailableError",
-    "WorkerError",
-    "as_user_error",
-    "one_line",
-]
-
 # Errors about files, data or options; anything else is a bug in the program.
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from io_ark.text import printable
 
-__all__ = ["LONGEST_REASON", "Reason", "by_reason", "reason_for", "shape_of_reason", "shortened"]
-
 LONGEST_REASON = 400  # characters; commands may have millions
 
 # Parts of a reason that differ from utterance to utterance: files, offsets, times.

@@ -14,8 +14,6 @@ from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import Failure, Utterance, UtteranceBlock, failed
 from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, one_by_one, ready
 
-__all__ = ["Computer", "pitch_computer", "spectral_computer"]
-
 
 class Computer:
     """Computes the features of a job, batch by batch, on one device.

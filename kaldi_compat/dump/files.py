@@ -19,23 +19,9 @@ import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.dump.errors import OutputError
 
-__all__ = [
-    "WholeFile",
-    "WholeTable",
-    "check_writable",
-    "is_replaceable",
-    "make_directory",
-    "put_in_place",
-    "read_sealed",
-    "remove_unfinished",
-    "temporary_name",
-    "whole_file",
-    "write_sealed",
-    "write_whole",
-    "writing",
-]
-
 TEMPORARY = ".unfinished-"
+# Start of the names of files that are open in a process. Under /dev lies /dev/shm, too, a place for files like others.
+DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
 # A temporary file of another machine is taken for abandoned after this time without a write.
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
@@ -59,13 +45,24 @@ def is_replaceable(path: Path) -> bool:
 
     A rename would put a regular file in the place of those; they are written to instead.
     """
-    if str(path).startswith(("/dev/", "/proc/")):  # /dev/stdout may lead to a regular file that is open already
+    if str(path).startswith(DESCRIPTORS):  # which may lead to a regular file that is open already
         return False
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return True
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def check_place(path: Path) -> None:
+    """Raise :class:`OutputError` unless a file can be renamed to this path."""
+    real = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise OutputError(f"{path} is a directory: move it out of the way")
+    if not is_replaceable(path):
+        raise OutputError(f"{path} is not a regular file: move it out of the way")
+    if path.is_symlink() and not real.parent.is_dir():
+        raise OutputError(f"{path} is a link to {real}, but {real.parent} does not exist: make it, or delete the link")
 
 
 def check_writable(path: Path) -> None:
@@ -96,8 +93,15 @@ def _machine() -> str:
 def remove_unfinished(path: Path, *, own: bool = False) -> None:
     """Remove the temporary files that processes which no longer run left of this file; with ``own`` this one's too."""
     real = Path(os.path.realpath(path))
-    for left in real.parent.glob(f"{_escaped(real.name)}{TEMPORARY}*"):
-        if _is_abandoned(left, own):
+    clear_directory(real.parent, real.name + TEMPORARY, own=own)
+
+
+def clear_directory(directory: Path, start: str, *, own: bool = False) -> None:
+    """Remove such temporary files of all files in a directory whose names start so."""
+    if not directory.is_dir():
+        return
+    for left in directory.iterdir():
+        if left.name.startswith(start) and TEMPORARY in left.name and _is_abandoned(left, own):
             left.unlink(missing_ok=True)
 
 
@@ -122,10 +126,6 @@ def _is_running(pid: int) -> bool:
     with contextlib.suppress(OSError, IndexError):  # a zombie has ended
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     return True
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

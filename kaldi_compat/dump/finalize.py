@@ -15,28 +15,16 @@ import numpy as np
 
 from io_ark.codecs import codec
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory, remove_unfinished, whole_file, write_whole
+from kaldi_compat.dump.files import clear_directory, make_directory, remove_unfinished, whole_file, write_whole
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, how_to_start_over
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
 
-__all__ = [
-    "Outcome",
-    "by_speaker",
-    "finalize",
-    "frame_shift",
-    "in_bytes",
-    "link_to_storage",
-    "outcome_of",
-    "prepare_archives",
-    "start_over",
-    "summed",
-    "write_cmvn",
-]
-
 FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
+# Files that are written to the data directory, besides those in conf.
+IN_DATA = ("feats.scp", FRAMES, DURATIONS, "frame_shift", "cmvn.scp", "cmvn.ark")
 
 
 @dataclass(frozen=True)
@@ -69,6 +57,21 @@ class Outcome:
     def bound(self) -> str:
         """The stage that was busy for the greatest share of the time."""
         return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
+
+
+def clear_all_unfinished(job: Job) -> None:
+    """Remove the temporary files that killed dumps left of this dump's files, whatever they were doing."""
+    layout = job.layout
+    clear_directory(layout.log, f"{layout.log_stem}.")
+    for directory in (layout.archives, *layout.archives.glob("storage/*")):
+        clear_directory(directory, f"{layout.stem}.")
+    clear_directory(layout.archives, f"cmvn_{layout.name}.")
+    for name in IN_DATA:
+        remove_unfinished(layout.in_data(name))
+    for name in job.conf_paths():
+        remove_unfinished(layout.in_data("conf") / name)
+    if job.options.report:
+        remove_unfinished(Path(job.options.report))
 
 
 def start_over(layout: Layout, plan: Plan) -> None:
@@ -118,8 +121,6 @@ def finalize(job: Job, plan: Plan) -> Outcome:
         DumpError: an archive is not complete.
     """
     layout = job.layout
-    for name in ("feats.scp", FRAMES, DURATIONS, "frame_shift", "cmvn.scp", "cmvn.ark"):
-        remove_unfinished(layout.in_data(name))  # of a finishing that was killed
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
     if job.options.write_utt2num_frames:
         _concatenate([layout.lengths(shard.number, FRAMES) for shard in plan.shards], layout.in_data(FRAMES))

@@ -16,8 +16,6 @@ except ModuleNotFoundError:  # on Windows
 else:
     HAS_LOCKS = True
 
-__all__ = ["check_system", "lock_alone", "lock_with_others", "share"]
-
 logger = logging.getLogger(__name__)
 
 # Time that a part waits for another one to make the plan, which takes seconds even for ten million utterances.

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.rand import KaldiRandom
 
-__all__ = ["BlockNoise", "UtteranceNoise", "frame_seeds", "seeds_of_batch", "utterance_state"]
-
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 

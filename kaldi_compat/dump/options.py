@@ -12,21 +12,6 @@ from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
 from kaldi_compat.options.spectral import Engine
 
-__all__ = [
-    "BY_SPEAKER",
-    "CPU",
-    "FEATURES",
-    "OVERALL",
-    "PITCH",
-    "PITCH_CONF",
-    "PROCESS_CONF",
-    "DumpOptions",
-    "Job",
-    "Layout",
-    "is_speed",
-    "spectral_of",
-]
-
 SPECTRAL = tuple(SPECTRAL_FEATURES)
 PITCH = "pitch"
 FEATURES = (*SPECTRAL, PITCH, *(f"{name}_{PITCH}" for name in SPECTRAL))

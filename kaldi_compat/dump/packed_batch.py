@@ -26,8 +26,6 @@ from kaldi_compat.dump.read import OnGrid, RowMemory
 from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
 
-__all__ = ["FRAMES_AT_ONCE", "PinnedMemory", "Row", "RowNoise", "Samples", "pack"]
-
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
 # Rows are rounded up to a multiple of this many frames, since cuFFT makes a plan for each number of frames.

@@ -16,8 +16,6 @@ from kaldi_compat.dump.spectral import Result, computed
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
-__all__ = ["PitchComputer"]
-
 
 class PitchComputer:
     """Tracks the pitch of a batch and makes features from it, as compute- and process-kaldi-pitch-feats do."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from io_ark.tables.script import Script
 from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.configuration import changed_values, conf_texts
@@ -24,7 +24,7 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shortened
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
-from kaldi_compat.dump.options import BY_SPEAKER, DumpOptions, Job
+from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalise
 
@@ -44,6 +44,7 @@ DECISIVE = (
     "batching",
 )
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
+_CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ def make_plan(job: Job) -> Plan:
     """
     check_inputs(job)
     listing = listing_of(job)
-    offsets = _line_offsets(job.layout.in_data(listing))
-    count = len(offsets) - 1
+    lengths = _line_lengths(job.layout.in_data(listing))
+    count = len(lengths)
     if count == 0:
         raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
     size = job.options.shard_utterances
@@ -111,8 +112,9 @@ def make_plan(job: Job) -> Plan:
     wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1], _gpus(job))
     number = min(wanted, count)
     bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
+    offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
     shards = tuple(
-        Shard(i + 1, offsets[first], offsets[last], last - first) for i, (first, last) in enumerate(pairwise(bounds))
+        Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
     return Plan(listing, settings_of(job), shards)
 
@@ -140,34 +142,6 @@ def check_inputs(job: Job) -> None:
     for path in needed:
         if not path.is_file():
             raise DumpError(f"{path} is missing: it is needed for {job.feature} features of {job.layout.data}")
-
-
-def check_speakers(job: Job) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` is as the requested statistics need it.
-
-    Statistics by speaker need each utterance's speaker: Kaldi's scripts use ``spk2utt`` there, and fail without it.
-    """
-    path, listing = job.layout.in_data(UTT2SPK), job.layout.in_data(listing_of(job))
-    by_speaker = BY_SPEAKER in job.options.cmvn_levels
-    if by_speaker and not path.is_file():
-        raise DumpError(
-            f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to make each utterance its own speaker: "
-            f"awk '{{print $1, $1}}' {listing} > {path}"
-        )
-    if not (job.options.wants_stats and path.is_file()):
-        return
-    speakers, missing = Script.open(str(path)), []
-    for key in Script.open(str(listing)):
-        speaker = speakers.get(key)
-        if speaker is None:
-            missing.append(key)
-        elif len(speaker.split()) > 1:
-            raise DumpError(f"{path}: {key} should have one speaker, not {speaker!r}")
-    if by_speaker and missing:
-        raise DumpError(
-            f"{path} lacks {len(missing)} of the utterances in {listing}, the first one {missing[0]}, and "
-            f"--cmvn={BY_SPEAKER} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"
-        )
 
 
 def settings_of(job: Job) -> dict[str, Any]:
@@ -316,13 +290,13 @@ def lines_of(plan: Plan, shard: Shard, data: Path) -> Iterator[bytes]:
             yield line.removesuffix(b"\n")
 
 
-def _line_offsets(path: Path) -> Sequence[int]:
-    """Return the offset of each line, and of the end of the last one.
+def _line_lengths(path: Path) -> Sequence[int]:
+    """Return the number of bytes of each line.
 
     Raises:
         DumpError: a line has an impossible key or nothing after its key, or a key occurs twice.
     """
-    offsets = array("q", [0])
+    lengths = array("I")
     previous, ordered, blank = b"", True, 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
@@ -332,24 +306,24 @@ def _line_offsets(path: Path) -> Sequence[int]:
             if not key:
                 blank = blank or number
                 continue
-            if len(key) > LONGEST_KEY or b"\0" in key:
+            if len(key) > LONGEST_KEY or _CONTROL.search(key):
                 raise DumpError(f"{path}, line {number}: {_wrong_with(key)}")
             if not rest:
                 raise DumpError(f"{path}, line {number}: expected a key and more, not {_shown(key)}")
-            offsets.append(offsets[-1] + len(line))
+            lengths.append(len(line))
             ordered &= previous < key
             previous = key
     if blank:
         logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank)
     if not ordered:  # sorted files, as Kaldi requires them, need no set of all keys
         _refuse_duplicates(path)
-    return offsets
+    return lengths
 
 
 def _wrong_with(key: bytes) -> str:
     if len(key) > LONGEST_KEY:
         return f"a key of {len(key)} bytes; at most {LONGEST_KEY} are supported"
-    return f"the key {_shown(key)} contains a NUL character"
+    return f"the key {_shown(key)} has a control character in it, which no table can hold: rename the utterance"
 
 
 def _shown(key: bytes) -> str:

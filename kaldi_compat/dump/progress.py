@@ -12,8 +12,6 @@ from typing import Any, TextIO
 from kaldi_compat.dump.errors import TooManyFailuresError
 from kaldi_compat.dump.write import Counts, Manifest
 
-__all__ = ["HOUR", "Monitor"]
-
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_SAMPLES = 0.5
 SECONDS_BEFORE_ESTIMATE = 5.0
@@ -55,6 +53,11 @@ class Monitor:
     def utterances(self) -> int:
         """Number of utterances done, failures included."""
         return sum(count for count, _, _ in self._counts.values())
+
+    @property
+    def computed(self) -> int:
+        """Number of utterances done in this run, failures included."""
+        return self.utterances - self._utterances_before
 
     @property
     def seconds(self) -> float:
@@ -119,14 +122,20 @@ class Monitor:
 
     def text(self) -> str:
         """Describe hours done, speed, time left and failures."""
-        left = self.total - self.utterances
-        done = self.utterances - self._utterances_before
+        left, done = self.total - self.utterances, self.computed
         # The first batches come late, from all workers at once: an estimate from them would be far off.
         is_known = (
             left and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE and done >= SHARE_BEFORE_ESTIMATE * self.total
         )
         remaining = f", {_clock(left * self.elapsed / done)} left" if is_known else ""
-        return f"{self.seconds / HOUR:.2f} h, {self.speed:.0f}x real time{remaining}, {self.failures} failed"
+        speed = f", {self.speed:.0f}x real time" if done else ""
+        return f"{self.seconds / HOUR:.2f} h{speed}{remaining}, {self.failures} failed"
+
+    def summary(self, bound: str) -> str:
+        """Describe this run; ``bound`` is the stage that was busy for the greatest share of the time."""
+        if not self.computed:
+            return "nothing was left to compute: all archives were complete"
+        return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
 
     def _show(self) -> None:
         if self._bar is not None:

@@ -21,8 +21,6 @@ from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import read_manifest
 
-__all__ = ["make_archive", "run_on_ray", "with_absolute_paths"]
-
 RETRIES = 5
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_CONNECT = 10.0

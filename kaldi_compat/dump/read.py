@@ -31,24 +31,6 @@ from kaldi_compat.dump.plan import Plan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
-__all__ = [
-    "Clock",
-    "Entry",
-    "Failure",
-    "Lines",
-    "OnGrid",
-    "RowMemory",
-    "Task",
-    "TaskReader",
-    "Utterance",
-    "UtteranceBlock",
-    "failed",
-    "read_ahead",
-    "read_audio",
-    "read_task",
-    "tasks_of",
-]
-
 logger = logging.getLogger(__name__)
 
 # Bytes of audio that may wait between reading and computing.

@@ -26,8 +26,6 @@ from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogra
 from kaldi_compat.dump.write import DURATIONS, read_stats
 from kaldi_compat.functional.cmvn import mean_and_variance
 
-__all__ = ["failure_groups", "pictures", "sections", "table", "total_stats", "write_report"]
-
 PICTURES = 4
 BINS = 30
 MAX_FAILURES = 1000
@@ -88,8 +86,7 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
                 ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
                 ("failures", str(len(outcome.failures))),
                 ("archives", str(len(plan.shards))),
-                ("this run", f"{monitor.elapsed:.1f} s, {monitor.speed:.0f} times real time"),
-                ("bound by", outcome.bound),
+                ("this run", monitor.summary(outcome.bound)),
                 *(("warning", warning) for warning in outcome.warnings),
             ]
         ),

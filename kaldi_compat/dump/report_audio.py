@@ -13,8 +13,6 @@ import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.dump.options import Job
 
-__all__ = ["Finding", "Sample", "inspect_audio", "oddities"]
-
 MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
 SHARE_INSPECTED = 20  # one in so many utterances
 MAX_SECONDS = 10.0  # for all of it
@@ -54,7 +52,7 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
     """Read the audio of one utterance in 20, at least 20 and at most 200, evenly spread, for at most ten seconds.
 
     Utterances that cannot be read here, such as those in other formats than WAV, are left out: if they have no
-    features, the page lists them as failures.
+    features, the page lists them as failures. Commands are not run a second time.
     """
     try:
         waves = _waves(job)
@@ -89,8 +87,8 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
 def _waves(job: Job) -> Mapping[str, Any]:
     wav, segments = job.layout.in_data("wav.scp"), job.layout.in_data("segments")
     if segments.exists():
-        return io_ark.load_segments(segments, wav, pipes=job.options.pipes, network=job.options.network)
-    return io_ark.load_scp(str(wav), kind="wave", pipes=job.options.pipes, network=job.options.network)
+        return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)
+    return io_ark.load_scp(str(wav), kind="wave", pipes=False, network=job.options.network)
 
 
 def oddities(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:

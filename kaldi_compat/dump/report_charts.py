@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bars", "curve", "feature_image", "histogram", "png", "ticks"]
-
 Floats = npt.NDArray[Any]
 
 WIDTH, HEIGHT = 640, 250

@@ -18,15 +18,14 @@ from kaldi_compat.dump.batching import InOrder, batches, one_by_one
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import Computer
-from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, InputWatch
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.plan import Plan, Shard, lines_of
 from kaldi_compat.dump.read import Clock, Entry, Failure, TaskReader, read_ahead, tasks_of
+from kaldi_compat.dump.speakers import speakers_of
 from kaldi_compat.dump.spectral import ComputedBlock, Pending, Result, Results
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 from kaldi_compat.dump.write_behind import WorkBehind
-
-__all__ = ["ShardRunner", "log_file", "opened", "stderr_to"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +54,7 @@ class ShardRunner:
         self.read = TaskReader(job.options, self.compute.memory)
         self.wants_stats = job.options.wants_stats
         self.encode = Encoder(job.options, with_stats=self.wants_stats)
-        # By speaker whatever the level, since a dump that is resumed may ask for another one.
-        self.speakers = opened(job, UTT2SPK) if self.wants_stats else None
-        self.recordings = opened(job, SCRIPT) if plan.listing == SEGMENTS else None
+        self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
         """Make an archive.
@@ -68,7 +65,7 @@ class ShardRunner:
         with log_file(self.job.layout.messages(shard.number), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
-                writer = ArchiveWriter(self.job.layout, shard.number, self.speakers, wants_stats=self.wants_stats)
+                writer = ArchiveWriter(self.job.layout, shard.number, self._speakers(shard))
                 return self._make(shard, writer, report)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
@@ -80,6 +77,15 @@ class ShardRunner:
                 if isinstance(error, Exception):
                     self.inputs.check()  # a change explains the error better than its message
                 raise
+
+    def _speakers(self, shard: Shard) -> dict[str, str] | None:
+        """Return the speakers of an archive's utterances if statistics are kept; None otherwise.
+
+        These are by speaker whatever the level, since a dump that is resumed may ask for another one.
+        """
+        if not self.wants_stats:
+            return None
+        return speakers_of(self.job, lines_of(self.plan, shard, self.job.layout.data))
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
         reading, computing, writing = Clock(), Clock(), Clock()
@@ -163,12 +169,6 @@ class _Encoding:
             for entry in entries:
                 for encoded in [entry] if isinstance(entry, Failure) else self.encode(entry):
                     self.writer.add(encoded)
-
-
-def opened(job: Job, name: str) -> Script | None:
-    """Open a file of the data directory as a mapping; None if it does not exist."""
-    path = job.layout.in_data(name)
-    return Script.open(str(path)) if path.is_file() else None
 
 
 class _QuietHandler(logging.FileHandler):

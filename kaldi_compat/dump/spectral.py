@@ -28,22 +28,6 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.batch import num_frames
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 
-__all__ = [
-    "Computed",
-    "ComputedBlock",
-    "Pending",
-    "Result",
-    "Results",
-    "SpectralComputer",
-    "check_warps",
-    "computed",
-    "failure",
-    "one_by_one",
-    "ready",
-    "vtln_warps",
-    "warp_file",
-]
-
 _GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 

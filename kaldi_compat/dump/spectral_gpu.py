@@ -35,8 +35,6 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.engines import engine_for
 
-__all__ = ["Member", "PackedComputer", "halving", "together"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
-__all__ = ["at_speed", "make_speed_directory", "split_speed", "with_speed"]
-
 _FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
 _FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
 _WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")

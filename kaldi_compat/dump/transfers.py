@@ -11,8 +11,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Arrival", "Transfers"]
-
 
 class Transfers:
     """Copies tensors to and from a GPU in streams of their own; on a CPU there is nothing to copy.

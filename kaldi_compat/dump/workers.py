@@ -23,8 +23,6 @@ from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
 
-__all__ = ["complete", "cores", "run_local", "verified"]
-
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
 PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
     WholeFile,
     WholeTable,
-    is_replaceable,
+    check_place,
     read_sealed,
     remove_unfinished,
     write_sealed,
@@ -31,24 +31,6 @@ from kaldi_compat.dump.files import (
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.read import Failure
 from kaldi_compat.dump.write_behind import WorkBehind
-
-__all__ = [
-    "DURATIONS",
-    "FRAMES",
-    "STATS",
-    "ArchiveWriter",
-    "Counts",
-    "DamagedError",
-    "Manifest",
-    "Stats",
-    "StatsWriter",
-    "clear_unfinished",
-    "fingerprint",
-    "read_manifest",
-    "read_stats",
-    "script_lines",
-    "verified_manifest",
-]
 
 Stats = npt.NDArray[np.float64]
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
@@ -171,19 +153,18 @@ class ArchiveWriter:
     Args:
         layout: where they go.
         shard: the archive's number.
-        wants_stats: keep CMVN statistics, by speaker.
-        speakers: the speaker of each utterance; an utterance without one is its own speaker.
+        speakers: the speaker of each utterance, to keep CMVN statistics by speaker; an utterance without one is its
+            own speaker. None: keep no statistics.
     """
 
-    def __init__(self, layout: Layout, shard: int, speakers: Any = None, *, wants_stats: bool = False) -> None:
+    def __init__(self, layout: Layout, shard: int, speakers: Mapping[str, str] | None = None) -> None:
         self.layout = layout
         self.shard = shard
-        self.speakers = speakers or {}
+        self.speakers = speakers
         self.uncompressed = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
-        if not is_replaceable(layout.archive(shard)):
-            raise OutputError(f"{layout.archive(shard)} is not a regular file: move it out of the way")
+        check_place(layout.archive(shard))
         with writing(layout.archive(shard)):
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.
@@ -192,7 +173,7 @@ class ArchiveWriter:
         try:
             names = (ARCHIVE, SCRIPT, *LENGTHS)
             self._files = {name: self._opened(WholeFile(_file_of(layout, shard, name))) for name in names}
-            self._stats = self._opened(StatsWriter(layout.stats(shard))) if wants_stats else None
+            self._stats = self._opened(StatsWriter(layout.stats(shard))) if speakers is not None else None
         except BaseException:
             self._abandon_parts()
             raise
@@ -222,7 +203,7 @@ class ArchiveWriter:
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
         self.uncompressed += entry.left_uncompressed
-        if self._stats and entry.stats is not None:
+        if self._stats and self.speakers is not None and entry.stats is not None:
             for key, stats in zip(split_keys(packed.keys), entry.stats, strict=True):
                 self._stats.add(self.speakers.get(key) or key, stats)
 

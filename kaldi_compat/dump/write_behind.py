@@ -8,8 +8,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
-__all__ = ["BYTES_BEHIND", "WorkBehind"]
-
 T = TypeVar("T")
 # Features that may wait to be encoded and written: the results of several batches, so that computing need not wait.
 BYTES_BEHIND = 256 << 20

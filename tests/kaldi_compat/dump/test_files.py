@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.dump_data import dump, make_data
+from kaldi_compat.dump.files import temporary_name
+from tests.support.dump_data import dump, make_data, matrices
 
 
 @pytest.fixture
@@ -72,3 +77,63 @@ def test_replaced_link_leads_to_the_new_content(data: Path, tmp_path: Path) -> N
     (data / "utt2dur").symlink_to(target)
     assert dump(data) == 0
     assert (data / "utt2dur").is_symlink() and target.read_text().startswith("spk0-utt000 ")
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A directory in /dev/shm, where a file is a file like others."""
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("/dev/shm is not there")
+    directory = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+def test_memory_is_a_place_for_files(in_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(in_memory, 3, samples=(3000,))
+    page = in_memory / "page.html"
+    page.write_text("old")
+    renamed: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda source, target: (renamed.append(str(target)), replace(source, target)))
+    assert dump(data, f"--report={page}", "--cmvn=speaker,global") == 0
+    assert len(matrices(data / "feats.scp")) == 3 and page.read_text().startswith("<!DOCTYPE html>")
+    for path in (page, data / "data" / "raw_fbank_train.1.ark", data / "feats.scp", data / "cmvn.ark"):
+        assert str(path) in renamed, "written in place, so a kill would leave half of it"
+
+
+@pytest.mark.parametrize("what", ["directory", "link"])
+def test_archive_that_cannot_be_replaced_is_explained(
+    data: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dump(data) == 0
+    archive = data / "data" / "raw_fbank_train.1.ark"
+    archive.unlink()
+    if what == "directory":
+        archive.mkdir()
+    else:
+        archive.symlink_to("/nowhere/at/all/1.ark")
+    capsys.readouterr()
+    assert dump(data, "--resume") == 255
+    said = capsys.readouterr().err.splitlines()[-1]
+    advice = {"directory": "is a directory: move it out of the way", "link": "make it, or delete the link"}
+    assert str(archive) in said and said.endswith(advice[what])
+
+
+@pytest.mark.parametrize("arguments", [(), ("--resume",), ("--shard=1/1",)])
+def test_what_killed_dumps_left_is_removed(data: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    page = tmp_path / "page.html"
+    assert dump(data, "--cmvn=speaker,global", f"--report={page}") == 0
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    files = [
+        page,
+        *(path for path in data.rglob("*") if path.is_file() and path.parent.name in ("train", "log", "data", "conf")),
+    ]
+    written = [path for path in files if path.name not in ("wav.scp", "utt2spk", "dump_fbank_train.lock")]
+    for path in [*written, data / "data" / "raw_fbank_train.77.ark"]:
+        left = temporary_name(path)
+        left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")).write_text("half")
+    assert len(written) > 15
+    assert dump(data, "--cmvn=speaker,global", f"--report={page}", *arguments) == 0
+    assert not list(tmp_path.rglob("*unfinished*"))

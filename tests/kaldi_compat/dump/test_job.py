@@ -319,13 +319,22 @@ def test_resume_refuses_changed_options(data: Path, tmp_path: Path, capsys: pyte
     assert "dither, num-mel-bins, seed changed since the plan" in capsys.readouterr().err
 
 
-def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
+def test_finished_job_is_not_replaced_without_a_word(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for times in range(2):
+        assert dump(data) == 0
+        assert ("the archives of an earlier dump are made again" in capsys.readouterr().err) == bool(times)
+
+
+def test_resume_of_a_finished_job_computes_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data) == 0
+    assert "times real time; bound by: " in capsys.readouterr().err
     stamps = {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()}
     (data / "feats.scp").unlink()
     assert dump(data, "--resume") == 0
     assert {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()} == stamps
     assert (data / "feats.scp").is_file()
+    said = capsys.readouterr().err
+    assert "this run: nothing was left to compute" in said and "real time" not in said and "bound" not in said
 
 
 def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,15 @@ def test_ordinary_audio_is_not_odd() -> None:
     )
 
 
+def test_commands_run_once(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
+    counted = [f"{key} echo {key} >> ran; cat {path} |\n" for key, path in lines[:-1]]
+    (data / "wav.scp").write_text("".join([*counted, f"{lines[-1][0]} {lines[-1][1]}\n"]))
+    assert "Among 1 utterances" in page_of(data)
+    page_of(data, "--resume")
+    assert sorted(Path("ran").read_text().split()) == [key for key, _ in lines[:-1]]
+
+
 def test_failures_are_grouped_and_escaped() -> None:
     failures = [(f"utt{i}", f"/data/{i}.wav: No such file <b>") for i in range(3)] + [("x", "too short")]
     shown = failure_groups(failures)

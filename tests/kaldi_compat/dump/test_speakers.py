@@ -1,0 +1,60 @@
+"""Speakers are looked up as in a dictionary of all lines, but in a sorted file without reading all lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kaldi_compat.dump import speakers
+from kaldi_compat.dump.speakers import values_of
+from tests.support.dump_data import dump, make_data
+
+NAMES = st.text("ab-é", min_size=1, max_size=6).map(str.encode)
+
+
+@pytest.mark.parametrize("searched", [1, 8, 1 << 12])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
+@given(lines=st.dictionaries(NAMES, st.sampled_from([b"s", b"t u", b""])), is_sorted=st.booleans(), data=st.data())
+def test_values_are_those_of_all_lines(
+    tmp_path: Path, searched: int, lines: dict[bytes, bytes], is_sorted: bool, data: st.DataObject
+) -> None:
+    keys = data.draw(st.lists(st.sampled_from(sorted(lines))) if lines else st.just([])) + data.draw(st.lists(NAMES))
+    path = tmp_path / "utt2spk"
+    path.write_bytes(b"".join(key + b" " + lines[key] + b"\n" for key in (sorted(lines) if is_sorted else lines)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(speakers, "SEARCHED_AT_ONCE", searched)
+        assert values_of(path, keys) == {key: lines[key] for key in keys if key in lines}
+
+
+def test_few_keys_of_a_sorted_file_need_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "utt2spk"
+    path.write_text("".join(f"utt{i:06d} spk{i // 100}\n" for i in range(100_000)))
+    seen = []
+    matches = speakers._matches
+    monkeypatch.setattr(
+        speakers, "_matches", lambda lines, *rest: matches((seen.append(1) or each for each in lines), *rest)
+    )
+    wanted = [b"utt%06d" % i for i in range(70_000, 70_100)]
+    assert values_of(path, wanted) == dict.fromkeys(wanted, b"spk700")
+    assert len(seen) < 500
+
+
+def test_part_looks_up_its_own_speakers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its archives have the statistics of the whole, and a speaker that it lacks ends it."""
+    data = make_data(tmp_path, 6, samples=(2000,))
+    assert dump(data, "--cmvn=speaker", nj=2) == 0
+    whole = (data / "data" / "cmvn_train.ark").read_bytes()
+    (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
+    for part in ("1/2", "2/2"):
+        assert dump(data, "--cmvn=speaker", f"--shard={part}") == 0
+    assert (data / "data" / "cmvn_train.ark").read_bytes() == whole
+    lines = (data / "utt2spk").read_text().splitlines(keepends=True)
+    (data / "utt2spk").write_text("".join(lines[:-1]))
+    (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
+    assert dump(data, "--cmvn=global", "--shard=1/2") == 0
+    capsys.readouterr()
+    assert dump(data, "--cmvn=speaker", "--shard=2/2") == 255
+    assert f"lacks 1 of the utterances in {data}/wav.scp, the first one spk1-utt005" in capsys.readouterr().err
