@@ -16,9 +16,9 @@ import torch
 
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.features.spectral import _keep_freed_memory
-from kaldi_compat.functional import energies as spectra
-from kaldi_compat.functional import frames
-from kaldi_compat.functional.dither import kaldi_noise
+from kaldi_compat.tensors import energies as spectra
+from kaldi_compat.tensors import frames
+from kaldi_compat.tensors.dither import kaldi_noise
 
 MINUTES = 2
 

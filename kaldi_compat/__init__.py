@@ -43,7 +43,6 @@ if _TYPE_CHECKING:
     from kaldi_compat.features.postprocessing import SlidingCmvn as SlidingCmvn
     from kaldi_compat.features.postprocessing import Splice as Splice
     from kaldi_compat.features.spectrogram import Spectrogram as Spectrogram
-    from kaldi_compat.functional.resample import resample_waveform as resample_waveform
     from kaldi_compat.options.config import load_options as load_options
     from kaldi_compat.options.pitch import InterpolatePitchOptions as InterpolatePitchOptions
     from kaldi_compat.options.pitch import PitchOptions as PitchOptions
@@ -72,6 +71,7 @@ if _TYPE_CHECKING:
     from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
     from kaldi_compat.streaming.stacking import LowFrameRateStream as LowFrameRateStream
     from kaldi_compat.streaming.stacking import StackFramesStream as StackFramesStream
+    from kaldi_compat.tensors.resample import resample_waveform as resample_waveform
 
 # The same names by module. tests/kaldi_compat/test_public_names.py compares the two lists.
 _NAMES_OF = {
@@ -120,7 +120,7 @@ _NAMES_OF = {
         "Splice",
     ),
     "features.spectrogram": ("Spectrogram",),
-    "functional.resample": ("resample_waveform",),
+    "tensors.resample": ("resample_waveform",),
     "options.config": ("load_options",),
     "options.pitch": (
         "InterpolatePitchOptions",

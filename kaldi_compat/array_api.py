@@ -15,28 +15,6 @@ from kaldi_compat.errors import FeatureError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Array",
-    "arange",
-    "as_like",
-    "astype",
-    "at_least_float32",
-    "float64",
-    "full",
-    "is_exported_to_onnx",
-    "is_traced",
-    "is_traced_or_differentiated",
-    "matmul",
-    "multiply_add",
-    "namespace",
-    "precision",
-    "running_sum",
-    "running_sum_by_doubling",
-    "sliding_windows",
-    "take_frames",
-    "with_zeros",
-]
-
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 """A NumPy array or a torch tensor. Functions return the type that they are given."""
 
@@ -172,30 +150,34 @@ def sliding_windows(x: Array, size: int, step: int) -> Array:
     return windows
 
 
-def _fused(total: Any, product: Any) -> Any:
-    """Return ``total + product`` in the precision of ``total``, rounded once; the product is exact, in double."""
-    added = total + product
-    if total.dtype == np.float32:
-        # A sum that rounding to double put halfway between two floats goes to the side where the exact sum lies.
-        bits = added.view(np.int64)
-        halfway = np.nonzero((bits & 0x1FFFFFFF) == 0x10000000)
-        if len(halfway[0]):
-            a, b, sums = total[halfway].astype(np.float64), product[halfway], added[halfway]
-            part = sums - a
-            error = (a - (sums - part)) + (b - part)
-            bits[halfway] += np.where(error == 0, 0, np.where((error > 0) == (sums > 0), 1, -1))
-    np.copyto(total, added, casting="same_kind")
-    return total
-
-
 def matmul(a: Array, b: Array) -> Array:
-    """Return the matrix product: by BLAS in NumPy, as in Kaldi; in double in torch, which TF32 leaves alone."""
+    """Compute ``a @ b`` in the precision of ``a``, whatever TF32, bfloat16 or autocast modes are on in torch.
+
+    torch has no local switch for these modes, and the global ones belong to the user. So wherever a float32 product
+    might lose precision, it is computed in float64, which no mode affects.
+    """
     product: Array
-    if isinstance(a, np.ndarray):
+    if keeps_precision(a):
         product = a @ b
     else:
         product = astype(float64(a) @ float64(b), a.dtype)
     return product
+
+
+def keeps_precision(x: Any) -> bool:
+    """Return True if matrix products on ``x`` are certainly computed in its precision."""
+    if isinstance(x, np.ndarray) or is_exported_to_onnx(x):  # what runs the graph decides; WebGPU has no float64
+        return True
+    torch = namespace(x)
+    if x.dtype == torch.float64:
+        return True
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
+    setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
+    if setting is None:
+        return bool(torch.get_float32_matmul_precision() == "highest")
+    return setting.fp32_precision in ("none", "ieee")
 
 
 def running_sum(x: Array, axis: int) -> Array:
@@ -226,13 +208,3 @@ def running_sum_by_doubling(x: Array, axis: int) -> Array:
         reach *= 2
     summed: Array = xp.moveaxis(x, -1, axis)
     return summed
-
-
-def multiply_add(total: Array, factor: float, wide: Array) -> Array:
-    """Return ``total + factor * wide``, summed in the precision of ``wide``, rounded once. May overwrite total."""
-    added: Array
-    if isinstance(total, np.ndarray):
-        added = _fused(total, factor * wide)
-    else:
-        added = astype(total + factor * wide, total.dtype)
-    return added

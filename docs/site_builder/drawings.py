@@ -16,9 +16,9 @@ import io_ark
 from kaldi_compat import PitchOptions, plot, track_pitch
 from kaldi_compat.features.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
-from kaldi_compat.functional.frames import window
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 from kaldi_compat.options.spectral import WINDOW_TYPES, FbankOptions
+from kaldi_compat.tensors.frames import window
 
 __all__ = [
     "architecture",

@@ -40,7 +40,7 @@ API = {
     "Data sets and batches": ("kaldi_compat:data.*",),
     "Plots": ("kaldi_compat.plot",),
     "Front ends of models": ("kaldi_compat.frontends", "kaldi_compat.frontends.*"),
-    "Functions": ("kaldi_compat:functional.*", "kaldi_compat.functional.*"),
+    "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.tensors.*"),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_compat.interop.*", "io_ark.interop.*"),
     "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors"),

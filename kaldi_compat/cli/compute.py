@@ -406,7 +406,7 @@ class TorchComputer:
         """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
         import torch
 
-        from kaldi_compat.functional.resample import resample_waveform as resample_tensor
+        from kaldi_compat.tensors.resample import resample_waveform as resample_tensor
 
         wanted = self.module.options.sample_frequency
         with torch.inference_mode():

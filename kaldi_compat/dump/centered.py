@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.copies import to_device
+from kaldi_compat.tensors.copies import to_device
 
 # Rows added up one after the other in float32: the error of a sum grows with their number.
 _SPAN = 256

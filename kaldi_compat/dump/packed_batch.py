@@ -23,8 +23,8 @@ from torch import Tensor
 from kaldi_compat import kernels
 from kaldi_compat.dump.noise import frame_seeds, utterance_state
 from kaldi_compat.dump.read import OnGrid, RowMemory
-from kaldi_compat.functional.frames import num_frames, reflected
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.tensors.frames import num_frames, reflected
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 

@@ -1,15 +1,9 @@
-"""The tables of a spectral feature: everything that does not depend on the audio, rounded as Kaldi rounds it.
-
-Both halves of the exact engine, NumPy and C, read the same plan. Trigonometric functions and powers in double precision
-come from the C library by way of :mod:`math`, as Kaldi's do.
-"""
+"""The plan of a spectral feature: everything that does not depend on the audio. NumPy and C read the same one."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact import fft as kaldi_fft
+from kaldi_compat.exact import tables
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.options.spectral import (
@@ -116,11 +111,11 @@ def plan_of(options: FrameOptions) -> Plan:
     energy_floor = F32(options.energy_floor)  # type: ignore[attr-defined]
     matrix = lifter = None
     if isinstance(options, MfccOptions):
-        matrix = _dct(options.num_ceps, options.num_mel_bins)
-        lifter = _lifter(options.num_ceps, options.cepstral_lifter)
+        matrix = tables.dct(options.num_ceps, options.num_mel_bins)
+        lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, PlpOptions):
-        matrix = _inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
-        lifter = _lifter(options.num_ceps, options.cepstral_lifter)
+        matrix = tables.inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
+        lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         mel_table(options, 1.0)  # reports what is wrong with the mel options
     own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
@@ -133,7 +128,7 @@ def plan_of(options: FrameOptions) -> Plan:
         dim=_dim(options),
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
-        window=_window(options),
+        window=tables.window(options.window_type, options.window_size, options.blackman_coeff),
         matrix=matrix,
         lifter=lifter,
         **{name: getattr(options, name) for name in own},
@@ -149,45 +144,6 @@ def _dim(options: Any) -> int:
     return int(options.num_ceps)
 
 
-def _window(options: FrameOptions) -> Floats:
-    size, step = options.window_size, 2 * math.pi / max(options.window_size - 1, 1)
-    blackman = float(F32(options.blackman_coeff))
-    shapes: dict[str, Callable[[float], float]] = {
-        "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
-        "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
-        "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
-        "rectangular": lambda i: 1.0,
-        "sine": lambda i: math.sin(0.5 * step * i),
-        "blackman": lambda i: blackman - 0.5 * math.cos(step * i) + (0.5 - blackman) * math.cos(2 * step * i),
-    }
-    return np.array([shapes[options.window_type](float(i)) for i in range(size)], F32)
-
-
-def _dct(num_ceps: int, num_bins: int) -> Floats:
-    first, others = (float(F32(math.sqrt(share / num_bins))) for share in (1.0, 2.0))
-    step = math.pi / num_bins
-    rows = [[others * math.cos(step * (n + 0.5) * k) for n in range(num_bins)] for k in range(num_ceps)]
-    rows[0] = [first] * num_bins
-    return np.array(rows, F32)
-
-
-def _lifter(num_ceps: int, scale: float) -> Floats | None:
-    q = float(F32(scale))
-    if q == 0:
-        return None
-    return np.array([1.0 + 0.5 * q * math.sin(math.pi * i / q) for i in range(num_ceps)], F32)
-
-
-def _inverse_dft(rows: int, columns: int) -> Floats:
-    angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
-    matrix = np.empty((rows, columns), F32)
-    for i in range(rows):
-        # the angles are products of float32 numbers, their cosine is taken in double
-        cosines = [math.cos(angle * F32(i) * F32(j)) for j in range(columns)]
-        matrix[i] = [scale, *(2.0 * scale * c for c in cosines[1:-1]), scale * cosines[-1]]
-    return matrix
-
-
 @functools.lru_cache(maxsize=256)
 def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     """Return the mel filters for these options and this VTLN factor.
@@ -201,27 +157,23 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     weights = tuple(
         np.ascontiguousarray(column[i[0] : i[-1] + 1]) for column, i in zip(banks.weights.T, inside, strict=True)
     )
-    squared = banks.centers * banks.centers
-    wide = squared.astype(np.float64)
-    share = (wide / (wide + 1.6e5)).astype(F32)
-    loudness = ((share * share) * ((wide + 1.44e6) / (wide + 9.61e6))).astype(F32)
-    return MelTable(tuple(int(i[0]) for i in inside), weights, loudness)
+    return MelTable(tuple(int(i[0]) for i in inside), weights, tables.equal_loudness(banks.centers))
 
 
 def split_radix_tables(log_points: int) -> list[Floats]:
     """Return for k = 0 to ``log_points`` the multipliers of a step of 2**k points: float32 (2**k / 4, 6), from 3 on."""
-    tables = [np.empty((0, 6), F32)] * 3
+    steps = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
         columns = [column for step in (1, 3) for column in kaldi_fft.twiddles(1 << k, step)]
-        tables.append(np.ascontiguousarray(np.stack(columns, -1), F32))
-    return tables
+        steps.append(np.ascontiguousarray(np.stack(columns, -1), F32))
+    return steps
 
 
 def mixed_radix_tables(n: int) -> tuple[Integers, Floats]:
     """Return the prime factors of ``n``, and for each the roots of unity (n, 2) of its step, one after the other."""
     factors = kaldi_fft.prime_factors(n)
-    tables = [np.empty((0, 2), F32)]
+    steps = [np.empty((0, 2), F32)]
     for factor in factors:
-        tables.append(np.stack([part.ravel() for part in kaldi_fft.mixed_base(n, factor)], -1))
+        steps.append(np.stack([part.ravel() for part in kaldi_fft.mixed_base(n, factor)], -1))
         n //= factor
-    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(tables), F32)
+    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(steps), F32)

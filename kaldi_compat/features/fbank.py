@@ -10,11 +10,11 @@ from torch import Tensor
 from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
-from kaldi_compat.functional import energies as steps
-from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
+from kaldi_compat.tensors import energies as steps
+from kaldi_compat.tensors.frames import EPSILON
 
 __all__ = ["Fbank", "FlooredFbank"]
 

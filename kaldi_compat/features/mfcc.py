@@ -6,13 +6,13 @@ import math
 
 from torch import Tensor
 
+from kaldi_compat.array_api import matmul
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
-from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import energies as steps
-from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
+from kaldi_compat.tensors import cepstrum
+from kaldi_compat.tensors.frames import EPSILON
 
 __all__ = ["Mfcc"]
 
@@ -51,7 +51,7 @@ class Mfcc(MfccConstructor, MelFeature):
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the liftered DCT of the log mel energies, with the energy for C0 and HTK's order if requested."""
         options = self.options
-        cepstra = steps.matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
+        cepstra = matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)
         # HTK's DCT has no special scale for C0
         scale_of_c0 = math.sqrt(2.0) if options.htk_compat else 1.0

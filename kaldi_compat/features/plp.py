@@ -6,13 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.array_api import matmul
 from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.tables import equal_loudness
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
-from kaldi_compat.functional import cepstrum
-from kaldi_compat.functional import energies as steps
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
+from kaldi_compat.tensors import cepstrum
+from kaldi_compat.tensors import energies as steps
 
 __all__ = ["Plp"]
 
@@ -51,7 +53,7 @@ class Plp(PlpConstructor, MelFeature):
     def mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
         banks = mel_banks(self.options, vtln_warp)
-        return torch.from_numpy(banks.weights * cepstrum.equal_loudness(banks.centers))
+        return torch.from_numpy(banks.weights * equal_loudness(banks.centers))
 
     @property
     def dim(self) -> int:
@@ -63,7 +65,7 @@ class Plp(PlpConstructor, MelFeature):
         options = self.options
         loudness = steps.power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
-        autocorrelation = steps.matmul(loudness, self.cosines.to(energies.dtype))
+        autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.levinson_durbin(autocorrelation)
         c0 = residual.log().clamp(min=SMALLEST).unsqueeze(-1)
         higher = cepstrum.lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]

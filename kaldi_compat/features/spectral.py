@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels
-from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
+from kaldi_compat.array_api import is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
@@ -20,15 +20,15 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
-from kaldi_compat.functional import frames as steps
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.constants import Constants
-from kaldi_compat.functional.copies import to_device
-from kaldi_compat.functional.dft import dft_matrix, spectrum, spectrum_by_matmul
-from kaldi_compat.functional.dither import FrameNoise, Generator, noise_of_frames
-from kaldi_compat.functional.energies import in_groups, matmul, mel_sums, power_spectrum
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
+from kaldi_compat.tensors import frames as steps
+from kaldi_compat.tensors.constants import Constants
+from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.tensors.dft import dft_matrix, spectrum, spectrum_by_matmul
+from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
 
 __all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp", "frame_seeds"]
 

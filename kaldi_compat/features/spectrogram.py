@@ -8,10 +8,10 @@ from torch import Tensor
 from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.functional import energies as steps
-from kaldi_compat.functional.frames import EPSILON
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
+from kaldi_compat.tensors import energies as steps
+from kaldi_compat.tensors.frames import EPSILON
 
 __all__ = ["Spectrogram"]
 

@@ -25,11 +25,11 @@ from kaldi_compat.frontends.base import PresetFrontend, resolved, shorter_frame,
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.resample import resample_waveform
 from kaldi_compat.functional.sinc import num_resampled
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.streaming.features import FeatureStream, Stream, StreamChain
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
+from kaldi_compat.tensors.resample import resample_waveform
 
 __all__ = ["Frontend", "FrontendStream"]
 

@@ -11,23 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, float64, full, multiply_add, namespace, precision
+from kaldi_compat.array_api import Array, astype, float64, full, namespace, precision
+from kaldi_compat.exact.sums import fused
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
-
-__all__ = [
-    "Filter",
-    "add_deltas",
-    "add_shifted_deltas",
-    "delta_context",
-    "delta_filters",
-    "deltas_inside",
-    "derivative_filter",
-    "filtered",
-    "shifted_delta_context",
-    "shifted_delta_filters",
-    "shifted_deltas_inside",
-]
 
 Filter = tuple[float, ...]
 
@@ -62,15 +49,23 @@ def delta_context(options: DeltaOptions) -> int:
 def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
     """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
 
-    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: an exact product, one rounding. In
-    double the product of two floats is exact too, so rounding each sum to float gives the same digits.
+    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: an exact product, one rounding.
     """
-    wide = float64(features)
     total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
     for j, weight in enumerate(weights):
         if weight != 0.0:
-            total = multiply_add(total, weight, wide[..., first + j : first + j + count, :])
+            total = _multiply_add(total, weight, features[..., first + j : first + j + count, :])
     return total
+
+
+def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
+    """Return ``total + weight * frames``, rounded once. In torch the sum is rounded to double first."""
+    added: Array
+    if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
+        added = fused(np.float32(weight), frames, total)
+    else:
+        added = astype(total + weight * float64(frames), total.dtype)
+    return added
 
 
 def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, as_like, astype, float64, full, matmul, namespace
+from kaldi_compat.array_api import Array, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.functional.batches import check_features
-
-__all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda", "log_determinant"]
 
 
 def apply_transform(features: Array, transform: Any) -> Array:
@@ -44,11 +42,16 @@ def apply_transform(features: Array, transform: Any) -> Array:
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = product_with_transpose(features, matrix[:, :dim])
     else:
-        transformed = matmul(features, namespace(features).swapaxes(matrix[..., :dim], -1, -2))
+        transformed = _product(features, namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if columns == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Return ``a @ b``, computed in double precision, which no mode of torch affects."""
+    return astype(float64(a) @ float64(b), a.dtype)
 
 
 def log_determinant(transform: Array, dim: int) -> float:
@@ -94,7 +97,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
     if isinstance(a, np.ndarray) and a.dtype == np.float32:
         return product(a, first)
-    return matmul(a, first)
+    return _product(a, first)
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:

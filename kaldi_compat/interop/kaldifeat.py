@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import MelFeature, SpectralFeature
-from kaldi_compat.functional import frames as steps
 from kaldi_compat.interop.kaldifeat_options import (
     FbankOptions,
     FeatureOptions,
@@ -36,6 +35,7 @@ from kaldi_compat.interop.kaldifeat_options import (
 )
 from kaldi_compat.interop.kaldifeat_whisper import WhisperMel, normalized
 from kaldi_compat.streaming.features import FeatureStream
+from kaldi_compat.tensors import frames as steps
 
 __all__ = [
     "Fbank",

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.functional.energies import power_spectrum
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.tensors.energies import power_spectrum
 
 __all__ = ["WhisperMel", "WhisperMelOptions", "normalized", "slaney_mel_banks"]
 

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.functional import cepstrum, frames
+from kaldi_compat.tensors import cepstrum, frames
 
 __all__ = [
     "BLACKMAN",

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.functional.dither import Generator, noise_of_frames
-from kaldi_compat.functional.frames import frames_of, num_frames
+from kaldi_compat.tensors.dither import Generator, noise_of_frames
+from kaldi_compat.tensors.frames import frames_of, num_frames
 
 logger = logging.getLogger("kaldi_compat")
 

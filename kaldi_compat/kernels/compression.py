@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod, compress
-from kaldi_compat.functional.copies import to_device
 from kaldi_compat.kernels import compiling_alone, is_out_of_memory
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
+from kaldi_compat.tensors.copies import to_device
 
 logger = logging.getLogger("kaldi_compat")
 

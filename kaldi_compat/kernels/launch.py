@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.rand import rand_r_starts
-from kaldi_compat.functional.copies import to_device
-from kaldi_compat.functional.dither import Generator, frame_states
-from kaldi_compat.functional.frames import EPSILON, num_frames
 from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.fused import mel_kernel
 from kaldi_compat.kernels.noise import KALDI, PHILOX
 from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
+from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.tensors.dither import Generator, frame_states
+from kaldi_compat.tensors.frames import EPSILON, num_frames
 
 # Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
 FRAMES_AT_ONCE = 1 << 18

@@ -151,7 +151,7 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """Reflect indices, as :func:`kaldi_compat.functional.frames.reflected`; twice the length fits into their type."""
+    """Reflect indices, as :func:`kaldi_compat.tensors.frames.reflected`; twice the length fits into their type."""
     index = index % (2 * length)  # has the sign of the index
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)

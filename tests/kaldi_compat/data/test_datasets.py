@@ -18,7 +18,7 @@ from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, coll
 from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, FeaturesOnDevice, WaveDataset
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.functional.resample import resample_waveform
+from kaldi_compat.tensors.resample import resample_waveform
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -24,8 +24,8 @@ from kaldi_compat.dump.read import Failure, Utterance
 from kaldi_compat.dump.spectral import Computed, Pending, SpectralComputer, computed, one_by_one, ready
 from kaldi_compat.dump.spectral_gpu import Member, PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.functional.frames import frames_of
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.tensors.frames import frames_of
 from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]

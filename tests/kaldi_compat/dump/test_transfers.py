@@ -28,8 +28,8 @@ from kaldi_compat.dump.read import Entry, Lines, OnGrid, TaskReader, Utterance, 
 from kaldi_compat.dump.spectral import Computed
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.dump.transfers import Transfers
-from kaldi_compat.functional.frames import num_frames
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.tensors.frames import num_frames
 from tests.support.dump_data import audio, make_data, write_wav
 
 GPU = torch.device("cuda:0")

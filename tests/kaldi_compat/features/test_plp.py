@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kaldi_compat import OptionError, Plp
-from kaldi_compat.functional.cepstrum import levinson_durbin, lpc_to_cepstrum
+from kaldi_compat.tensors.cepstrum import levinson_durbin, lpc_to_cepstrum
 from tests.support.reference import cases_of, name_of
 from tests.support.spectral import check, check_bits
 

@@ -283,7 +283,7 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     from kaldi_compat.exact.rand import rand_r_starts
-    from kaldi_compat.functional.dither import kaldi_noise
+    from kaldi_compat.tensors.dither import kaldi_noise
     from tests.support.probe_kernels import draw
 
     frames, size = 64, 512

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import Spectrogram
-from kaldi_compat.functional.frames import frames_of, num_frames, preemphasize, reflected, window
 from kaldi_compat.options.spectral import WINDOW_TYPES
+from kaldi_compat.tensors.frames import frames_of, num_frames, preemphasize, reflected, window
 
 
 def by_counting(num_samples: int, size: int, shift: int) -> int:

@@ -1,29 +1,15 @@
 """Cepstra of log mel energies or of loudness: the DCT, liftering and linear prediction of Kaldi.
 
-Sources: src/matrix/matrix-functions.cc (ComputeDctMatrix), src/feat/mel-computations.cc (ComputeLifterCoeffs, Durbin,
-Lpc2Cepstrum, GetEqualLoudnessVector) and src/feat/feature-functions.cc (InitIdftBases).
+Source: src/feat/mel-computations.cc (Durbin, Lpc2Cepstrum).
 """
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.energies import floored
-
-__all__ = [
-    "dct_matrix",
-    "equal_loudness",
-    "idft_matrix",
-    "levinson_durbin",
-    "lifter",
-    "lpc_to_cepstrum",
-    "with_first",
-]
-
-FloatArray = npt.NDArray[np.float32]
+from kaldi_compat.exact import tables
+from kaldi_compat.tensors.energies import floored
 
 
 def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
@@ -33,34 +19,18 @@ def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
     tensor([[ 0.7071,  0.7071],
             [ 0.7071, -0.7071]])
     """
-    basis = np.cos(np.pi / num_bins * np.outer(np.arange(num_bins) + 0.5, np.arange(num_ceps)))
-    basis[:, 1:] *= np.float32(np.sqrt(2.0 / num_bins))
-    basis[:, 0] = np.float32(np.sqrt(1.0 / num_bins))
-    return torch.from_numpy(basis.astype(np.float32))
+    return torch.from_numpy(tables.dct(num_ceps, num_bins).T.copy())
 
 
 def lifter(num_ceps: int, scale: float) -> Tensor:
     """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra, all 1 if the scale Q is 0: float32 (num_ceps,)."""
-    scale = float(np.float32(scale))
-    if scale == 0:
-        return torch.ones(num_ceps)
-    return torch.from_numpy((1 + 0.5 * scale * np.sin(np.pi * np.arange(num_ceps) / scale)).astype(np.float32))
+    factors = tables.lifter(num_ceps, scale)
+    return torch.ones(num_ceps) if factors is None else torch.from_numpy(factors)
 
 
 def idft_matrix(num_bases: int, num_bins: int) -> Tensor:
     """Return the inverse DFT from a symmetric power spectrum to autocorrelation: float32 (num_bins, num_bases)."""
-    angle = np.float32(np.pi / (num_bins - 1))
-    phase = (angle * np.arange(num_bases, dtype=np.float32)) * np.arange(num_bins, dtype=np.float32)[:, None]
-    basis = np.cos(phase.astype(np.float64)) / (num_bins - 1)
-    basis[[0, -1]] *= 0.5
-    return torch.from_numpy(basis.astype(np.float32))
-
-
-def equal_loudness(centers: FloatArray) -> FloatArray:
-    """Return equal-loudness weights, at 40 dB, of mel bins centred at these frequencies in Hz (Hermansky 1990)."""
-    squared = centers * centers
-    ratio = squared / (squared + np.float32(1.6e5))
-    return np.asarray(ratio * ratio * ((squared + np.float32(1.44e6)) / (squared + np.float32(9.61e6))), np.float32)
+    return torch.from_numpy(tables.inverse_dft(num_bases, num_bins).T.copy())
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kaldi_compat import Fbank, FeatureStream, Mfcc, OptionError, Plp, Spectrogram
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
-from kaldi_compat.functional.dft import dft_matrix
+from kaldi_compat.tensors.dft import dft_matrix
 from tests.support.reference import ROOT
 
 FEATURES: list[tuple[Any, dict[str, Any]]] = [

@@ -9,10 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_traced
-from kaldi_compat.functional.energies import matmul
-
-__all__ = ["dft_matrix", "spectrum", "spectrum_by_matmul"]
+from kaldi_compat.array_api import is_traced, matmul
 
 
 def spectrum(frames: Tensor, points: int) -> Tensor:
@@ -41,7 +38,7 @@ def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
         Two float32 matrices (size, 2 * (points // 2 + 1)); the columns are the real and the imaginary part of the
         first frequency, of the second, and so on.
 
-    >>> from kaldi_compat.functional.dft import dft_matrix
+    >>> from kaldi_compat.tensors.dft import dft_matrix
     >>> dft_matrix(2, 2)[0]
     tensor([[ 1.,  0.,  1.,  0.],
             [ 1.,  0., -1.,  0.]])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["to_device"]
-
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the host to a device without waiting for the work that is queued there.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -11,16 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.array_api import is_exported_to_onnx, is_traced
-
-__all__ = [
-    "EPSILON",
-    "frames_of",
-    "log_energy",
-    "num_frames",
-    "preemphasize",
-    "reflected",
-    "window",
-]
+from kaldi_compat.exact import tables
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
@@ -133,18 +123,7 @@ def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
 def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
     """Return the window of this name (Kaldi: FeatureWindowFunction): float32 (size,).
 
-    Computed in float64 and rounded once, as in Kaldi.
-
     >>> window("hanning", 5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    phase = 2 * np.pi / (size - 1) * np.arange(size)
-    shapes: dict[str, Callable[[], npt.NDArray[np.float64]]] = {
-        "hamming": lambda: 0.54 - 0.46 * np.cos(phase),
-        "hanning": lambda: 0.5 - 0.5 * np.cos(phase),
-        "povey": lambda: (0.5 - 0.5 * np.cos(phase)) ** 0.85,
-        "rectangular": lambda: np.ones(size),
-        "sine": lambda: np.sin(0.5 * phase),
-        "blackman": lambda: blackman_coeff - 0.5 * np.cos(phase) + (0.5 - blackman_coeff) * np.cos(2 * phase),
-    }
-    return torch.from_numpy(shapes[window_type]().astype(np.float32))
+    return torch.from_numpy(tables.window(window_type, size, blackman_coeff))

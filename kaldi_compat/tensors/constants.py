@@ -7,8 +7,6 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-__all__ = ["Constants"]
-
 
 class Constants:
     """Keeps tensors that depend on nothing but their key.

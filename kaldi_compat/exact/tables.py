@@ -1,0 +1,73 @@
+"""Windows, transforms and weights of the spectral features, rounded as Kaldi rounds them.
+
+Trigonometric functions and powers in double precision come from the C library by way of :mod:`math`, as Kaldi's do.
+Sources: src/feat/feature-window.cc (FeatureWindowFunction), src/matrix/matrix-functions.cc (ComputeDctMatrix),
+src/feat/mel-computations.cc (ComputeLifterCoeffs, GetEqualLoudnessVector), src/feat/feature-functions.cc
+(InitIdftBases).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+F32 = np.float32
+
+
+def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
+    """Return the window of this name: (size,).
+
+    >>> window("hanning", 5).tolist()
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
+    shapes: dict[str, Callable[[float], float]] = {
+        "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
+        "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
+        "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
+        "rectangular": lambda i: 1.0,
+        "sine": lambda i: math.sin(0.5 * step * i),
+        "blackman": lambda i: blackman - 0.5 * math.cos(step * i) + (0.5 - blackman) * math.cos(2 * step * i),
+    }
+    return np.array([shapes[window_type](float(i)) for i in range(size)], F32)
+
+
+def dct(num_ceps: int, num_bins: int) -> Floats:
+    """Return the orthonormal DCT-II: (num_ceps, num_bins)."""
+    first, others = (float(F32(math.sqrt(share / num_bins))) for share in (1.0, 2.0))
+    step = math.pi / num_bins
+    rows = [[others * math.cos(step * (n + 0.5) * k) for n in range(num_bins)] for k in range(num_ceps)]
+    rows[0] = [first] * num_bins
+    return np.array(rows, F32)
+
+
+def lifter(num_ceps: int, scale: float) -> Floats | None:
+    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,); None if the scale Q is 0."""
+    q = float(F32(scale))
+    if q == 0:
+        return None
+    return np.array([1.0 + 0.5 * q * math.sin(math.pi * i / q) for i in range(num_ceps)], F32)
+
+
+def inverse_dft(rows: int, columns: int) -> Floats:
+    """Return the inverse DFT from a symmetric power spectrum (columns,) to autocorrelation: (rows, columns)."""
+    angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
+    matrix = np.empty((rows, columns), F32)
+    for i in range(rows):
+        # the angles are products of float32 numbers, their cosine is taken in double
+        cosines = [math.cos(angle * F32(i) * F32(j)) for j in range(columns)]
+        matrix[i] = [scale, *(2.0 * scale * c for c in cosines[1:-1]), scale * cosines[-1]]
+    return matrix
+
+
+def equal_loudness(centers: Floats) -> Floats:
+    """Return equal-loudness weights, at 40 dB, of mel bins centred at these frequencies in Hz (Hermansky 1990)."""
+    squared = centers * centers
+    wide = squared.astype(np.float64)
+    share = (wide / (wide + 1.6e5)).astype(F32)
+    loudness: Floats = ((share * share) * ((wide + 1.44e6) / (wide + 9.61e6))).astype(F32)
+    return loudness

@@ -1,0 +1,1 @@
+"""The steps of the features on torch tensors, on any device and with gradients."""
