@@ -10,38 +10,85 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from io_ark.errors import ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
+from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
 from io_ark.streams.process import current_process
 from io_ark.streams.remote import Upload, is_url, refuse_network
 
-__all__ = ["Output", "open_output"]
-
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
+
+
+class WholeWrites:
+    """Context of writes that belong together. An exception between the first and the last of them breaks the output.
+
+    The output counts as broken from the first write to the last, so no exception can come in between unnoticed, not
+    even that of a signal.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.broken = False
+
+    def check(self) -> None:
+        """Raise :class:`WriteError` if the output is broken."""
+        if self.broken:
+            raise WriteError("an earlier write failed or was interrupted: the output is incomplete", file=self.name)
+
+    def __enter__(self) -> None:
+        self.check()
+        self.broken = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if kind is None:
+            self.broken = False
 
 
 class Output:
     """An opened wxfilename with a buffer. All write errors are raised, at the latest on closing.
 
+    Args:
+        name: name for error messages.
+        raw: stream without a buffer of its own.
+        finish: closes the stream after all bytes have been written.
+        discard: closes the stream of an incomplete output (default: ``finish``).
+        flush_raw: flush the stream after each write, because others write to it, too.
+        start: number of bytes that the file had before.
+
     Attributes:
         name: name for error messages.
         start: number of bytes that the file had before.
+        entry: context for the writes of one entry: if one of them fails or is interrupted, the output is broken.
     """
 
     def __init__(
-        self, name: str, raw: Any, finish: Callable[[], None], *, flush_raw: bool = False, start: int = 0
+        self,
+        name: str,
+        raw: Any,
+        finish: Callable[[], None],
+        *,
+        discard: Callable[[], None] | None = None,
+        flush_raw: bool = False,
+        start: int = 0,
     ) -> None:
         self.name = name
         self.start = start
-        self._raw = raw
+        self.entry = WholeWrites(name)
+        self._sending = WholeWrites(name)
         self._finish = finish
+        self._discard = discard or finish
         self._flush_raw = flush_raw
         self._pending = bytearray()
         self._written = 0
         self._process = current_process()
+        self._raw = raw
+
+    @property
+    def closed(self) -> bool:
+        """True after :meth:`close`."""
+        return self._raw is None
 
     @property
     def inherited(self) -> bool:
@@ -55,13 +102,12 @@ class Output:
             WriteError: the write failed (ReaderGoneError: the reader of the pipe is gone).
             ClosedError: this is closed, or the process was forked after it was opened.
         """
-        self._check_process()
+        self._check_open()
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         if len(self._pending) + size <= OUTPUT_BUFFER:
             self._pending += data
-            return
-        self._send_pending()
-        self._send(data)
+        else:
+            self._send(data)
 
     def tell(self) -> int:
         """Return the number of bytes written so far, buffered ones included."""
@@ -69,68 +115,75 @@ class Output:
 
     def flush(self) -> None:
         """Pass all buffered bytes to the system."""
-        self._send_pending()
-        if self._flush_raw and self._raw is not None:
-            try:
-                self._raw.flush()
-            except (OSError, ValueError) as error:
-                self._complain(error)
+        self._sending.check()
+        if self._raw is not None:
+            self._check_open()
+            self._send(b"")
 
     def close(self) -> None:
-        """Flush and close; a second call does nothing.
+        """Flush and close; a second call does nothing if the first one returned.
 
         Raises:
-            WriteError: not all bytes were written.
+            WriteError: not all bytes were written, or a write failed or was interrupted before.
             PipeError: the command that reads them failed.
         """
-        if self._raw is None:
-            return
         if self.inherited:
-            self._discard()
+            self._close_inherited()
             return
-        try:
-            self.flush()
-        finally:
-            self._raw, finish = None, self._finish
+        if self._raw is not None:
             try:
-                finish()
-            except (OSError, ValueError) as error:
-                if isinstance(error, (WriteError, PipeError)):
-                    raise
-                self._complain(error)
+                self.entry.check()
+                self.flush()
+            except BaseException:
+                self._sending.broken = True
+                self._release(self._discard)
+                raise
+            with self._sending:
+                self._release(self._finish)
+        self.entry.check()
+        self._sending.check()
 
-    def _check_process(self) -> None:
+    def _release(self, close: Callable[[], None]) -> None:
+        """Close the stream by this function."""
+        self._raw = None
+        try:
+            close()
+        except (OSError, ValueError) as error:
+            if isinstance(error, (WriteError, PipeError)):
+                raise
+            self._complain(error)
+
+    def _check_open(self) -> None:
+        self._sending.check()
+        if self._raw is None:
+            raise ClosedError("was written to after it was closed", file=self.name)
         if self.inherited:
             raise ClosedError(
                 "was opened in the process that forked this one: write there, or open another output here",
                 file=self.name,
             )
 
-    def _discard(self) -> None:
+    def _close_inherited(self) -> None:
         """Close this process's copy of the descriptor and write nothing: the process that opened it writes."""
         raw, self._raw = self._raw, None
         self._pending.clear()
-        if not self._flush_raw:  # else it is a stream of the caller's
+        if raw is not None and not self._flush_raw:  # else it is a stream of the caller's
             raw.close()
 
-    def _send_pending(self) -> None:
-        pending, self._pending = self._pending, bytearray()
-        if pending:
-            self._send(pending)
-
     def _send(self, data: Any) -> None:
-        if self._raw is None:
-            raise ClosedError("was written to after it was closed", file=self.name)
-        self._check_process()
-        view = memoryview(data).cast("B")
-        self._written += len(view)
-        try:
-            while len(view):
-                view = view[self._raw.write(view) :]
-            if self._flush_raw:
-                self._raw.flush()  # a fork must not copy bytes that the stream buffers
-        except (OSError, ValueError) as error:
-            self._complain(error)
+        """Pass the buffered bytes and then these to the system."""
+        with self._sending:
+            try:
+                for part in (self._pending, data):
+                    view = memoryview(part).cast("B")
+                    self._written += len(view)
+                    while len(view):
+                        view = view[self._raw.write(view) :]
+                if self._flush_raw:
+                    self._raw.flush()  # a fork must not copy bytes that the stream buffers
+            except (OSError, ValueError) as error:
+                self._complain(error)
+            self._pending = bytearray()
 
     def _complain(self, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
@@ -143,7 +196,13 @@ class Output:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        self.close()
+        try:
+            self.close()
+        except ArkError as failure:
+            if kind is None:
+                raise
+            if not isinstance(error, WriteError):
+                logger.error("%s", failure)  # the exception being raised occurred first
 
     def __del__(self) -> None:
         if getattr(self, "_raw", None) is not None:
@@ -174,7 +233,7 @@ def open_output(
         if append:
             raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
         upload = Upload(target.path)
-        return Output(target.path, upload, upload.finish)
+        return Output(target.path, upload, upload.finish, discard=upload.discard)
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:

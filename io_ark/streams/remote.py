@@ -262,6 +262,10 @@ class Upload:
     def close(self) -> None:
         """Do nothing: a process that only inherited this must not complete the file."""
 
+    def discard(self) -> None:
+        """Give up the file, so that nothing appears at the URL."""
+        self._done(self._file.discard)
+
     def finish(self) -> None:
         """Send the last bytes and complete the file."""
         self._done(self._file.close)

@@ -13,8 +13,6 @@ from io_ark.streams.output import Output
 
 logger = logging.getLogger("io_ark")
 
-__all__ = ["Pending", "pending_entries"]
-
 # Number of pending keys and values from which on they are written.
 _MAX_PENDING = 1000
 
@@ -42,12 +40,12 @@ class Pending:
     """
 
     def __init__(self, batch: Batch, output: Output, lock: AbstractContextManager[Any]) -> None:
-        self._output = output
         self.add, self.send = _functions(batch, output, lock)
+        self._output = output
 
     def __del__(self) -> None:
-        if self._output.inherited:
-            return  # a forked process: the process that opened the output writes the entries
+        if self._output.inherited or self._output.entry.broken:
+            return  # the process that opened the output writes the entries; or they were refused
         try:
             self.send()
         except Exception as error:
@@ -61,13 +59,20 @@ def _functions(
     # Keys and values in turn. One call adds both, so that other threads cannot come in between.
     pending: list[Any] = []
     take, extend = batch.take, pending.extend
+    limit = _MAX_PENDING
 
     def send() -> None:
+        nonlocal limit
         with lock:
-            entries = pending[:]
-            del pending[: len(entries)]  # other threads may have added more
-            if entries:
+            if output.closed or not pending:
+                output.entry.check()
+                return  # the writer refuses an entry that is added after it was closed
+            with output.entry:
+                limit = 0  # stays 0 after a failure, so that the next entry is refused
+                entries = pending[:]
                 output.write(batch.encode(entries[0::2], entries[1::2]))
+                del pending[: len(entries)]  # other threads may have added more
+                limit = _MAX_PENDING
 
     def add(key: str, value: Any) -> bool:
         # A subset of the keys that check_key allows, which is faster to check.
@@ -75,7 +80,7 @@ def _functions(
             taken = take(value)
             if taken is not None:
                 extend((key, taken))
-                if len(pending) >= _MAX_PENDING:
+                if len(pending) >= limit:
                     send()
                 return True
         return False

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
@@ -20,7 +20,7 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
-from io_ark.streams.output import open_output
+from io_ark.streams.output import WholeWrites, open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
@@ -29,8 +29,6 @@ from io_ark.tables.script import Script
 
 if TYPE_CHECKING:
     from io_ark.codecs.wave import Wave
-
-__all__ = ["ArchiveTarget", "ChunkBuffer", "ScriptTarget", "Writer"]
 
 logger = logging.getLogger("io_ark")
 
@@ -56,6 +54,7 @@ class ArchiveTarget:
     def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
         self._table = table
         self._archive = open_output(table.archive, pipes=pipes, network=network)
+        self.entry = self._archive.entry
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
@@ -68,20 +67,22 @@ class ArchiveTarget:
 
     def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
-        self._archive.write(name)
-        if self._script is not None:
-            self._script.write(name + encode_key(f"{self._table.archive}:{self._archive.tell()}\n"))
-        for chunk in chunks:
-            self._archive.write(chunk)
-        if self._table.flush:
-            self.flush()
+        with self.entry:
+            self._archive.write(name)
+            if self._script is not None:
+                self._script.write(name + encode_key(f"{self._table.archive}:{self._archive.tell()}\n"))
+            for chunk in chunks:
+                self._archive.write(chunk)
+            if self._table.flush:
+                self.flush()
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block in binary and return True; return False without the C library."""
         start = self._archive.tell()
         if isinstance(block, PackedBlock):
-            self._archive.write(block.data.data)
-            self._finish_block(block.keys, block.objects + start)
+            with self.entry:
+                self._archive.write(block.data.data)
+                self._finish_block(block.keys, block.objects + start)
             return True
         functions = block_functions()
         if functions is None or not self._table.binary or _UNSAFE_IN_KEYS.search(block.keys):
@@ -90,14 +91,15 @@ class ArchiveTarget:
         packed, objects, ends = functions.pack_arrays(
             block.keys, block.shapes, block.dimensions, block.values, with_values=together
         )
-        if together:
-            self._archive.write(packed.data)
-        else:
-            sizes = block.sizes() * block.values.itemsize
-            before = np.cumsum(sizes) - sizes
-            objects = objects + before
-            self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
-        self._finish_block(block.keys, objects + start)
+        with self.entry:
+            if together:
+                self._archive.write(packed.data)
+            else:
+                sizes = block.sizes() * block.values.itemsize
+                before = np.cumsum(sizes) - sizes
+                objects = objects + before
+                self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
+            self._finish_block(block.keys, objects + start)
         return True
 
     def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
@@ -144,6 +146,7 @@ class ScriptTarget:
         self._network = network
         self._script = Script.open(table.script, pipes=pipes, network=network)
         self._script.check_unique()
+        self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
         wxfilename = self._script.get(key)
@@ -153,7 +156,9 @@ class ScriptTarget:
             raise WriteError(
                 "the key is not in the script file, so its output file is unknown", file=self._table.script
             )
-        with open_output(wxfilename, pipes=self._pipes, network=self._network) as output:
+        self.entry.check()
+        output = open_output(wxfilename, pipes=self._pipes, network=self._network)
+        with self.entry, output:
             for chunk in chunks:
                 output.write(chunk)
 
@@ -168,13 +173,16 @@ class ScriptTarget:
         """Do nothing: each object has been written already."""
 
     def close(self) -> None:
-        """Do nothing: the stream of each object is closed already."""
+        """Check that all objects were written; the stream of each is closed already."""
+        self.entry.check()
 
 
 class Writer(Generic[Value]):
     """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
 
-    After :meth:`close` has returned, all entries have been passed to the system.
+    After :meth:`close` has returned, all entries have been passed to the system, and nothing else has. If a write fails
+    or is interrupted (^C) between the first and the last byte of an entry, the table is incomplete: the writer takes no
+    more entries, and :meth:`close` raises.
 
     Args:
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
@@ -365,10 +373,10 @@ class Writer(Generic[Value]):
             self._target.flush()
 
     def close(self) -> None:
-        """Finish the table; a second call does nothing.
+        """Finish the table; a second call does nothing if the first one returned.
 
         Raises:
-            WriteError: not all entries were written.
+            WriteError: not all entries were written, or a write failed or was interrupted before.
             PipeError: the command that reads the table failed.
         """
         if current_process() is not self._process:
@@ -378,14 +386,17 @@ class Writer(Generic[Value]):
             self._target.close()
             return
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                pending, self._pending = self._pending, None
-                try:
-                    if pending is not None:
-                        pending.send()
-                finally:
+            self._closed = True
+            try:
+                if self._pending is not None:
+                    self._pending.send()
+            except BaseException:
+                self._target.entry.broken = True
+                with suppress(WriteError):  # the first error says more
                     self._target.close()
+                raise
+            self._target.close()
+            self._pending = None
 
     def __enter__(self) -> Writer[Value]:
         return self
@@ -396,4 +407,5 @@ class Writer(Generic[Value]):
         except ArkError as failure:
             if kind is None:
                 raise
-            logger.error("%s", failure)  # the exception being raised occurred first
+            if not isinstance(error, WriteError):
+                logger.error("%s", failure)  # the exception being raised occurred first

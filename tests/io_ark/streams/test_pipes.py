@@ -11,6 +11,7 @@ from io_ark.errors import (
     PipeError,
     PipesRefusedError,
     ReaderGoneError,
+    WriteError,
 )
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
@@ -48,7 +49,8 @@ def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None
         for _ in range(100):
             gone.write(b"x" * 100_000)
     assert isinstance(caught.value, BrokenPipeError)
-    gone.close()
+    with pytest.raises(WriteError, match="output is incomplete"):
+        gone.close()
 
 
 def test_refused_pipe_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
