@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from kaldi_compat.cli.compute import program_options
@@ -33,6 +34,7 @@ NOT_IN_CONF = {
 OWN_FLAGS = flag_table(DumpOptions)
 
 
+@cache
 def options_class(conf: str) -> type[Any]:
     """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}

@@ -275,7 +275,7 @@ def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
         computer.submit([utterance(0, 200000)])
 
 
-@pytest.mark.parametrize("method", range(1, 8))
+@pytest.mark.parametrize("method", [1, 3, 5])  # by columns, two bytes, one byte
 def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: int
 ) -> None:

@@ -21,7 +21,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> int:
-    return command.main(["dump", *arguments])
+    return command.main(["dump", "--nj=1", *arguments])
 
 
 def test_without_a_conf_kaldis_defaults_hold(

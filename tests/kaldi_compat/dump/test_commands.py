@@ -49,11 +49,9 @@ def wait_until_gone(mark: str, seconds: float) -> None:
         time.sleep(0.05)
 
 
-SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-
-
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("nj", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "nj"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 1), (signal.SIGINT, 2)]
+)
 def test_one_signal_ends_job_and_commands(tmp_path: Path, number: signal.Signals, nj: int) -> None:
     data, mark = hanging_data(tmp_path)
     process = start(data, "--shard-utterances=2", nj=nj)

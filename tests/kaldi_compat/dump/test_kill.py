@@ -80,7 +80,7 @@ def forget(data: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("wanted", [6, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wanted", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_and_resumed(undisturbed: tuple[Path, dict[str, bytes], bytes], wanted: int) -> None:
     data, archives, script = undisturbed
     forget(data)
