@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors, kaldi_names, native
+from generate import constructors, kaldi_names, native, public_names
 
 __all__ = ["ROOT", "TARGETS", "write"]
 
@@ -16,6 +16,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "io_ark/interop/kaldi.pyi": kaldi_names.kaldi_source,
     "io_ark/interop/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
+    "kaldi_compat/__init__.pyi": public_names.source,
     "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/options/constructors.pyi": constructors.source,
 }

@@ -117,9 +117,9 @@ def _short_names(source: str) -> Iterator[str]:
     """Document the names that a package offers at its top, below their short names."""
     package, pattern = source.split(":")
     wanted = re.compile(pattern.replace(".", r"\.").replace(r"\.*", r"\..*"))
-    for module, names in kaldi_compat._NAMES_OF.items():
+    for module, names in kaldi_compat.NAMES.items():
         if wanted.fullmatch(module):
-            for name in names:
+            for name in names.split():
                 kind = "autoclass" if isinstance(getattr(kaldi_compat, name), type) else "autofunction"
                 members = "   :members:\n   :show-inheritance:\n" if kind == "autoclass" else ""
                 yield f"{_heading(name, '-')}\n.. {kind}:: {package}.{name}\n{members}"

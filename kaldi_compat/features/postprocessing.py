@@ -67,12 +67,6 @@ class PostProcessing(ConfiguredModule):
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
         return lengths
 
-    @overload
-    def forward(self, features: Tensor, lengths: None = None) -> Tensor: ...
-    @overload
-    def forward(self, features: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def forward(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 

@@ -135,18 +135,6 @@ class SpectralFeature(ConfiguredModule):
         options: Any = self.options
         return bool(options.use_energy) and bool(options.raw_energy) == raw
 
-    @overload
-    def forward(
-        self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def forward(
-        self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
-    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],

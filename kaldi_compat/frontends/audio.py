@@ -9,8 +9,6 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features.checks import check_shape, warn_user_once
 from kaldi_compat.frontends.preset import Preset
 
-__all__ = ["INT16_SCALE", "check_sampling_rate", "check_values", "checked_samples", "on_unit_scale"]
-
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
 MAX_PEAK = 16.0

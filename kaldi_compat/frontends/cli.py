@@ -18,8 +18,6 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
 from kaldi_compat.frontends.preset import Preset, preset_names
 
-__all__ = ["command_parser", "main"]
-
 DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 TOLERANCE = 1e-3
 DESCRIPTION = "Front ends of published models: from audio to a model's input, as the model's own project computes it."

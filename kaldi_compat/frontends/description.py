@@ -9,8 +9,6 @@ from io_ark.notebook import html_table
 from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.preset import Preset
 
-__all__ = ["changed_options", "html", "rows", "text"]
-
 
 def rows(preset: Preset) -> list[tuple[str, str]]:
     """Return names and descriptions of a preset's parts, in the order of processing.

@@ -25,8 +25,6 @@ from kaldi_compat.frontends.module import Frontend
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
 
-__all__ = ["ExportedFrontend", "export_frontend"]
-
 INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 AUTO = torch.export.Dim.AUTO
 

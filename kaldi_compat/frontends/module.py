@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
 from kaldi_compat.errors import AudioError
 from kaldi_compat.features import model_input
 from kaldi_compat.features.fbank import Fbank
@@ -20,23 +19,19 @@ from kaldi_compat.features.script import scriptable
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.frontends.audio import INT16_SCALE, check_sampling_rate, check_values, checked_samples, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, resolved, shorter_frame, why_no_stream
+from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
+from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.sinc import num_resampled
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.streaming.features import FeatureStream, Stream, StreamChain
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 from kaldi_compat.tensors.resample import resample_waveform
 
-__all__ = ["Frontend", "FrontendStream"]
-
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
 
-class Frontend(PresetFrontend, nn.Module):
+class Frontend(PresetFrontend[Tensor], nn.Module):
     """The front end of a published model: from audio to the model's input, as the model's own project computes it.
 
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same of NumPy arrays, without torch.
@@ -110,16 +105,6 @@ class Frontend(PresetFrontend, nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @overload
-    def forward(self, samples: Tensor, lengths: None = None, *, sampling_rate: int | None = None) -> Tensor: ...
-    @overload
-    def forward(
-        self, samples: Tensor, lengths: Tensor | Sequence[int], *, sampling_rate: int | None = None
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def forward(
-        self, samples: Sequence[Tensor], lengths: None = None, *, sampling_rate: int | None = None
-    ) -> list[Tensor]: ...
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -143,39 +128,7 @@ class Frontend(PresetFrontend, nn.Module):
         Raises:
             AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
         """
-        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
-        if not isinstance(samples, Tensor):
-            return [self(each, sampling_rate=rate) for each in checked_list(samples, lengths, ("T",), AudioError)]
-        if is_traced(samples):
-            audio = on_unit_scale(samples)
-        else:
-            audio = checked_samples(samples, self.preset, has_lengths=lengths is not None)
-        ends: Tensor | None = checked_lengths(lengths, audio, -1, AudioError)
-        if ends is not None:
-            ends = ends.to(audio.device)
-            audio = zero_past(audio.unsqueeze(-1), ends).squeeze(-1)
-        if audio.device.type == "cpu" and not is_traced_or_differentiated(audio):
-            check_values(audio)
-        if rate != self.preset.sampling_rate:
-            audio = resample_waveform(audio, rate, self.preset.sampling_rate)
-            ends = None if ends is None else num_resampled(ends, rate, self.preset.sampling_rate)
-        if self.preset.shortens_frame and not is_traced(audio) and self._has_short_frame(audio, ends):
-            return self._row_by_row(audio, ends)
-        return self._features(self.feature, audio, ends)
-
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
-
-        @overload
-        def __call__(self, samples: Tensor, lengths: None = None, *, sampling_rate: int | None = None) -> Tensor: ...
-        @overload
-        def __call__(
-            self, samples: Tensor, lengths: Tensor | Sequence[int], *, sampling_rate: int | None = None
-        ) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(
-            self, samples: Sequence[Tensor], lengths: None = None, *, sampling_rate: int | None = None
-        ) -> list[Tensor]: ...
-        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+        return self._compute(samples, lengths, sampling_rate)
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream that computes the front end of audio in chunks, for ``slots`` utterances at once.
@@ -185,45 +138,18 @@ class Frontend(PresetFrontend, nn.Module):
         """
         return FrontendStream(self, slots)
 
-    def _feature(self, options: FrameOptions) -> SpectralFeature:
+    def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
         # The FFT of torch is more accurate than Kaldi's, which the exact engine repeats.
         engine: Engine = "torch" if self.preset.double_precision and self.engine == "auto" else self.engine
         feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
         feature._scale_is_known = True  # the preset says what scale the model takes
-        return feature
+        return feature if like is None else feature.to(like.device)
 
-    def _has_short_frame(self, audio: Tensor, ends: Tensor | None) -> bool:
-        if audio.shape[-1] < self.feature.size:
-            return True
-        # Reading lengths on a GPU waits for it: short rows of a batch there have no frames.
-        return ends is not None and ends.device.type == "cpu" and bool((ends < self.feature.size).any())
+    def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:
+        return None if isinstance(samples, Tensor) else checked_list(samples, lengths, ("T",), AudioError)
 
-    def _row_by_row(self, audio: Tensor, ends: Tensor | None) -> Any:
-        """Compute audio of which some is shorter than a frame: such rows have a feature of their own."""
-        rows = audio.unsqueeze(0) if audio.dim() == 1 else audio
-        lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._of_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
-        whole = nn.utils.rnn.pad_sequence(parts, batch_first=True)
-        features = whole[0] if audio.dim() == 1 else whole
-        if ends is None:
-            return features
-        return features, torch.tensor([len(part) for part in parts], device=ends.device).reshape(ends.shape)
-
-    def _of_row(self, audio: Tensor) -> Tensor:
-        feature = self.feature
-        if 2 <= len(audio) < feature.size:
-            feature = self._feature(shorter_frame(self.preset.feature_options, len(audio))).to(audio.device)
-        features: Tensor = self._features(feature, audio, None)
-        return features
-
-    def _features(self, feature: SpectralFeature, audio: Tensor, ends: Tensor | None) -> Any:
-        if self.preset.subtract_clip_mean:
-            count = audio.shape[-1] if ends is None else ends.clamp(min=1).unsqueeze(-1)
-            audio = audio - audio.sum(-1, keepdim=True) / count
-        result: Any = feature(audio) if ends is None else feature(audio, ends)
-        for step in self.steps:
-            result = step(*result) if isinstance(result, tuple) else step(result)
-        return result
+    def _resampled(self, audio: Tensor, rate: int) -> Tensor:
+        return resample_waveform(audio, rate, self.sampling_rate)
 
 
 def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:

@@ -14,8 +14,7 @@ The class has the call of the torch module of the same name::
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +23,12 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features import numpy as array_features
 from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, resolved, shorter_frame, why_no_stream
+from kaldi_compat.frontends.audio import check_values, on_unit_scale
+from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.normalization import apply_shift_and_scale
-from kaldi_compat.functional.sinc import num_resampled
 from kaldi_compat.options.frontend import LowFrameRateOptions
-
-__all__ = ["Frontend", "FrontendStream"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -45,7 +40,7 @@ CLASSES: dict[str, type[array_features.ArrayFeature]] = {
 }
 
 
-class Frontend(PresetFrontend):
+class Frontend(PresetFrontend[npt.NDArray[Any]]):
     """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.frontends.Frontend` without torch).
 
     Args:
@@ -77,7 +72,7 @@ class Frontend(PresetFrontend):
         self.preset, numbers = resolved(preset, statistics, dither)
         self.resample = resample
         self.feature = self._feature(self.preset.feature_options)
-        self._steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
+        self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
 
     @classmethod
     def from_preset(
@@ -99,45 +94,26 @@ class Frontend(PresetFrontend):
 
         return description.html(self.preset, f"{self} (NumPy)")
 
-    def __call__(
-        self,
-        samples: npt.NDArray[Any] | Sequence[npt.NDArray[Any]],
-        lengths: npt.ArrayLike | None = None,
-        *,
-        sampling_rate: int | None = None,
-    ) -> Any:
-        """Compute a model's input of audio.
+    if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
 
-        Args:
-            samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
-                int16.
-            lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
-            sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+        def __call__(self, samples, lengths=None, *, sampling_rate=None):
+            """Compute a model's input of audio.
 
-        Returns:
-            float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of each
-            row, ``(B,)``; for a list, a list.
+            Args:
+                samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
+                    or int16.
+                lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
+                sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
 
-        Raises:
-            AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
-        """
-        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
-        if isinstance(samples, (list, tuple)):
-            if lengths is not None:
-                raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
-            return [self(each, sampling_rate=rate) for each in samples]
-        if not isinstance(samples, np.ndarray):
-            raise AudioError(f"samples must be a NumPy array or a list of them, not {type(samples).__name__}")
-        audio = checked_samples(samples, self.preset, has_lengths=lengths is not None).astype(np.float32, copy=False)
-        ends = checked_lengths(lengths, audio, -1, AudioError)
-        if ends is not None:
-            audio = zero_past(audio[..., None], ends)[..., 0]
-        check_values(audio)
-        if rate != self.preset.sampling_rate:
-            audio, ends = self._resampled(audio, ends, rate)
-        if self._has_short_frame(audio, ends):
-            return self._row_by_row(audio, ends)
-        return self._features(self.feature, audio, ends)
+            Returns:
+                float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of
+                each row, ``(B,)``; for a list, a list.
+
+            Raises:
+                AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another
+                    rate.
+            """
+            return self._compute(samples, lengths, sampling_rate)
 
     def stream(self) -> FrontendStream:
         """Return a stream that computes the front end of audio in chunks.
@@ -147,55 +123,24 @@ class Frontend(PresetFrontend):
         """
         return FrontendStream(self)
 
-    def _feature(self, options: Any) -> array_features.ArrayFeature:
+    def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._scale_is_known = True  # the preset says what scale the model takes
         return feature
 
-    def _resampled(self, audio: Floats, ends: Integers | None, rate: int) -> tuple[Floats, Integers | None]:
-        target = self.preset.sampling_rate
-        rows = [resample_waveform(row, rate, target) for row in np.atleast_2d(audio)]
-        resampled = np.stack(rows).reshape(*audio.shape[:-1], -1)
-        return resampled, None if ends is None else np.asarray(num_resampled(ends, rate, target))
+    def _listed(self, samples: Any, lengths: Any) -> list[npt.NDArray[Any]] | None:
+        if isinstance(samples, np.ndarray):
+            return None
+        if not isinstance(samples, (list, tuple)):
+            raise AudioError(f"samples must be a NumPy array or a list of them, not {type(samples).__name__}")
+        if lengths is not None:
+            raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
+        return list(samples)
 
-    def _has_short_frame(self, audio: Floats, ends: Integers | None) -> bool:
-        shortest = audio.shape[-1] if ends is None else int(ends.min(initial=audio.shape[-1]))
-        return self.preset.shortens_frame and shortest < self.feature.plan.size
-
-    def _row_by_row(self, audio: Floats, ends: Integers | None) -> Any:
-        """Compute audio of which some is shorter than a frame: such rows have a feature of their own."""
-        rows = np.atleast_2d(audio)
-        lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._of_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
-        counts = np.array([len(part) for part in parts], np.int64)
-        whole = np.zeros((len(parts), int(counts.max(initial=0)), self.dim), np.float32)
-        for row, part in zip(whole, parts, strict=True):
-            row[: len(part)] = part
-        features = whole.reshape(*audio.shape[:-1], *whole.shape[1:])
-        return features if ends is None else (features, counts.reshape(ends.shape))
-
-    def _of_row(self, audio: Floats) -> Floats:
-        feature = self.feature
-        if 2 <= len(audio) < feature.plan.size:
-            feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)))
-        features: Floats = self._features(feature, audio, None)
-        return features
-
-    def _features(self, feature: array_features.ArrayFeature, audio: Floats, ends: Integers | None) -> Any:
-        if self.preset.subtract_clip_mean:
-            count = audio.shape[-1] if ends is None else np.maximum(ends, 1)[..., None]
-            audio = audio - (audio.sum(-1, keepdims=True, dtype=np.float64) / count).astype(np.float32)
-        features: Any
-        counts: Any = None
-        if ends is None:
-            features = feature(audio)
-        else:
-            features, counts = feature(audio, ends)
-        for step in self._steps:
-            features = step(features, counts)
-            counts = None if counts is None else step.count(counts)
-        return features if counts is None else (features, counts)
+    def _resampled(self, audio: Floats, rate: int) -> Floats:
+        rows = [resample_waveform(row, rate, self.sampling_rate) for row in np.atleast_2d(audio)]
+        return np.stack(rows).reshape(*audio.shape[:-1], -1)
 
 
 class _ArrayStep:
@@ -208,15 +153,13 @@ class _ArrayStep:
             self._numbers = statistics if step.statistics else Statistics.of_numbers(step.options)
 
     def __call__(self, features: Any, counts: Any = None) -> Any:
-        """Compute the step on ``(..., frames, dim)``, of which ``counts`` frames are valid."""
+        """Compute the step on ``(..., frames, dim)``; with ``counts``, on as many frames, and return their number."""
         if self._numbers is not None:
-            return apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
-        assert self.kind.function is not None
-        return self.kind.function(features, self.options, lengths=counts)
-
-    def count(self, counts: Any) -> Any:
-        """Return the number of frames after the step."""
-        return self.kind.count(counts, self.options)
+            result = apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
+        else:
+            assert self.kind.function is not None
+            result = self.kind.function(features, self.options, lengths=counts)
+        return result if counts is None else (result, self.kind.count(counts, self.options))
 
 
 class FrontendStream:
@@ -236,7 +179,7 @@ class FrontendStream:
             raise why_no_stream(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
-        self._windows = [_FrameWindow.of(step) for step in frontend._steps]
+        self._windows = [_FrameWindow.of(step) for step in frontend.steps]
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend!r}>"
@@ -269,7 +212,7 @@ class FrontendStream:
         chunk = on_unit_scale(samples).astype(np.float32, copy=False)
         if len(chunk):
             check_values(chunk)
-        frames = self._audio(chunk, final=final)
+        frames: Floats = self._audio(chunk, final=final)
         for window in self._windows:
             frames = window(frames, final)
         return frames

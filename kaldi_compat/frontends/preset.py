@@ -22,8 +22,6 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-__all__ = ["FEATURES", "Preset", "Source", "preset_names"]
-
 FOLDER = Path(__file__).with_name("presets")
 FEATURES: Mapping[str, type[FrameOptions]] = {
     "fbank": FbankOptions,

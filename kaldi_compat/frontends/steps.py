@@ -15,8 +15,6 @@ from kaldi_compat.functional import normalization, stacking
 from kaldi_compat.options import frontend as options
 from kaldi_compat.options.base import configured, nearest_name
 
-__all__ = ["STEPS", "Step", "StepKind", "step_of"]
-
 
 @dataclass(frozen=True)
 class StepKind:

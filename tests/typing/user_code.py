@@ -30,6 +30,8 @@ from kaldi_compat import (
     load_options,
 )
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
+from kaldi_compat.frontends import Frontend
+from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 
 # Options by name, with their types.
 fbank = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", snip_edges=False)
@@ -93,6 +95,10 @@ bad_pair: tuple[Tensor, Tensor] = Cmvn()(frames)  # error
 fbank("audio.wav")  # error
 fbank(samples, vtln_wrap=0.9)  # error
 fbank([samples[0]], lengths)  # error
+model_input: Tensor = Frontend("ast")(samples)
+array_input: tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] = ArrayFrontend("ast")(np.zeros((1, 16000)), [9])
+bad_input: list[Tensor] = Frontend("ast")(samples)  # error
+bad_array: list[npt.NDArray[np.float32]] = ArrayFrontend("ast")(np.zeros(16000))  # error
 
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
