@@ -1,17 +1,19 @@
-"""Feature extractors for lhotse (extra ``lhotse``).
+"""lhotse's extractors over ours (extra ``lhotse``), and extractors with Kaldi's defaults.
 
-Importing this module registers them under the names ``kaldi-compat-fbank``, ``-mfcc``, ``-plp`` and ``-spectrogram``,
-so that lhotse's ``extract`` commands and configurations find them::
+``Fbank``, ``Mfcc``, ``Spectrogram``, ``LogSpectrogram``, ``WhisperFbank`` and their configurations have lhotse's names,
+options, defaults and features. What they store has lhotse's feature types, so that lhotse mixes it anywhere::
 
-    from kaldi_compat.interop.lhotse import FbankConfig, FbankExtractor
-    cuts = cuts.compute_and_store_features(FbankExtractor(FbankConfig(num_filters=80)), "data/fbank")
+    from kaldi_compat.interop.lhotse import Fbank, FbankConfig
+    cuts = cuts.compute_and_store_features(Fbank(FbankConfig(num_mel_bins=80)), "data/fbank")
 
-Configurations have lhotse's names and units, and Kaldi's features: audio in -1 to 1 is scaled to 16-bit integers.
-``waveform_scale=1.0, high_freq=-400.0`` give the features of lhotse's own ``Fbank``.
+``KaldiFbank``, ``KaldiMfcc``, ``KaldiPlp`` and ``KaldiSpectrogram`` have lhotse's units and Kaldi's features: audio in
+-1 to 1 is scaled to 16-bit integers. Importing this module registers them under the names ``kaldi-compat-fbank``,
+``-mfcc``, ``-plp`` and ``-spectrogram``, so that lhotse's ``extract`` commands and configurations find them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,36 +27,57 @@ from torch import Tensor
 
 from kaldi_compat.data.batching import pad, unpad
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.plp import Plp
+from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.interop.kaldifeat_whisper import WhisperMel, WhisperMelOptions, normalized
 from kaldi_compat.interop.named_options import NamedOptions
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 __all__ = [
     "Config",
     "Extractor",
+    "Fbank",
     "FbankConfig",
-    "FbankExtractor",
+    "KaldiFbank",
+    "KaldiFbankConfig",
+    "KaldiMfcc",
+    "KaldiMfccConfig",
+    "KaldiPlp",
+    "KaldiPlpConfig",
+    "KaldiSpectrogram",
+    "KaldiSpectrogramConfig",
+    "LogSpectrogram",
+    "LogSpectrogramConfig",
+    "Mfcc",
     "MfccConfig",
-    "MfccExtractor",
-    "PlpConfig",
-    "PlpExtractor",
+    "Spectrogram",
     "SpectrogramConfig",
-    "SpectrogramExtractor",
+    "WhisperFbank",
+    "WhisperFbankConfig",
 ]
 
 Samples = np.ndarray[Any, Any] | Tensor
-AnyConfig = TypeVar("AnyConfig", bound="Config")
+AnyConfig = TypeVar("AnyConfig", bound="_Options")
 # lhotse's options for which Kaldi has one value only.
 FIXED = {"norm_filters": False, "torchaudio_compatible_mel_scale": True}
 
 
+class _Options(NamedOptions):
+    """Base of the configurations: what lhotse's configuration files need."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options by name, for lhotse's configuration files."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
+        """Return the configuration from a dictionary of :meth:`to_dict`."""
+        return cls(**data)
+
+
 @dataclass
-class Config(NamedOptions):
-    """Options of all features, with lhotse's names and units.
+class Config(_Options):
+    """Options of all features but Whisper's.
 
     Attributes:
         sampling_rate: of the audio, in Hz.
@@ -68,9 +91,9 @@ class Config(NamedOptions):
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
+        use_energy: use the frame's log energy.
+        use_fft_mag: magnitudes, not the power spectrum.
         device: device that computes the features.
-        blackman_coeff: constant term of the Blackman window.
-        waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
     """
 
     our_type = FrameOptions
@@ -80,7 +103,7 @@ class Config(NamedOptions):
         "num_mel_bins": "num_filters",
     }
 
-    only: ClassVar[Mapping[str, bool]] = FIXED | {"use_fft_mag": False}
+    only: ClassVar[Mapping[str, bool]] = FIXED
 
     sampling_rate: int = 16000
     frame_length: float = 0.025
@@ -91,11 +114,11 @@ class Config(NamedOptions):
     window_type: str = "povey"
     dither: float = 0.0
     snip_edges: bool = False
-    energy_floor: float = 0.0
+    energy_floor: float = EPSILON
     raw_energy: bool = True
+    use_energy: bool = False
+    use_fft_mag: bool = False
     device: str = "cpu"
-    blackman_coeff: float = 0.42
-    waveform_scale: float = 32768.0
 
     def __post_init__(self) -> None:
         self._check_times()
@@ -117,22 +140,13 @@ class Config(NamedOptions):
         Raises:
             OptionError: a value that Kaldi refuses or does not have.
         """
-        values = dict(vars(self))
+        values = {"allow_empty_bins": True, **vars(self)}
         for name, value in self.only.items():
             if values.get(name, value) != value:
                 raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
-        values["use_power"] = not values.get("use_fft_mag", False)
+        values["use_power"] = not self.use_fft_mag
         values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
         return self.converted(values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the options by name, for lhotse's configuration files."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
-        """Return the configuration from a dictionary of :meth:`to_dict`."""
-        return cls(**data)
 
 
 @dataclass
@@ -140,27 +154,20 @@ class MelConfig(Config):
     """Options of features on a mel filter bank.
 
     Attributes:
-        use_energy: use the frame's log energy.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins.
         num_mel_bins: another name of ``num_filters``.
         norm_filters: only False.
         torchaudio_compatible_mel_scale: only True.
-        htk_compat: order of columns and scale of C0 as in HTK.
-        allow_empty_bins: accept mel bins that hold no bin of the FFT.
     """
 
-    use_energy: bool = True
-    use_fft_mag: bool = False
     low_freq: float = 20.0
-    high_freq: float = 0.0
+    high_freq: float = -400.0
     num_filters: int = 23
     num_mel_bins: int | None = None
     norm_filters: bool = False
     torchaudio_compatible_mel_scale: bool = True
-    htk_compat: bool = False
-    allow_empty_bins: bool = True
 
     def __post_init__(self) -> None:
         if self.num_mel_bins is not None:
@@ -170,10 +177,99 @@ class MelConfig(Config):
 
 @dataclass
 class FbankConfig(MelConfig):
-    """Options of :class:`FbankExtractor`.
+    """Options of :class:`Fbank`."""
+
+    our_type = FbankOptions
+
+    num_filters: int = 80
+
+
+@dataclass
+class MfccConfig(MelConfig):
+    """Options of :class:`Mfcc`.
 
     Attributes:
-        use_fft_mag: sums of magnitudes, not of the power spectrum.
+        num_ceps: number of cepstral coefficients, C0 included.
+        cepstral_lifter: liftering of the coefficients; 0 is none.
+    """
+
+    our_type = MfccOptions
+    only = FIXED | {"use_fft_mag": False}
+
+    num_ceps: int = 13
+    cepstral_lifter: float = 22
+
+
+@dataclass
+class SpectrogramConfig(Config):
+    """Options of :class:`Spectrogram`."""
+
+    our_type = SpectrogramOptions
+
+
+@dataclass
+class LogSpectrogramConfig(SpectrogramConfig):
+    """Options of :class:`LogSpectrogram`."""
+
+
+@dataclass
+class WhisperFbankConfig(_Options):
+    """Options of :class:`WhisperFbank`.
+
+    Attributes:
+        num_filters: number of mel bins; 128 for large-v3.
+        device: device that computes the features.
+    """
+
+    our_type = WhisperMelOptions
+    their_names = {"num_mels": "num_filters"}  # noqa: RUF012  a dataclass's own attribute
+    sampling_rate: ClassVar[int] = 16000
+    frame_shift: ClassVar[float] = 0.01
+
+    num_filters: int = 80
+    device: str = "cpu"
+
+    def ours(self) -> Any:
+        """Return the same as this package's options."""
+        return self.converted(vars(self))
+
+
+@dataclass
+class KaldiConfig(Config):
+    """Options of all features with Kaldi's defaults, but for dithering and ``snip_edges``.
+
+    Attributes:
+        blackman_coeff: constant term of the Blackman window.
+        waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
+    """
+
+    energy_floor: float = 0.0
+    blackman_coeff: float = 0.42
+    waveform_scale: float = 32768.0
+
+
+@dataclass
+class KaldiMelConfig(KaldiConfig, MelConfig):
+    """Options of features on a mel filter bank.
+
+    Attributes:
+        htk_compat: order of columns and scale of C0 as in HTK.
+        allow_empty_bins: accept mel bins that hold no bin of the FFT.
+    """
+
+    only = FIXED | {"use_fft_mag": False}
+
+    use_energy: bool = True
+    high_freq: float = 0.0
+    htk_compat: bool = False
+    allow_empty_bins: bool = True
+
+
+@dataclass
+class KaldiFbankConfig(KaldiMelConfig):
+    """Options of :class:`KaldiFbank`.
+
+    Attributes:
         use_log_fbank: log of the mel energies, not the energies themselves.
     """
 
@@ -186,23 +282,15 @@ class FbankConfig(MelConfig):
 
 
 @dataclass
-class MfccConfig(MelConfig):
-    """Options of :class:`MfccExtractor`.
-
-    Attributes:
-        num_ceps: number of cepstral coefficients, C0 included.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
-    """
+class KaldiMfccConfig(KaldiMelConfig, MfccConfig):
+    """Options of :class:`KaldiMfcc`."""
 
     our_type = MfccOptions
 
-    num_ceps: int = 13
-    cepstral_lifter: float = 22.0
-
 
 @dataclass
-class PlpConfig(MelConfig):
-    """Options of :class:`PlpExtractor`.
+class KaldiPlpConfig(KaldiMelConfig):
+    """Options of :class:`KaldiPlp`.
 
     Attributes:
         num_ceps: number of cepstral coefficients, C0 included.
@@ -222,12 +310,10 @@ class PlpConfig(MelConfig):
 
 
 @dataclass
-class SpectrogramConfig(Config):
-    """Options of :class:`SpectrogramExtractor`. The first column holds the energy.
+class KaldiSpectrogramConfig(KaldiConfig):
+    """Options of :class:`KaldiSpectrogram`. The first column holds the energy.
 
     Attributes:
-        use_energy: only True.
-        use_fft_mag: only False.
         return_raw_fft: real and imaginary parts of the FFT instead of the log power.
     """
 
@@ -235,7 +321,6 @@ class SpectrogramConfig(Config):
     only = FIXED | {"use_fft_mag": False, "use_energy": True}
 
     use_energy: bool = True
-    use_fft_mag: bool = False
     return_raw_fft: bool = False
 
 
@@ -243,16 +328,21 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     """Base class of the extractors: lhotse's methods over a feature of this package.
 
     Args:
-        config: the options; the defaults of its class if None.
+        config: the options, also as lhotse's own configuration; the defaults of its class if None.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
+        if config is not None and not isinstance(config, _Options):
+            config = self.config_type.from_dict(config.to_dict())
         super().__init__(config=config)
-        self.feature = self.feature_type(self.config.ours()).to(self.config.device)
-        # As in lhotse, audio may be on any scale.
-        self.feature._scale_is_known = True
+        self.feature = self._made(self.config.ours())
+
+    def _made(self, options: Any) -> SpectralFeature:
+        feature = self.feature_type(options).to(self.config.device)
+        feature._scale_is_known = True  # as in lhotse, audio may be on any scale
+        return feature
 
     @property
     def device(self) -> str:
@@ -275,6 +365,10 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         """Number of columns of the features."""
         return self.feature.dim
 
+    def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
+        """Compute features ``(frames, dim)`` of audio ``(T,)``, or of a padded batch with the numbers of frames."""
+        return self.feature(samples, lengths)
+
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
         """Compute features ``(frames, dim)`` of one channel of audio, ``(T,)`` or ``(1, T)``; NumPy for NumPy.
 
@@ -282,7 +376,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             AudioError: the audio has another sampling rate, or several channels.
         """
         self._check_rate(sampling_rate)
-        features: Tensor = self.feature(_one_channel(samples).to(self.device))
+        features: Tensor = self.compute(_one_channel(samples).to(self.device))
         return features.cpu().numpy() if isinstance(samples, np.ndarray) else features
 
     def extract_batch(
@@ -304,7 +398,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             batch, counts = pad([_one_channel(item) for item in items])
         else:
             batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
-        features, frames = self.feature(batch.to(self.device), counts.to(self.device))
+        features, frames = self.compute(batch.to(self.device), counts.to(self.device))
         rows: list[Any] = unpad(features, frames)
         if not any(isinstance(item, Tensor) for item in items):
             rows = [row.cpu().numpy() for row in rows]
@@ -331,7 +425,7 @@ def _one_channel(samples: Samples) -> Tensor:
     return tensor
 
 
-class _LogEnergies:
+class LogEnergies:
     """Mixing of features that are logs of energies, added as energies."""
 
     floor: ClassVar[float] = EPSILON  # below it lies only what lhotse pads cuts with
@@ -357,41 +451,148 @@ class _LogEnergies:
         return scaled
 
 
-@register_extractor
-class FbankExtractor(_LogEnergies, Extractor):
-    """Log-mel filter bank features for lhotse.
+class Fbank(LogEnergies, Extractor):
+    """Log-mel filter bank features, as lhotse's.
 
-    >>> FbankExtractor().extract(np.zeros(16000, np.float32), 16000).shape
+    >>> Fbank(FbankConfig(num_mel_bins=80)).extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 80)
+    """
+
+    name = "kaldi-fbank"
+    config_type = FbankConfig
+    feature_type = fbank.Fbank
+
+
+class Mfcc(Extractor):
+    """Mel-frequency cepstral coefficients, as lhotse's."""
+
+    name = "kaldi-mfcc"
+    config_type = MfccConfig
+    feature_type = mfcc.Mfcc
+
+
+class Spectrogram(Extractor):
+    """Power spectrum, or magnitudes with ``use_fft_mag``, as lhotse's."""
+
+    name = "kaldi-spectrogram"
+    config_type = SpectrogramConfig
+    feature_type = spectrogram.Spectrogram
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        options = self.config.ours()
+        self.feature = self._made(dataclasses.replace(options, return_raw_fft=True))
+        self._energy = self._made(options) if self.config.use_energy else None
+
+    def to(self, device: str) -> None:
+        """Move the extractor to a device."""
+        super().to(device)
+        if self._energy is not None:
+            self._energy.to(device)
+
+    def feature_dim(self, sampling_rate: int) -> int:
+        """Number of columns of the features."""
+        return self.feature.dim // 2 + 1
+
+    def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
+        """Compute the spectrum, with the log energy in the first column if ``use_energy``."""
+        found: Any = self.feature(samples, lengths)
+        fft, *frames = (found,) if lengths is None else found
+        ends, between = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
+        power = torch.cat((ends[..., :1], between, ends[..., 1:]), -1)
+        features = self.of_spectrum(power.sqrt() if self.config.use_fft_mag else power)
+        if self._energy is not None:
+            energies: Any = self._energy(samples, lengths)
+            features[..., 0] = (energies if lengths is None else energies[0])[..., 0]
+        return (features, *frames) if frames else features
+
+    def of_spectrum(self, spectrum: Tensor) -> Tensor:
+        """Return the features of a spectrum."""
+        return spectrum
+
+    @staticmethod
+    def mix(
+        features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
+    ) -> np.ndarray[Any, Any]:
+        """Return the sum, with the second part scaled."""
+        return features_a + energy_scaling_factor_b * features_b
+
+    @staticmethod
+    def compute_energy(features: np.ndarray[Any, Any]) -> float:
+        """Return the sum of all features."""
+        return float(np.sum(features))
+
+    @staticmethod
+    def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
+        """Return the features of the audio at another level."""
+        return energy_scaling_factor * features
+
+
+class LogSpectrogram(Spectrogram):
+    """Log power spectrum, as lhotse's, which also mixes it by adding the logs."""
+
+    name = "kaldi-log-spectrogram"
+    config_type = LogSpectrogramConfig
+
+    def of_spectrum(self, spectrum: Tensor) -> Tensor:
+        """Return the logs."""
+        return (spectrum + 1e-15).log()
+
+
+class WhisperFbank(LogEnergies, Extractor):
+    """Whisper's log-mel features of audio at 16 kHz, as lhotse's."""
+
+    name = "whisper-fbank"
+    config_type = WhisperFbankConfig
+    feature_type = WhisperMel
+
+    def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
+        """Compute features, each utterance normalized alone, with as many frames as lhotse expects."""
+        if lengths is not None:
+            alone = [self.compute(each[:count]) for each, count in zip(samples, lengths.tolist(), strict=True)]
+            return torch.nn.utils.rnn.pad_sequence(alone, batch_first=True), torch.tensor([len(one) for one in alone])
+        size, shift = self.feature.options.window_size, self.feature.options.window_shift
+        around = torch.nn.functional.pad(samples[None], (size // 2, size // 2), mode="reflect")[0]
+        features = normalized(self.feature(around)[:-1])
+        expected = (len(samples) + shift // 2) // shift
+        return torch.nn.functional.pad(features, (0, 0, 0, max(0, expected - len(features))))
+
+
+@register_extractor
+class KaldiFbank(LogEnergies, Extractor):
+    """Log-mel filter bank features with Kaldi's defaults and scale.
+
+    >>> KaldiFbank().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
     """
 
     name = "kaldi-compat-fbank"
-    config_type = FbankConfig
-    feature_type = Fbank
+    config_type = KaldiFbankConfig
+    feature_type = fbank.Fbank
 
 
 @register_extractor
-class MfccExtractor(Extractor):
-    """Mel-frequency cepstral coefficients for lhotse."""
+class KaldiMfcc(Extractor):
+    """Mel-frequency cepstral coefficients with Kaldi's defaults and scale."""
 
     name = "kaldi-compat-mfcc"
-    config_type = MfccConfig
-    feature_type = Mfcc
+    config_type = KaldiMfccConfig
+    feature_type = mfcc.Mfcc
 
 
 @register_extractor
-class PlpExtractor(Extractor):
-    """Perceptual linear prediction cepstra for lhotse."""
+class KaldiPlp(Extractor):
+    """Perceptual linear prediction cepstra with Kaldi's defaults and scale."""
 
     name = "kaldi-compat-plp"
-    config_type = PlpConfig
-    feature_type = Plp
+    config_type = KaldiPlpConfig
+    feature_type = plp.Plp
 
 
 @register_extractor
-class SpectrogramExtractor(_LogEnergies, Extractor):
-    """Log power spectrum for lhotse."""
+class KaldiSpectrogram(LogEnergies, Extractor):
+    """Log power spectrum with Kaldi's defaults and scale, mixed as energies."""
 
     name = "kaldi-compat-spectrogram"
-    config_type = SpectrogramConfig
-    feature_type = Spectrogram
+    config_type = KaldiSpectrogramConfig
+    feature_type = spectrogram.Spectrogram

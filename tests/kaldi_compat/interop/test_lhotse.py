@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import torch
 
 lhotse = pytest.importorskip("lhotse")
 
+from lhotse.features import whisper_fbank  # noqa: E402
 from lhotse.features.base import FeatureExtractor  # noqa: E402
 from lhotse.features.kaldi import extractors  # noqa: E402
 from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
@@ -19,35 +23,40 @@ from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  #
 from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
-from kaldi_compat.features import checks  # noqa: E402
 from kaldi_compat.interop import lhotse as interop  # noqa: E402
+from kaldi_compat.interop.kaldifeat_whisper import slaney_mel_banks  # noqa: E402
 from kaldi_compat.interop.lhotse import (  # noqa: E402
     Extractor,
+    Fbank,
     FbankConfig,
-    FbankExtractor,
-    MfccExtractor,
-    PlpExtractor,
-    SpectrogramExtractor,
+    KaldiFbank,
+    KaldiFbankConfig,
+    KaldiSpectrogram,
+    LogSpectrogram,
+    Mfcc,
+    Spectrogram,
+    WhisperFbank,
 )
 
-EXTRACTORS = (FbankExtractor, MfccExtractor, PlpExtractor, SpectrogramExtractor)
+STAND_INS = ("Fbank", "Mfcc", "Spectrogram", "LogSpectrogram")
+EXTRACTORS = tuple(getattr(interop, name) for name in (
+    *STAND_INS, "WhisperFbank", "KaldiFbank", "KaldiMfcc", "KaldiPlp", "KaldiSpectrogram"))  # fmt: skip
 
 
 def audio(samples: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return (np.random.default_rng(seed).standard_normal(samples) * 0.1).astype(np.float32)
 
 
-def test_fbank_is_lhotses_but_for_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_warned", set())
-    theirs = LhotseFbank(LhotseFbankConfig(snip_edges=False)).extract(audio(16123), 16000)
-    ours = FbankExtractor(FbankConfig(high_freq=-400.0)).extract(audio(16123), 16000)
-    assert ours.shape == theirs.shape
-    # lhotse computes on audio in -1 to 1, whose energies are 2^-30 times Kaldi's
-    np.testing.assert_allclose(ours - 30 * np.log(2.0), theirs, atol=2e-3)
+def test_line_of_icefall_gives_lhotses_numbers() -> None:
+    theirs = LhotseFbank(LhotseFbankConfig(num_mel_bins=80)).extract(audio(16123), 16000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of the scale
-        same = FbankExtractor(FbankConfig(high_freq=-400.0, waveform_scale=1.0)).extract(audio(16123), 16000)
-    np.testing.assert_allclose(same, theirs, atol=2e-3)
+        ours = Fbank(FbankConfig(num_mel_bins=80)).extract(audio(16123), 16000)
+    np.testing.assert_allclose(ours, theirs, atol=2e-3)
+    np.testing.assert_array_equal(Fbank(LhotseFbankConfig(num_mel_bins=80)).extract(audio(16123), 16000), ours)
+    # Kaldi's scale multiplies energies by 2^30.
+    kaldis = KaldiFbank(KaldiFbankConfig(high_freq=-400.0)).extract(audio(16123), 16000)
+    np.testing.assert_allclose(kaldis - 30 * np.log(2.0), theirs, atol=2e-3)
 
 
 @pytest.mark.parametrize("kind", EXTRACTORS)
@@ -65,7 +74,7 @@ def test_extract_and_extract_batch_agree(kind: type[Extractor]) -> None:
 
 
 def test_shapes_of_batches_are_lhotses() -> None:
-    ours, theirs = FbankExtractor(), LhotseFbank()
+    ours, theirs = Fbank(), LhotseFbank()
     equal = np.stack([audio(1600, i) for i in range(3)])
     for samples in (
         audio(1600),
@@ -81,69 +90,108 @@ def test_shapes_of_batches_are_lhotses() -> None:
         assert [tuple(x.shape) for x in one] == [tuple(x.shape) for x in other]
 
 
-def test_cuts_are_extracted_stored_and_mixed(tmp_path: Path) -> None:
+MIX = """
+import sys
+import lhotse
+first, second = lhotse.CutSet.from_file(sys.argv[1])
+assert first.features.type == "kaldi-fbank" and "kaldi_compat" not in sys.modules
+print(first.mix(second, snr=10).load_features().sum())
+"""
+
+
+def test_stored_features_are_mixed_where_our_module_is_not_imported(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     for i in range(2):
         soundfile.write(tmp_path / f"{i}.wav", audio(16000 + 321 * i, i), 16000)
     recordings = [lhotse.Recording.from_file(tmp_path / f"{i}.wav") for i in range(2)]
     cuts = lhotse.CutSet.from_cuts(recording.to_cut() for recording in recordings)
-    stored = cuts.compute_and_store_features(
-        FbankExtractor(), tmp_path / "feats", storage_type=lhotse.NumpyFilesWriter, progress_bar=False
+    stored, kaldis = (
+        cuts.compute_and_store_features(
+            extractor(), tmp_path / extractor.name, storage_type=lhotse.NumpyFilesWriter, progress_bar=False
+        )
+        for extractor in (Fbank, KaldiFbank)
     )
     for cut, recording in zip(stored, recordings, strict=True):
-        features = cut.load_features()
-        assert cut.features.type == "kaldi-compat-fbank"
-        np.testing.assert_array_equal(features, FbankExtractor().extract(recording.load_audio(), 16000))
+        np.testing.assert_array_equal(cut.load_features(), Fbank().extract(recording.load_audio(), 16000))
+    stored.to_file(tmp_path / "cuts.jsonl")
+    run = subprocess.run([sys.executable, "-c", MIX, str(tmp_path / "cuts.jsonl")], capture_output=True, text=True)
     first, second = stored
+    assert float(run.stdout or "nan") == pytest.approx(first.mix(second, snr=10).load_features().sum()), run.stderr
+    first, second = kaldis
     mixed = first.mix(second, snr=10).load_features()
-    assert mixed.shape[1] == 80 and np.isfinite(mixed).all()
+    assert first.features.type == "kaldi-compat-fbank" and mixed.shape[1] == 80 and np.isfinite(mixed).all()
 
 
 def test_configurations_survive_yaml(tmp_path: Path) -> None:
-    extractor = FbankExtractor(FbankConfig(num_mel_bins=40, frame_shift=0.0125))
-    extractor.to_yaml(tmp_path / "fbank.yml")
-    loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
-    assert isinstance(loaded, FbankExtractor) and loaded.config == extractor.config
-    assert loaded.frame_shift == 0.0125 and loaded.feature_dim(16000) == 40
+    for kind, loaded_as in (Fbank, LhotseFbank), (KaldiFbank, KaldiFbank):  # lhotse knows its own by their names
+        extractor = kind(kind.config_type(num_mel_bins=40, frame_shift=0.0125))
+        extractor.to_yaml(tmp_path / "fbank.yml")
+        loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
+        assert isinstance(loaded, loaded_as) and loaded.config.to_dict() == extractor.config.to_dict()
+        assert loaded.frame_shift == 0.0125 and loaded.feature_dim(16000) == 40
 
 
-def test_features_are_mixed_otherwise_than_by_lhotse() -> None:
-    loud, quiet = (FbankExtractor().extract(gain * audio(8000, seed), 16000) for seed, gain in ((1, 1.0), (2, 1e-5)))
+@pytest.mark.parametrize("kind", ["Fbank", "Spectrogram", "LogSpectrogram"])
+def test_mixed_as_by_lhotse(kind: str) -> None:
+    ours, theirs = getattr(interop, kind), getattr(extractors, kind)
+    loud, quiet = (ours().extract(gain * audio(8000, seed), 16000) for seed, gain in ((1, 1.0), (2, 1e-5)))
     padding, nothing = np.full_like(loud, LOG_EPSILON), np.full_like(loud, -200.0)
     for one, other in ((loud, quiet), (quiet, padding), (padding, padding), (nothing, nothing)):
         for factor in (0.01, 1.0, 30.0):
-            np.testing.assert_allclose(
-                FbankExtractor.mix(one, other, factor), LhotseFbank.mix(one, other, factor), rtol=1e-5
-            )
-            np.testing.assert_allclose(FbankExtractor.scale(one, factor), LhotseFbank.scale(one, factor), rtol=1e-5)
-        assert FbankExtractor.compute_energy(one) == pytest.approx(LhotseFbank.compute_energy(one))
+            np.testing.assert_allclose(ours.mix(one, other, factor), theirs.mix(one, other, factor), rtol=1e-5)
+            np.testing.assert_allclose(ours.scale(one, factor), theirs.scale(one, factor), rtol=1e-5)
+        assert ours.compute_energy(one) == pytest.approx(theirs.compute_energy(one))
 
 
-def test_energies_of_a_mixture_are_not_the_sum() -> None:
-    first, second = (SpectrogramExtractor().extract(audio(8000, seed), 16000) for seed in (1, 2))
-    mixed = SpectrogramExtractor.mix(first, second, 0.5)
+def test_energies_of_a_mixture_of_kaldis_spectrograms_are_the_sum() -> None:
+    first, second = (KaldiSpectrogram().extract(audio(8000, seed), 16000) for seed in (1, 2))
+    mixed = KaldiSpectrogram.mix(first, second, 0.5)
     np.testing.assert_allclose(np.exp(mixed), np.exp(first) + 0.5 * np.exp(second), rtol=1e-5)
 
 
-def test_names_and_defaults_are_the_documented_ones() -> None:
-    assert [kind.name for kind in EXTRACTORS] == [
-        f"kaldi-compat-{feature}" for feature in ("fbank", "mfcc", "plp", "spectrogram")
-    ]
-    for feature in ("Fbank", "Mfcc"):
-        theirs = getattr(extractors, f"{feature}Config")().to_dict()
-        ours = getattr(interop, f"{feature}Config")().to_dict()
-        differing = {name for name in set(theirs) & set(ours) if theirs[name] != ours[name]}
-        assert differing <= {"high_freq", "use_energy", "energy_floor", "device"}
-        assert (ours["energy_floor"], ours["use_energy"]) == (0.0, feature == "Mfcc")  # Kaldi's
+@pytest.mark.parametrize("kind", STAND_INS)
+def test_stand_in_has_lhotses_type_options_and_defaults(kind: str) -> None:
+    ours, theirs = getattr(interop, kind), getattr(extractors, kind)
+    assert ours.name == theirs.name
+    assert ours.config_type().to_dict() == theirs.config_type().to_dict()
+    assert {each.name for each in dataclasses.fields(ours.config_type)} == {
+        each.name for each in dataclasses.fields(theirs.config_type)
+    }
+
+
+def test_kaldis_extractors_have_kaldis_defaults() -> None:
+    names = ("fbank", "mfcc", "plp", "spectrogram")
+    kinds = [getattr(interop, f"Kaldi{name.title()}") for name in names]
+    assert [kind.name for kind in kinds] == [f"kaldi-compat-{name}" for name in names]
+    for kind in kinds:
+        config = kind.config_type()
+        kaldis, bins = type(config.ours())(), {"num_mel_bins": 80} if kind is KaldiFbank else {}
+        expected = dataclasses.replace(kaldis, dither=0.0, snip_edges=False, waveform_scale=32768.0, **bins)
+        assert dataclasses.replace(
+            config.ours(), **({} if kind is KaldiSpectrogram else {"allow_empty_bins": False})
+        ) == (expected)
     config = FbankConfig(num_mel_bins=40)
     assert (config.num_filters, config.num_mel_bins) == (40, None)  # the other name does not outlive a change
-    assert FbankExtractor(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # empty bins
+    assert Fbank(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # empty bins
+
+
+@pytest.mark.parametrize("samples", [16000, 16079, 16080, 400, 480])
+def test_whisper_features_are_lhotses(samples: int) -> None:
+    extractor = WhisperFbank()
+    filters = torch.from_numpy(slaney_mel_banks(80, 400, 16000.0).T)
+    expected = whisper_fbank.log_mel_spectrogram(audio(samples), filters, window=torch.hann_window(400))
+    alone = extractor.extract(audio(samples), 16000)
+    np.testing.assert_allclose(alone, expected.numpy(), atol=1e-4)
+    batch = extractor.extract_batch([audio(samples), audio(20000)], 16000)
+    np.testing.assert_allclose(batch[0], alone, atol=1e-5)
+    assert (extractor.name, extractor.frame_shift, extractor.feature_dim(16000)) == ("whisper-fbank", 0.01, 80)
+    assert extractor.config.to_dict() == whisper_fbank.WhisperFbankConfig().to_dict()
 
 
 def test_tensors_give_tensors() -> None:
-    found = FbankExtractor().extract(torch.from_numpy(audio(800)), 16000)
+    found = Fbank().extract(torch.from_numpy(audio(800)), 16000)
     assert isinstance(found, torch.Tensor)
-    np.testing.assert_array_equal(found.numpy(), FbankExtractor().extract(audio(800), 16000))
+    np.testing.assert_array_equal(found.numpy(), Fbank().extract(audio(800), 16000))
 
 
 CONFIGS = [
@@ -155,21 +203,21 @@ CONFIGS = [
     ("Mfcc", {"use_energy": False, "num_ceps": 20, "cepstral_lifter": 18, "num_filters": 30}),
     ("Mfcc", {"use_energy": False, "norm_filters": False, "torchaudio_compatible_mel_scale": True}),
     ("LogSpectrogram", {"use_energy": True, "frame_length": 0.032}),
+    ("LogSpectrogram", {"use_fft_mag": True, "preemph_coeff": 0.0}),
+    ("Spectrogram", {"use_energy": True, "energy_floor": 1.0}),
+    ("Spectrogram", {"use_fft_mag": True}),
 ]
 
 
 @pytest.mark.filterwarnings("ignore:.*snip_edges.*")
 @pytest.mark.parametrize(("kind", "values"), CONFIGS, ids=range(len(CONFIGS)))
 def test_configurations_of_lhotse_give_lhotses_features(kind: str, values: dict[str, Any]) -> None:
-    ours = kind.removeprefix("Log")
-    mel = {} if ours == "Spectrogram" else {"high_freq": -400.0}
-    theirs = getattr(extractors, kind)(getattr(extractors, f"{kind}Config")(**mel, **values))
-    config = getattr(interop, f"{ours}Config")(**mel, **values, waveform_scale=1.0)
-    extractor = getattr(interop, f"{ours}Extractor")(config)
+    theirs, ours = (getattr(library, kind)(getattr(library, f"{kind}Config")(**values))
+                    for library in (extractors, interop))  # fmt: skip
     rate = theirs.config.sampling_rate
-    assert extractor.config.sampling_rate == rate and extractor.frame_shift == theirs.frame_shift
-    expected, features = (each.extract(audio(12345), rate) for each in (theirs, extractor))
-    assert extractor.feature_dim(rate) == features.shape[1]
+    assert ours.config.sampling_rate == rate and ours.frame_shift == theirs.frame_shift
+    expected, features = (each.extract(audio(12345), rate) for each in (theirs, ours))
+    assert ours.feature_dim(rate) == features.shape[1]
     np.testing.assert_allclose(features, expected, atol=5e-3)
 
 
@@ -184,11 +232,11 @@ def test_configurations_that_kaldi_does_not_have_are_refused() -> None:
         ("Fbank", {"norm_filters": True}),
         ("Mfcc", {"torchaudio_compatible_mel_scale": False}),
         ("Mfcc", {"use_fft_mag": True}),
-        ("Spectrogram", {"use_energy": False}),
+        ("KaldiSpectrogram", {"use_energy": False}),
     ):
         (name,) = values
         with pytest.raises(OptionError, match=f"^{kind}Config supports only {name}={not values[name]}, as Kaldi does$"):
-            getattr(interop, f"{kind}Extractor")(getattr(interop, f"{kind}Config")(**values))
+            getattr(interop, kind)(getattr(interop, f"{kind}Config")(**values))
     with pytest.raises(
         OptionError, match=r"^FbankConfig has no option sample_frequency: did you mean sampling_rate\?$"
     ):
@@ -197,14 +245,15 @@ def test_configurations_that_kaldi_does_not_have_are_refused() -> None:
         FbankConfig(frame_length=25.0)
 
 
-def test_extractors_move_to_a_device() -> None:
-    extractor = FbankExtractor()
+@pytest.mark.parametrize("kind", [Fbank, LogSpectrogram])
+def test_extractors_move_to_a_device(kind: type[Extractor]) -> None:
+    extractor = kind(kind.config_type(use_energy=True))
     extractor.to("meta")
     assert extractor.device == "meta" and extractor.feature.window.device.type == "meta"
 
 
 def test_wrong_rate_and_several_channels_are_refused() -> None:
     with pytest.raises(AudioError, match="sampling rate of 8000 Hz"):
-        FbankExtractor().extract(audio(800), 8000)
+        Mfcc().extract(audio(800), 8000)
     with pytest.raises(AudioError, match="one channel"):
-        FbankExtractor().extract(np.zeros((2, 800), np.float32), 16000)
+        Spectrogram().extract(np.zeros((2, 800), np.float32), 16000)
