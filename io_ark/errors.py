@@ -9,6 +9,7 @@ Every error that this package raises on purpose is an :class:`ArkError`, and its
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
@@ -32,6 +33,21 @@ __all__ = [
 ]
 
 
+_LONGEST = 2000  # characters of a line
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text in which URLs have no user, password, query or fragment: queries hold signatures and tokens.
+
+    >>> hide_secrets("https://anna:secret@host/a.ark?sig=1f3e: timed out")
+    'https://***@host/a.ark?*** timed out'
+    """
+    if "://" not in text:
+        return text
+    return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
+
+
 class ArkError(Exception):
     """Base class of all errors of this package.
 
@@ -51,7 +67,9 @@ class ArkError(Exception):
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = ": ".join(str(part) for part in (place, self.key, self.message) if part)
+        line = hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part))
+        if len(line) > _LONGEST:
+            line = f"{line[: _LONGEST - 400]} ... {line[-300:]}"
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:

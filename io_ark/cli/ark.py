@@ -19,7 +19,7 @@ import io_ark
 from io_ark.cli import listing
 from io_ark.cli.check import check_table, compare_keys
 from io_ark.cli.completion import SHELLS, of_parser, script
-from io_ark.cli.describe import counted, print_json
+from io_ark.cli.describe import counted, print_json, shown
 from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.statistics import Statistics, statistics
 from io_ark.cli.terminal import bars, coloured, paged, progress
@@ -64,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], _known_options(options))}")
     if chosen.command is None:
         options.error(f"a command is required: {', '.join(COMMANDS)}")
+    if sys.stdout is None:
+        print("ark: standard output: cannot be written to: it is closed", file=sys.stderr)
+        return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # print keys with the bytes that they have
     status = 0  # of a user who leaves the pager early
@@ -77,9 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141  # as a shell reports a program that was ended by SIGPIPE
     except KeyboardInterrupt:
         return 130
-    except (ArkError, OSError, ModuleNotFoundError) as error:
+    except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
+    return 2
 
 
 PAGED = ("ls", "head", "grep", "show", "stat", "diff", "check")
@@ -257,7 +263,7 @@ def _check(chosen: argparse.Namespace) -> int:
             print_json({"table": found.name, "entries": found.count, "problems": found.problems})
             continue
         for problem in found.problems[:MAX_PROBLEMS]:
-            print(coloured(problem, "red"))
+            print(coloured(shown(problem), "red"))
         if len(found.problems) > MAX_PROBLEMS:
             print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
         verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"

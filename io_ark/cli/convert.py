@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from io_ark.cli.describe import counted, describe_kind, print_json
 from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.formats import Put, Settings, format_of
 from io_ark.cli.terminal import progress
-from io_ark.errors import ArkError, FormatError
-
-__all__ = ["convert"]
+from io_ark.errors import ArkError, FormatError, OpenError
+from io_ark.streams.files import reason_of
+from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(chosen: argparse.Namespace) -> int:
-    """Convert a table; the status is 1 if some entries could not be read or are not arrays."""
+    """Convert a table; the status is 1 if it is empty, or some entries could not be read or are not arrays.
+
+    The target is opened after the first entry has been read, and never if it is the source, too.
+    """
     source = format_of(chosen.source, "" if chosen.source_format == "ark" else chosen.source_format)
     target = format_of(chosen.target, "" if chosen.target_format == "ark" else chosen.target_format)
     is_table = chosen.source_format == "ark" or source is None
@@ -33,25 +37,28 @@ def convert(chosen: argparse.Namespace) -> int:
         if not Path(chosen.source).exists():
             raise FileNotFoundError(f"{chosen.source}: no such file")
         found = source.read(Path(chosen.source))
+    to_table = chosen.target_format == "ark" or target is None
+    written = _wspecifier(chosen.target) if to_table else chosen.target
+    refuse_overwriting(written, [table_of(chosen.source) if is_table else chosen.source])
+    first = next(found, None)
+    if first is None:
+        raise FormatError("has no entries, so nothing is written", file=chosen.source)
     settings = Settings(chosen.frame_shift / 1000, chosen.sample_frequency)
     done = failed = 0
-    opened: Any
-    if chosen.target_format == "ark" or target is None:
-        opened = _to_table(chosen)
-    else:
-        opened = target.write(Path(chosen.target), settings)
-    with opened as put:
-        for key, value in progress(found, chosen.source):
+    with contextlib.ExitStack() as stack:
+        try:
+            put = stack.enter_context(
+                _to_table(written, chosen)
+                if target is None or to_table
+                else target.write(Path(chosen.target), settings)
+            )
+        except OSError as error:
+            if isinstance(error, ArkError):
+                raise
+            raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=chosen.target) from error
+        for key, value in progress(chain([first], found), chosen.source):
             try:
-                if not isinstance(value, np.ndarray):
-                    raise (
-                        value
-                        if isinstance(value, ArkError)
-                        else FormatError(
-                            f"{describe_kind(value)}: only arrays are converted", file=chosen.source, key=key
-                        )
-                    )
-                put(key, value)
+                put(_checked(key, to_table, chosen.source), _array(value, chosen.source, key))
                 done += 1
             except FormatError as error:
                 failed += 1
@@ -63,6 +70,21 @@ def convert(chosen: argparse.Namespace) -> int:
     return int(failed > 0)
 
 
+def _checked(key: str, to_table: bool, source: str) -> str:
+    """Return a key if the target can hold it: only tables hold keys that are not UTF-8."""
+    if not to_table and any("\ud800" <= char <= "\udfff" for char in key):
+        raise FormatError("the key is not UTF-8: only a Kaldi table can hold it", file=source, key=key)
+    return key
+
+
+def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
+    if isinstance(value, ArkError):
+        raise value
+    if not isinstance(value, np.ndarray):
+        raise FormatError(f"{describe_kind(value)}: only arrays are converted", file=source, key=key)
+    return value
+
+
 def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     for entry in entries(table_of(chosen.source), **allowed(chosen)):
         value = entry.error if entry.error is not None else entry.value
@@ -70,11 +92,16 @@ def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
         yield entry.key, value if entry.error is not None or numbers is None else numbers
 
 
+def _wspecifier(name: str) -> str:
+    """Return the wspecifier of a file name: ``o.scp`` is a script file, with the archive ``o.ark``."""
+    if io_ark.is_table_wspecifier(name):
+        return name
+    return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
+
+
 @contextlib.contextmanager
-def _to_table(chosen: argparse.Namespace) -> Iterator[Put]:
-    name = chosen.target
-    if not io_ark.is_table_wspecifier(name):
-        name = f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
-    options: dict[str, Any] = {"compress": "speech"} if chosen.compress else {}
-    with io_ark.writer(name, **options) as writer:
+def _to_table(wspecifier: str, chosen: argparse.Namespace) -> Iterator[Put]:
+    may = allowed(chosen)
+    compress = "speech" if chosen.compress else None
+    with io_ark.writer(wspecifier, compress=compress, pipes=may["pipes"], network=may["network"]) as writer:
         yield writer.__setitem__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from io_ark.cli.terminal import coloured
 from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.wave import Wave, WaveInfo
 
-__all__ = ["as_json", "counted", "describe_kind", "description", "entry_line", "entry_object", "print_json", "size"]
+# Control characters that JSON does not escape.
+_CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
@@ -41,12 +43,28 @@ def description(value: Any) -> str:
     return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
 
 
+def shown(text: str) -> str:
+    r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
+
+    >>> shown("key\x1b[2J")
+    'key\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or "\udc80" <= char <= "\udcff" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 def entry_line(entry: Entry) -> str:
     """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
-    key = coloured(entry.key or "-", "cyan") if entry.error is None else coloured(entry.key, "red")
+    key = coloured(shown(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
-    return f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{coloured(entry.where, 'faint')}"
+    return (
+        f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{coloured(shown(entry.where), 'faint')}"
+    )
 
 
 def entry_object(entry: Entry) -> dict[str, Any]:
@@ -64,7 +82,8 @@ def entry_object(entry: Entry) -> dict[str, Any]:
 
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON. NaN and infinities, which JSON lacks, are strings."""
-    print(json.dumps(as_json(value), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(as_json(value), ensure_ascii=False, allow_nan=False)
+    print(_CONTROLS.sub(lambda char: f"\\u{ord(char[0]):04x}", text))
 
 
 def as_json(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import counted, describe_kind, print_json, size
+from io_ark.cli.describe import counted, describe_kind, print_json, shown, size
 from io_ark.cli.entries import Entry, allowed, entries, table_of
 from io_ark.cli.terminal import coloured, progress
 from io_ark.codecs.wave import Wave
@@ -87,8 +87,8 @@ def diff(chosen: argparse.Namespace) -> int:
         return int(differs)
     for name, keys in only.items():
         if keys:
-            shown = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(coloured(f"only in {name}: {counted(len(keys), 'key')}: {shown}", "yellow"))
+            listed = shown(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+            print(coloured(f"only in {name}: {counted(len(keys), 'key')}: {listed}", "yellow"))
     for each in differing[:MAX_SHOWN]:
         print(_line(each))
     if len(differing) > MAX_SHOWN:
@@ -96,14 +96,14 @@ def diff(chosen: argparse.Namespace) -> int:
     within = f", {close} within the tolerance" if chosen.tolerance else ""
     print(f"{counted(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
     if worst.largest:
-        print(f"largest difference: {worst.largest:.6g} ({worst.key}, at {list(worst.place)})")
+        print(f"largest difference: {worst.largest:.6g} ({shown(worst.key)}, at {list(worst.place)})")
     return int(differs)
 
 
 def _line(found: Difference) -> str:
-    key = coloured(found.key, "red")
+    key = coloured(shown(found.key), "red")
     if found.reason:
-        return f"{key}\t{found.reason}"
+        return f"{key}\t{shown(found.reason)}"
     frames = ", ".join(f"{row} ({value:.3g})" for row, value in found.worst_frames)
     worst = f"; worst frames: {frames}" if frames else ""
     return f"{key}\tlargest {found.largest:.6g} at {list(found.place)}, mean {found.mean:.3g}{worst}"

@@ -11,12 +11,10 @@ from itertools import islice
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import counted, description, entry_line, entry_object, print_json
+from io_ark.cli.describe import counted, description, entry_line, entry_object, print_json, shown
 from io_ark.cli.entries import Entry, allowed, entries, find, table_of
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, SpecifierError
-
-__all__ = ["grep", "head", "ls", "show"]
 
 EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
 
@@ -91,16 +89,16 @@ def show(chosen: argparse.Namespace) -> int:
             raise entry.error
         value = entry.value
         about = entry_object(entry)
-        title = f"{chosen.key}: {description(value)}, {entry.stored}, at {entry.where}"
+        title = f"{shown(chosen.key)}: {description(value)}, {entry.stored}, at {shown(entry.where)}"
     if chosen.json:
         print_json({**about, "value": value})
         return 0
     print(title)
-    shown = value.samples if isinstance(value, Wave) else value
-    if isinstance(shown, np.ndarray):
-        limit = shown.size + 1 if chosen.all else 100
+    numbers = value.samples if isinstance(value, Wave) else value
+    if isinstance(numbers, np.ndarray):
+        limit = numbers.size + 1 if chosen.all else 100
         with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
-            print(shown)
+            print(numbers)
     else:
-        print(shown)
+        print(shown(str(value)))
     return 0

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import description
+from io_ark.cli.describe import description, shown
 from io_ark.cli.entries import Entry, find, table_of
 from io_ark.cli.terminal import blocks, graphics_protocol, show_png
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, SpecifierError
 from io_ark.extras import import_extra
-
-__all__ = ["draw", "plot"]
+from io_ark.tables.overwriting import refuse_overwriting
 
 DPI = 100
 ROWS_OF_BLOCKS = 20
@@ -30,6 +29,7 @@ def plot(chosen: argparse.Namespace) -> int:
         raise SpecifierError("standard output is not a terminal: add -o FILE.png", file=chosen.table)
     found = [_entry(chosen.table, key, not chosen.no_pipes, not chosen.no_network) for key in chosen.keys]
     if chosen.output:
+        refuse_overwriting(chosen.output, [table_of(chosen.table)])
         draw(found, chosen.output, chosen.frame_shift)
         print(f"{chosen.output}: a picture of {', '.join(chosen.keys)}", file=sys.stderr)
         return 0
@@ -41,7 +41,7 @@ def plot(chosen: argparse.Namespace) -> int:
         return 0
     width = shutil.get_terminal_size().columns
     for entry in found:
-        print(f"{entry.key}: {description(entry.value)}")
+        print(f"{shown(entry.key)}: {description(entry.value)}")
         numbers = _numbers(entry)
         image = numbers.T[::-1] if numbers.ndim == 2 else _curve(numbers, width)
         print("\n".join(blocks(image, width, ROWS_OF_BLOCKS)))

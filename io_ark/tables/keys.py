@@ -17,7 +17,9 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` for an empty key, and one with white space or control characters."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
-        raise KeyFormatError(f"invalid key {key!r}: use a string without white space, not empty", key=None)
+        raise KeyFormatError(
+            f"invalid key {key!r}: use a string without white space and control characters, not empty", key=None
+        )
 
 
 def decode_key(key: bytes) -> str:

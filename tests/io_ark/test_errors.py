@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import pickle
 
-from io_ark.errors import (
-    SpecifierError,
-)
+import pytest
+
+from io_ark.errors import OpenError, SpecifierError
 
 
 def test_pickled_error_keeps_file_offset_and_key() -> None:
     error = pickle.loads(pickle.dumps(SpecifierError("odd", file="a.scp", offset=3, key="k")))
     assert str(error) == "a.scp:3: k: odd"
     assert isinstance(error, SpecifierError)
+
+
+@pytest.mark.parametrize("place", ["file", "message"])
+def test_secrets_of_urls_are_not_shown(place: str) -> None:
+    url = "https://anna:word@host:80/a.ark?X-Amz-Signature=1f3e&b=c#d"
+    error = OpenError(**{"message": "no", place: f"read from '{url}', then s3://bucket/a@b failed"})  # type: ignore[arg-type]
+    assert "https://***@host:80/a.ark?***', then s3://bucket/a@b failed" in str(error)
+    assert not any(secret in str(error) for secret in ("anna", "word", "Signature", "1f3e", "b=c"))
+
+
+def test_long_lines_are_shortened() -> None:
+    assert len(str(OpenError("x" * 5_000_000, file="a.scp"))) < 2000

@@ -295,3 +295,22 @@ def test_invalid_command_line_gives_one_line_with_a_suggestion(
         main(arguments)
     message = capsys.readouterr().err
     assert error in message and message.count("\n") == 1
+
+
+def test_control_characters_of_keys_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, key in ("a", "k\x1b[2J\x07"), ("b", "k\x7f\x9b"):
+        (tmp_path / name).write_bytes(key.encode() + b" \0B\4\1\0\0\0" + key.encode() + b" text\x1b[2J\n")
+    names = [f"{tmp_path}/a", f"{tmp_path}/b"]
+    for arguments in (["ls"], ["ls", "--json"], ["stat"], ["check"], ["diff"], ["diff", "--json"], ["grep", "k"]):
+        main([*arguments, *names])
+    main(["show", names[0], "k\x1b[2J\x07"])
+    captured = capsys.readouterr()
+    assert not [char for char in captured.out + captured.err if not char.isprintable() and char not in "\n\t"]
+    assert "k\\x1b[2J\\x07\t" in captured.out
+
+
+def test_closed_standard_output_gives_one_line(table: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m io_ark.cli.ark ls {table}/feats.scp >&-"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (2, "ark: standard output: cannot be written to: it is closed\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tarfile
 from pathlib import Path
@@ -41,6 +42,59 @@ def test_table_survives_the_way_there_and_back(name: str) -> None:
     assert main(["convert", "feats.scp", TARGETS[name]]) == 0
     assert main(["convert", TARGETS[name], "back.scp"]) == 0
     same(dict(io_ark.load_scp("back.scp")))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("feats.ark", "feats.ark"),
+        ("feats.ark", "./sub/../feats.ark"),
+        ("feats.ark", "link.ark"),
+        ("feats.ark", "ark,scp:o.ark,feats.ark"),
+        ("feats.scp", "feats.scp"),
+        ("feats.scp", "feats.ark"),
+        ("scp:feats.scp", "ark:hard.ark"),
+        ("long.scp", "feats.ark"),
+        ("o.npz", "o.npz"),
+        ("o/", "o"),
+    ],
+)
+def test_source_is_not_overwritten(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sub").mkdir()
+    Path("link.ark").symlink_to("feats.ark")
+    os.link("feats.ark", "hard.ark")
+    lines = Path("feats.scp").read_text()
+    Path("long.scp").write_text("".join(f"k{i} other.ark:{i}\n" for i in range(2000)) + lines)
+    main(["convert", "feats.ark", "o.npz"])
+    main(["convert", "feats.ark", "o/"])
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["convert", "--to=npy" if target == "o" else "--no-pipes", source, target]) == 2
+    assert "is read as well, and writing would destroy it" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def test_target_is_opened_after_the_first_entry_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old.npz").write_bytes(b"old")
+    Path("empty.ark").touch()
+    for source in "empty.ark", "none.ark", "false |":
+        assert main(["convert", source, "old.npz"]) == 2
+        assert Path("old.npz").read_bytes() == b"old"
+    assert "empty.ark: has no entries, so nothing is written" in capsys.readouterr().err
+    assert main(["convert", "feats.ark", "none/x.npz"]) == 2
+    assert capsys.readouterr().err == "ark: none/x.npz: cannot be opened for writing: No such file or directory\n"
+    assert main(["convert", "--no-pipes", "feats.ark", "ark:| touch made"]) == 2
+    assert not Path("made").exists()
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_key_that_is_not_utf8_fails_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    Path("odd.ark").write_bytes(Path("feats.ark").read_bytes().replace("ü%".encode(), b"\xffx"))
+    assert main(["convert", "odd.ark", TARGETS[name]]) == 1
+    assert "the key is not UTF-8" in capsys.readouterr().err
+    assert main(["convert", TARGETS[name], "back.ark"]) == 0
+    assert set(dict(io_ark.read("ark:back.ark"))) == {"b.1", "a/2"}
 
 
 def test_numpy_reads_the_npz_file() -> None:

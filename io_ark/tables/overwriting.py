@@ -1,0 +1,104 @@
+"""Find out if an output is one of the inputs, before it is opened: opening it would destroy the input."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from io_ark.errors import ArkError, SpecifierError
+from io_ark.specifier import (
+    Rspecifier,
+    classify_rspecifier,
+    classify_wspecifier,
+    parse_rxfilename,
+    parse_wxfilename,
+    split_range,
+)
+
+# Lines of a script file whose files are compared by device and inode. Others are compared if they have the file's name.
+_LINES = 1000
+
+Identity = tuple[int, int]
+
+
+def overwritten_input(output: str, inputs: Iterable[str | Rspecifier]) -> str | None:
+    """Return the file of an output that is one of the inputs, or None.
+
+    Files are compared by device and inode, so links and other spellings of a name are found. An input that is a script
+    file counts together with the files that its lines name.
+
+    Args:
+        output: a wspecifier or wxfilename. (The files that a script file *to write to* names are not looked at.)
+        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
+
+    >>> overwritten_input("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"]) is None
+    True
+    """
+    written = {path: found for path in _written(output) if (found := _identity(path))}
+    tables = list(inputs) if written else []
+    for path, identity in written.items():
+        if any(identity in _read(each, os.fsencode(os.path.basename(path))) for each in tables):
+            return path
+    return None
+
+
+def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
+    """Raise :class:`SpecifierError` if an output is one of the inputs (see :func:`overwritten_input`)."""
+    path = overwritten_input(output, inputs)
+    if path is not None:
+        raise SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
+
+
+def _identity(path: str | int) -> Identity | None:
+    """Return device and inode of a regular file or folder; None for others, which lose nothing when they are opened."""
+    with suppress(OSError, ValueError):
+        status = os.stat(path)
+        if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+            return status.st_dev, status.st_ino
+    return None
+
+
+def _written(output: str) -> list[str]:
+    """Return the files that an output creates."""
+    table = classify_wspecifier(output)
+    if table is not None and table.kind == "scp":
+        return []
+    targets = [output] if table is None else [table.archive, table.script][: 1 + (table.kind == "both")]
+    paths = []
+    for each in targets:
+        with suppress(ArkError):  # raised when it is opened
+            paths.append(parse_wxfilename(each).path)
+    return [path for path in paths if path]
+
+
+def _read(each: str | Rspecifier, name: bytes) -> Iterator[Identity | None]:
+    """Yield the files that an input reads, as far as its script file names them first or has ``name`` in their line."""
+    table = classify_rspecifier(each) if isinstance(each, str) else each
+    rxfilename = each if table is None else table.rxfilename
+    path = _path(str(rxfilename))
+    if path is None:
+        return
+    identity = _identity(path)
+    yield identity
+    if table is None or table.kind != "scp" or identity is None or path == 0:
+        return
+    seen = set()
+    with suppress(OSError), open(path, "rb") as script:
+        for number, line in enumerate(script):
+            if number < _LINES or name in line:
+                target = _path(os.fsdecode(line.partition(b" ")[2].strip()))
+                if target not in seen:
+                    seen.add(target)
+                    yield _identity(target) if target is not None else None
+
+
+def _path(rxfilename: str) -> str | int | None:
+    """Return the file of an rxfilename: 0 for standard input, None for a command or an invalid name."""
+    with suppress(ArkError):
+        target = parse_rxfilename(split_range(rxfilename)[0])
+        if target.kind == "stdin":
+            return 0
+        return target.path or None
+    return None
