@@ -1,0 +1,394 @@
+"""Read and write transition models, topologies and trees, in binary and in text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, TypeVar
+
+import numpy as np
+
+from io_ark.codecs.base import (
+    Codec,
+    Sink,
+    expect_token,
+    int32_bytes,
+    quoted,
+    raw_bytes,
+    read_float,
+    read_int32,
+    read_size,
+    read_token,
+)
+from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized
+from io_ark.codecs.vector import VectorCodec
+from io_ark.errors import FormatError
+from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
+from io_ark.models.transitions import TransitionModel
+from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
+from io_ark.streams.source import Source
+from io_ark.tables.loader import read_object, write_object
+
+T = TypeVar("T")
+Name = str | PathLike[str]
+
+_integers = PlainIntVectorCodec()
+_vector = VectorCodec()
+_UINT32 = np.dtype([("size", "i1"), ("value", "<u4")])
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+
+
+def _checked(source: Source, at: int, check: Callable[[], None]) -> None:
+    """Run a check of the object that begins at this offset; its errors get file and offset."""
+    try:
+        check()
+    except FormatError as error:
+        source.fail(error.message, at)
+
+
+class HmmTopologyCodec(Codec[HmmTopology]):
+    """Codec of topologies."""
+
+    def read_body(self, source: Source, binary: bool) -> HmmTopology:
+        at = source.tell()
+        expect_token(source, binary, b"<Topology>")
+        topology = _read_binary_topology(source) if binary else _read_text_topology(source)
+        _checked(source, at, topology.check)
+        return topology
+
+    def write_body(self, sink: Sink, value: HmmTopology, binary: bool) -> None:
+        sink.write(b"<Topology> ")
+        (_write_binary_topology if binary else _write_text_topology)(sink, value)
+        sink.write(b"</Topology> " if binary else b"</Topology> \n")
+
+
+def _read_binary_topology(source: Source) -> HmmTopology:
+    phones = tuple(_integers.read_body(source, True).tolist())
+    entry_of = tuple(_integers.read_body(source, True).tolist())
+    count = read_int32(source, True)
+    is_hmm = count != -1
+    if not is_hmm:
+        count = read_int32(source, True)
+    entries = tuple(_read_binary_entry(source, is_hmm) for _ in range(count))
+    expect_token(source, True, b"</Topology>")
+    return HmmTopology(tuple(sorted(set(phones))), entry_of, entries)
+
+
+def _read_binary_entry(source: Source, is_hmm: bool) -> Entry:
+    states = []
+    for _ in range(read_size(source, True, "the number of states of an HMM")):
+        forward = read_int32(source, True)
+        self_loop = forward if is_hmm else read_int32(source, True)
+        count = read_size(source, True, "the number of transitions of a state")
+        transitions = tuple((read_int32(source, True), read_float(source, True)) for _ in range(count))
+        states.append(HmmState(forward, self_loop, transitions))
+    return tuple(states)
+
+
+def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
+    _integers.write_body(sink, np.array(value.phones, np.int32), True)
+    _integers.write_body(sink, np.array(value.entry_of, np.int32), True)
+    if not value.is_hmm:
+        sink.write(int32_bytes(-1))
+    sink.write(int32_bytes(len(value.entries)))
+    for entry in value.entries:
+        sink.write(int32_bytes(len(entry)))
+        for state in entry:
+            sink.write(int32_bytes(state.forward_pdf_class))
+            if not value.is_hmm:
+                sink.write(int32_bytes(state.self_loop_pdf_class))
+            sink.write(int32_bytes(len(state.transitions)))
+            for target, probability in state.transitions:
+                sink.write(int32_bytes(target) + b"\4" + np.float32(probability).tobytes())
+
+
+def _read_text_topology(source: Source) -> HmmTopology:
+    entry_of: dict[int, int] = {}
+    entries: list[Entry] = []
+    while True:
+        at = source.tell()
+        token = source.read_token()
+        if token in (b"</Topology>", b""):  # as in Kaldi, the end of the file ends a topology, too
+            break
+        if token != b"<TopologyEntry>":
+            source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quoted(token)}", at)
+        for phone in _read_phones(source):
+            if phone in entry_of:
+                source.fail(f"phone {phone} is in two entries of the topology", at)
+            entry_of[phone] = len(entries)
+        entries.append(_read_text_entry(source))
+    if source.peek(1) == b"\n" or source.peek(1) == b" ":
+        source.skip(1)
+    ends = max(entry_of, default=-1) + 1
+    if ends > 8 * (len(entry_of) + (1 << 16)):
+        source.fail(f"invalid phone of a topology: {ends - 1}")
+    return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(ends)), tuple(entries))
+
+
+def _read_phones(source: Source) -> list[int]:
+    expect_token(source, False, b"<ForPhones>")
+    phones = []
+    while (token := source.read_token()) != b"</ForPhones>":
+        if not _INTEGER.fullmatch(token) or not 0 < int(token) < 1 << 31:
+            source.fail(f"expected the number of a phone or '</ForPhones>', found {quoted(token)}")
+        phones.append(int(token))
+    return phones
+
+
+def _read_text_entry(source: Source) -> Entry:
+    states: list[HmmState] = []
+    while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
+        at = source.tell()
+        number = read_int32(source, False)
+        if number != len(states):
+            source.fail(f"expected state {len(states)} of an HMM, found {number}", at)
+        states.append(_read_text_state(source))
+    return tuple(states)
+
+
+def _read_text_state(source: Source) -> HmmState:
+    forward = self_loop = NO_PDF
+    token = read_token(source, False)
+    if token == b"<PdfClass>":
+        forward = self_loop = read_int32(source, False)
+        token = read_token(source, False)
+    elif token == b"<ForwardPdfClass>":
+        forward = read_int32(source, False)
+        expect_token(source, False, b"<SelfLoopPdfClass>")
+        self_loop = read_int32(source, False)
+        token = read_token(source, False)
+    transitions = []
+    while token == b"<Transition>":
+        transitions.append((read_int32(source, False), read_float(source, False)))
+        token = read_token(source, False)
+    if token != b"</State>":
+        source.fail(f"expected '<Transition>' or '</State>', found {quoted(token)}")
+    return HmmState(forward, self_loop, tuple(transitions))
+
+
+def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
+    lines = [""]
+    for number, entry in enumerate(value.entries):
+        phones = "".join(f"{phone} " for phone, found in enumerate(value.entry_of) if found == number)
+        lines += ["<TopologyEntry> ", "<ForPhones> ", phones, "</ForPhones> "]
+        lines += [_state_text(i, state, value.is_hmm) for i, state in enumerate(entry)]
+        lines.append("</TopologyEntry> ")
+    sink.write("\n".join([*lines, ""]).encode())
+
+
+def _state_text(number: int, state: HmmState, is_hmm: bool) -> str:
+    words = [f"<State> {number} "]
+    if state.forward_pdf_class != NO_PDF and is_hmm:
+        words.append(f"<PdfClass> {state.forward_pdf_class} ")
+    elif state.forward_pdf_class != NO_PDF:
+        words.append(f"<ForwardPdfClass> {state.forward_pdf_class} <SelfLoopPdfClass> {state.self_loop_pdf_class} ")
+    words += [f"<Transition> {target} {probability:.7g} " for target, probability in state.transitions]
+    return "".join([*words, "</State> "])
+
+
+class TransitionModelCodec(Codec[TransitionModel]):
+    """Codec of transition models, alone or at the head of an acoustic model, of which the rest is not read."""
+
+    _topology = HmmTopologyCodec()
+
+    def read_body(self, source: Source, binary: bool) -> TransitionModel:
+        at = source.tell()
+        expect_token(source, binary, b"<TransitionModel>")
+        topology = self._topology.read_body(source, binary)
+        kind = expect_token(source, binary, b"<Triples>", b"<Tuples>")
+        count = read_size(source, binary, "the number of states of a transition model")
+        columns = 3 if kind == b"<Triples>" else 4
+        if binary:
+            records = read_sized(source, sized(np.int32, *"abcd"[:columns]), count, "states of a transition model")
+            tuples = np.stack([records[name] for name in "abcd"[:columns]], axis=1)
+        else:
+            numbers = [read_int32(source, False) for _ in range(columns * count)]
+            tuples = np.array(numbers, np.int32).reshape(count, columns)
+        if columns == 3:
+            tuples = np.concatenate((tuples, tuples[:, 2:]), axis=1)
+        expect_token(source, binary, b"</Triples>", b"</Tuples>")
+        expect_token(source, binary, b"<LogProbs>")
+        log_probs = _vector.read_body(source, binary)
+        expect_token(source, binary, b"</LogProbs>")
+        expect_token(source, binary, b"</TransitionModel>")
+        model = TransitionModel(topology, tuples, log_probs)
+        _checked(source, at, model.check)
+        return model
+
+    def write_body(self, sink: Sink, value: TransitionModel, binary: bool) -> None:
+        columns = 3 if value.is_hmm else 4
+        kind = b"Triples" if value.is_hmm else b"Tuples"
+        end = b"" if binary else b"\n"
+        sink.write(b"<TransitionModel> " + end)
+        self._topology.write_body(sink, value.topology, binary)
+        if binary:
+            records = np.empty(len(value.tuples), sized(np.int32, *"abcd"[:columns]))
+            for i, name in enumerate("abcd"[:columns]):
+                records[name + "_size"], records[name] = 4, value.tuples[:, i]
+            sink.write(b"<%s> " % kind + int32_bytes(len(records)))
+            sink.write(raw_bytes(records))
+        else:
+            lines = "".join("".join(f"{each} " for each in row) + "\n" for row in value.tuples[:, :columns].tolist())
+            sink.write(b"<%s> %d \n%s" % (kind, len(value.tuples), lines.encode()))
+        sink.write(b"</%s> %s<LogProbs> %s" % (kind, end, end))
+        _vector.write_body(sink, value.log_probs, binary)
+        sink.write(b"</LogProbs> %s</TransitionModel> %s" % (end, end))
+
+
+class ContextDependencyCodec(Codec[ContextDependency]):
+    """Codec of decision trees."""
+
+    def read_body(self, source: Source, binary: bool) -> ContextDependency:
+        expect_token(source, binary, b"ContextDependency")
+        width, central = read_int32(source, binary), read_int32(source, binary)
+        if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":  # of Kaldi before 2012
+            _read_tree(source, binary)
+            expect_token(source, binary, b"ToPdf")
+        at = source.tell()
+        root = _read_tree(source, binary)
+        if root is None:
+            source.fail("the tree is empty", at)
+        expect_token(source, binary, b"EndContextDependency")
+        return ContextDependency(width, central, root)
+
+    def write_body(self, sink: Sink, value: ContextDependency, binary: bool) -> None:
+        sink.write(b"ContextDependency " + _int_bytes(value.width, binary) + _int_bytes(value.central, binary))
+        sink.write(b"ToPdf ")
+        _write_tree(sink, value.root, binary)
+        sink.write(b"EndContextDependency ")
+
+
+class _Open:
+    """Node of a tree whose children are being read."""
+
+    def __init__(self, key: int, values: tuple[int, ...] | None, count: int) -> None:
+        self.key = key
+        self.values = values  # None for a table
+        self.count = count
+        self.children: list[EventMap | None] = []
+
+    def closed(self, source: Source, binary: bool) -> EventMap:
+        """Read the end of the node and return it."""
+        at = source.tell()
+        if self.values is None:
+            expect_token(source, binary, b")")
+            return Table(self.key, tuple(self.children))
+        expect_token(source, binary, b"}")
+        yes, no = self.children
+        if yes is None or no is None:
+            source.fail("a question of the tree has an empty child", at)
+        return Split(self.key, self.values, yes, no)
+
+
+def _read_tree(source: Source, binary: bool) -> EventMap | None:
+    """Read an event map; without recursion, because a damaged file may be nested to any depth."""
+    open_nodes: list[_Open] = []
+    while True:
+        token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
+        node: EventMap | None = None
+        if token == b"CE":
+            node = Leaf(read_int32(source, binary))
+        elif token == b"TE":
+            key, count = read_int32(source, binary), _read_count(source, binary)
+            expect_token(source, binary, b"(")
+            open_nodes.append(_Open(key, None, count))
+        elif token == b"SE":
+            key, values = read_int32(source, binary), tuple(_integers.read_body(source, binary).tolist())
+            expect_token(source, binary, b"{")
+            open_nodes.append(_Open(key, values, 2))
+        if token in (b"CE", b"NULL"):
+            if not open_nodes:
+                return node
+            open_nodes[-1].children.append(node)
+        while len(open_nodes[-1].children) == open_nodes[-1].count:
+            node = open_nodes.pop().closed(source, binary)
+            if not open_nodes:
+                return node
+            open_nodes[-1].children.append(node)
+
+
+def _read_count(source: Source, binary: bool) -> int:
+    """Read the number of children of a table, which is unsigned: in binary a byte -4, then its bytes."""
+    if not binary:
+        return read_size(source, False, "the number of children of a table")
+    at = source.tell()
+    size, value = source.read_array(_UINT32, 1)[0]
+    if size != -4:
+        source.fail(f"expected a 4-byte unsigned integer (a byte -4, then its bytes), found a byte {size}", at)
+    return int(value)
+
+
+def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
+    end = b"" if binary else b"\n"
+    left: list[EventMap | bytes | None] = [root]
+    while left:
+        node = left.pop()
+        if node is None:
+            sink.write(b"NULL ")
+        elif isinstance(node, bytes):
+            sink.write(node)
+        elif isinstance(node, Leaf):
+            sink.write(b"CE " + _int_bytes(node.pdf, binary))
+        elif isinstance(node, Table):
+            count = len(node.children)
+            size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
+            sink.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
+            left += [b") " + end, *reversed(node.children)]
+        else:
+            sink.write(b"SE " + _int_bytes(node.key, binary))
+            _integers.write_body(sink, np.array(node.values, np.int32), binary)
+            sink.write(b"{ ")
+            left += [b"} " + end, node.no, node.yes]
+
+
+def _int_bytes(value: int, binary: bool) -> bytes:
+    return int32_bytes(value) if binary else b"%d " % value
+
+
+def read_transition_model(rxfilename: Name, **options: Any) -> TransitionModel:
+    """Read the transition model of a file such as ``final.mdl``: alone, or followed by an acoustic model.
+
+    Args:
+        rxfilename: a file name, or what else Kaldi reads from, such as ``gunzip -c final.mdl.gz |``.
+        options: see :func:`io_ark.read_object`.
+
+    Raises:
+        ArkError: it cannot be opened or is not a transition model.
+    """
+    return read_object(TransitionModelCodec(), rxfilename, **options)
+
+
+def read_topology(rxfilename: Name, **options: Any) -> HmmTopology:
+    """Read a topology, such as the file ``topo``. Arguments and errors are those of :func:`read_transition_model`."""
+    return read_object(HmmTopologyCodec(), rxfilename, **options)
+
+
+def read_tree(rxfilename: Name, **options: Any) -> ContextDependency:
+    """Read a tree, such as the file ``tree``. Arguments and errors are those of :func:`read_transition_model`."""
+    return read_object(ContextDependencyCodec(), rxfilename, **options)
+
+
+def write_transition_model(wxfilename: Name, model: TransitionModel, *, binary: bool = True, **options: Any) -> None:
+    """Write a transition model.
+
+    Args:
+        wxfilename: a file name, or what else Kaldi writes to.
+        model: the model.
+        binary: write in binary.
+        options: see :func:`io_ark.write_object`.
+
+    Raises:
+        ArkError: it cannot be written.
+    """
+    write_object(TransitionModelCodec(), wxfilename, model, binary, **options)
+
+
+def write_topology(wxfilename: Name, topology: HmmTopology, *, binary: bool = False, **options: Any) -> None:
+    """Write a topology; in text by default, as in Kaldi's recipes. See :func:`write_transition_model`."""
+    write_object(HmmTopologyCodec(), wxfilename, topology, binary, **options)
+
+
+def write_tree(wxfilename: Name, tree: ContextDependency, *, binary: bool = True, **options: Any) -> None:
+    """Write a tree. See :func:`write_transition_model`."""
+    write_object(ContextDependencyCodec(), wxfilename, tree, binary, **options)

@@ -1,0 +1,158 @@
+"""HMM topologies: the states of each phone and the transitions between them.
+
+Source: Kaldi's ``src/hmm/hmm-topology.h`` and ``hmm-topology.cc``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from io_ark.errors import FormatError
+
+NO_PDF = -1
+"""The pdf-class of a state that emits nothing."""
+
+logger = logging.getLogger("io_ark")
+
+
+@dataclass(frozen=True)
+class HmmState:
+    """State of an HMM.
+
+    Attributes:
+        forward_pdf_class: pdf-class of the transitions to other states; :data:`NO_PDF` for a state that emits nothing.
+        self_loop_pdf_class: pdf-class of the self-loop, which differs from the other one in chain models only.
+        transitions: (state, probability) of each transition.
+    """
+
+    forward_pdf_class: int = NO_PDF
+    self_loop_pdf_class: int = NO_PDF
+    transitions: tuple[tuple[int, float], ...] = ()
+
+
+Entry = tuple[HmmState, ...]
+
+
+@dataclass(frozen=True)
+class HmmTopology:
+    """HMM of each phone.
+
+    Attributes:
+        phones: the phones, ascending.
+        entry_of: for each integer up to the last phone, its index in ``entries``; -1 for an integer without a phone.
+        entries: the different HMMs, each a tuple of states. The last state is final: it has no transitions.
+    """
+
+    phones: tuple[int, ...]
+    entry_of: tuple[int, ...]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, states: Mapping[int, Entry]) -> HmmTopology:
+        """Return the topology of phones by number.
+
+        Raises:
+            FormatError: it is not a valid one.
+        """
+        entries = tuple(dict.fromkeys(states.values()))
+        entry_of = [-1] * (max(states, default=-1) + 1)
+        for phone, entry in states.items():
+            entry_of[phone] = entries.index(entry)
+        topology = cls(tuple(sorted(states)), tuple(entry_of), entries)
+        topology.check()
+        return topology
+
+    def entry(self, phone: int) -> Entry:
+        """Return the states of a phone.
+
+        Raises:
+            FormatError: there is no such phone.
+        """
+        if not 0 <= phone < len(self.entry_of) or self.entry_of[phone] < 0:
+            raise FormatError(f"the topology has no phone {phone}")
+        return self.entries[self.entry_of[phone]]
+
+    @cached_property
+    def is_hmm(self) -> bool:
+        """True if all states use one pdf-class for the self-loop and the other transitions, unlike in chain models."""
+        states = (state for phone in self.phones for state in self.entry(phone))
+        return all(state.forward_pdf_class == state.self_loop_pdf_class for state in states)
+
+    def num_pdf_classes(self, phone: int) -> int:
+        """Return the number of pdf-classes of a phone."""
+        return 1 + max(max(state.forward_pdf_class, state.self_loop_pdf_class, 0) for state in self.entry(phone))
+
+    def min_length(self, phone: int) -> int:
+        """Return the least number of frames of a phone."""
+        entry = self.entry(phone)
+        emits = [state.forward_pdf_class != NO_PDF for state in entry]
+        lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]
+        for _ in entry:  # a shortest path visits each state once at most
+            for state, length in zip(entry, tuple(lengths), strict=True):
+                for target, _probability in state.transitions:
+                    lengths[target] = min(lengths[target], length + emits[target])
+        return int(lengths[-1])
+
+    def check(self) -> None:
+        """Check that each phone has a valid HMM.
+
+        Raises:
+            FormatError: one has not.
+        """
+        if not self.entries or not self.phones:
+            raise FormatError("the topology is empty")
+        used = {self.entry_of[phone] for phone in self.phones if 0 <= phone < len(self.entry_of)}
+        if not used <= set(range(len(self.entries))) or self.phones[-1] >= len(self.entry_of) or self.phones[0] < 0:
+            raise FormatError("a phone of the topology has no HMM")
+        if set(self.entry_of) - {-1} != set(range(len(self.entries))):
+            raise FormatError("an HMM of the topology has no phones")
+        for entry in self.entries:
+            _check_entry(entry)
+
+
+def _check_entry(entry: Entry) -> None:
+    """Check the states of a phone.
+
+    Raises:
+        FormatError: they are invalid.
+    """
+    last = len(entry) - 1
+    if last < 1:
+        raise FormatError("an HMM needs an emitting state and a final one")
+    if entry[last].transitions or entry[last].forward_pdf_class != NO_PDF:
+        raise FormatError("the last state of an HMM is final: it emits nothing and has no transitions")
+    for number, state in enumerate(entry[:last]):
+        _check_state(number, state, last)
+    reached = {target for state in entry for target, _ in state.transitions}
+    for number in range(1, last + 1):
+        if number not in reached:
+            raise FormatError(f"no transition leads to state {number} of an HMM")
+    emitting = [state for state in entry if state.forward_pdf_class != NO_PDF]
+    classes = {each for state in emitting for each in (state.forward_pdf_class, state.self_loop_pdf_class)}
+    if classes != set(range(len(classes))) or not classes:
+        raise FormatError("the pdf-classes of an HMM are not the integers from 0 on")
+
+
+def _check_state(number: int, state: HmmState, last: int) -> None:
+    total = 0.0
+    for index, (target, probability) in enumerate(state.transitions):
+        total += probability
+        where = f"the transition from state {number} to state {target} of an HMM"
+        if probability <= 0:
+            raise FormatError(f"{where} has the probability {probability:.7g}")
+        if not 0 <= target <= last:
+            raise FormatError(f"{where}: the last state is {last}")
+        if state.forward_pdf_class == NO_PDF and target == last:
+            raise FormatError(f"{where} is the final one, but state {number} emits nothing")
+        # Kaldi compares the target with the number of the transition, not with that of the state.
+        if state.self_loop_pdf_class == NO_PDF and target == index:
+            raise FormatError(f"{where}: a state that emits nothing has no self-loop")
+    if len({target for target, _ in state.transitions}) < len(state.transitions):
+        raise FormatError(f"state {number} of an HMM has two transitions to the same state")
+    if not state.transitions:
+        raise FormatError(f"state {number} of an HMM has no transitions and is not the last one")
+    if abs(total - 1) > 0.01:
+        logger.warning("Total probability for state %d in topology entry is %.7g", number, total)

@@ -1,0 +1,246 @@
+"""Transition models: what each transition-id of an alignment means.
+
+Source: Kaldi's ``src/hmm/transition-model.h`` and ``transition-model.cc``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError
+from io_ark.models.topology import HmmState, HmmTopology
+
+logger = logging.getLogger("io_ark")
+
+Integers = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+
+class TransitionState(NamedTuple):
+    """State of a phone with its pdfs. Several transition-ids leave it.
+
+    Attributes:
+        phone: the phone.
+        hmm_state: number of the state in the HMM of the phone.
+        forward_pdf: pdf of the transitions to other states.
+        self_loop_pdf: pdf of the self-loop, which differs from the other one in chain models only.
+    """
+
+    phone: int
+    hmm_state: int
+    forward_pdf: int
+    self_loop_pdf: int
+
+
+class _Maps(NamedTuple):
+    """Properties of each transition-id, from 0 on; 0 is no transition-id and has zeros."""
+
+    state: Integers
+    index: Integers
+    target: Integers
+    is_self_loop: Mask
+    is_final: Mask
+    pdf: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionModel:
+    """Transition model.
+
+    The maps from transition-ids take an array of any shape and return one of the same shape.
+
+    Attributes:
+        topology: the HMM of each phone.
+        tuples: int32 of shape (states, 4): the fields of :class:`TransitionState` of each transition-state from 1 on,
+            ascending.
+        log_probs: float32 of shape (transition-ids + 1,): log-probability of each transition; the first is unused.
+    """
+
+    topology: HmmTopology
+    tuples: Integers
+    log_probs: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, topology: HmmTopology, tuples: Iterable[tuple[int, int, int, int]]) -> TransitionModel:
+        """Return the model of these (phone, HMM state, forward pdf, self-loop pdf), with the topology's probabilities.
+
+        Raises:
+            FormatError: they are not states of the topology.
+        """
+        states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
+        found = (topology.entry(phone)[state].transitions for phone, state in states[:, :2].tolist())
+        probabilities = [probability for transitions in found for _, probability in transitions]
+        log_probs = np.log(np.array([1.0, *probabilities], np.float32))
+        model = cls(topology, states, log_probs)
+        model.check()
+        return model
+
+    @cached_property
+    def _hmm_states(self) -> list[HmmState]:
+        """The state in the topology of each transition-state."""
+        entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
+        try:
+            if len(self.tuples) and self.tuples[:, 1].min() < 0:
+                raise IndexError
+            return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
+        except IndexError:
+            raise FormatError("a state of the transition model is not in the topology") from None
+
+    @cached_property
+    def first_ids(self) -> Integers:
+        """The first transition-id of each transition-state from 1 on, and one past the last: (states + 2,)."""
+        counts = [0, 1, *(len(state.transitions) for state in self._hmm_states)]
+        return np.cumsum(counts, dtype=np.int32)
+
+    @cached_property
+    def _maps(self) -> _Maps:
+        states = self._hmm_states
+        counts = [len(state.transitions) for state in states]
+        state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
+        index = np.arange(len(state), dtype=np.int32) - self.first_ids[state]
+        target = np.array([0, *(each for state in states for each, _ in state.transitions)], np.int32)
+        final = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
+        last = np.array([0, *(final[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
+        of_state = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))
+        is_self_loop = target == of_state[state, 1]
+        is_final = target == last[state]
+        is_self_loop[0] = is_final[0] = False
+        pdf = np.where(is_self_loop, of_state[state, 3], of_state[state, 2])
+        return _Maps(state, index, target, is_self_loop, is_final, pdf)
+
+    @property
+    def num_transition_ids(self) -> int:
+        """Number of transition-ids, which are the integers from 1 on."""
+        return int(self.first_ids[-1]) - 1
+
+    @property
+    def num_transition_states(self) -> int:
+        """Number of transition-states, which are the integers from 1 on."""
+        return len(self.tuples)
+
+    @cached_property
+    def num_pdfs(self) -> int:
+        """The largest pdf plus one."""
+        return int(self.tuples[:, 2:].max(initial=-1)) + 1
+
+    @property
+    def is_hmm(self) -> bool:
+        """True if each state has one pdf, unlike in chain models."""
+        return self.topology.is_hmm
+
+    def check_ids(self, ids: npt.ArrayLike, least: int = 1) -> npt.NDArray[np.int64]:
+        """Return transition-ids as an array of integers.
+
+        Raises:
+            FormatError: one is not a transition-id of this model.
+        """
+        array = np.asarray(ids, np.int64)
+        wrong = (array < least) | (array > self.num_transition_ids)
+        if wrong.any():
+            raise FormatError(
+                f"{array[wrong][0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
+                "is this the model of the alignments?"
+            )
+        return array
+
+    def states(self, ids: npt.ArrayLike) -> Integers:
+        """Return the transition-state of each transition-id.
+
+        Raises:
+            FormatError: one is not a transition-id of this model. This holds for the other maps, too.
+        """
+        return self._maps.state[self.check_ids(ids)]
+
+    def phones(self, ids: npt.ArrayLike) -> Integers:
+        """Return the phone of each transition-id."""
+        return self.tuples[self.states(ids) - 1, 0]
+
+    def hmm_states(self, ids: npt.ArrayLike) -> Integers:
+        """Return the number of the state within the HMM of the phone of each transition-id."""
+        return self.tuples[self.states(ids) - 1, 1]
+
+    def pdfs(self, ids: npt.ArrayLike) -> Integers:
+        """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
+        return self._maps.pdf[self.check_ids(ids, least=0)]
+
+    def indices(self, ids: npt.ArrayLike) -> Integers:
+        """Return the index of each transition-id among the transitions of its state."""
+        return self._maps.index[self.check_ids(ids)]
+
+    def targets(self, ids: npt.ArrayLike) -> Integers:
+        """Return the number of the HMM state that each transition leads to."""
+        return self._maps.target[self.check_ids(ids)]
+
+    def are_self_loops(self, ids: npt.ArrayLike) -> Mask:
+        """Return True for each transition-id that is a self-loop."""
+        return self._maps.is_self_loop[self.check_ids(ids)]
+
+    def are_final(self, ids: npt.ArrayLike) -> Mask:
+        """Return True for each transition-id that leads to the final state of its phone."""
+        return self._maps.is_final[self.check_ids(ids)]
+
+    def pdf_classes(self, state: int) -> tuple[int, int]:
+        """Return the pdf-classes of a transition-state: of the transitions to other states, and of the self-loop."""
+        found = self._hmm_states[state - 1]
+        return found.forward_pdf_class, found.self_loop_pdf_class
+
+    def state_of(self, phone: int, hmm_state: int, forward_pdf: int, self_loop_pdf: int) -> int:
+        """Return the transition-state of a phone's state with these pdfs.
+
+        Raises:
+            FormatError: there is none.
+        """
+        found = self._state_numbers.get((phone, hmm_state, forward_pdf, self_loop_pdf))
+        if found is None:
+            raise FormatError(
+                f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
+                f"{self_loop_pdf}: are model and tree of one system?"
+            )
+        return found
+
+    @cached_property
+    def _state_numbers(self) -> dict[tuple[int, ...], int]:
+        return {tuple(each): number for number, each in enumerate(self.tuples.tolist(), 1)}
+
+    def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
+        """Return, for each transition-state from 1 on, the log-probability of leaving it: (states + 1,).
+
+        The probability is 1 without a self-loop; it is 1e-10, with a warning, if the self-loop has none left.
+        """
+        maps = self._maps
+        loops = np.flatnonzero(maps.is_self_loop)
+        leaving = np.float32(1) - np.exp(self.log_probs[loops])
+        for each in leaving[leaving <= 0].tolist():
+            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", each)
+        result = np.zeros(self.num_transition_states + 1, np.float32)
+        result[maps.state[loops]] = np.log(np.where(leaving <= 0, np.float32(1e-10), leaving))
+        return result
+
+    def check(self) -> None:
+        """Check that states, topology and probabilities belong together.
+
+        Raises:
+            FormatError: they do not.
+        """
+        count = self.num_transition_ids
+        if count == 0:
+            raise FormatError("the transition model has no transitions")
+        if len(self.log_probs) <= count:
+            raise FormatError(
+                f"the transition model has {count} transition-ids and {len(self.log_probs) - 1} log-probs"
+            )
+        if self._state_numbers and list(self._state_numbers) != sorted(self._state_numbers):
+            raise FormatError("the states of the transition model are not in ascending order")
+        if len(self._state_numbers) < self.num_transition_states:
+            raise FormatError("the transition model has a state twice")
+        log_probs = self.log_probs[1 : count + 1]
+        if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
+            raise FormatError("a log-probability of the transition model is positive or not finite")
+        self.non_self_loop_log_probs()  # warns, as Kaldi does whenever it reads a model
