@@ -43,7 +43,7 @@ API = {
     "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.tensors.*"),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_compat.interop.*", "io_ark.interop.*"),
-    "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors"),
+    "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
 }
 PRIVATE = re.compile(
     r"kaldifeat_groups|kaldifeat_options|kaldiio_values|\.values$|file_objects|interop\.kaldi$|functional\.batches"

@@ -2,7 +2,7 @@
 
 >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
 >>> import numpy as np
->>> states = (HmmState(0, 0, ((0, 0.75), (1, 0.25))), HmmState())  # one emitting state with a self-loop, and the final one
+>>> states = (HmmState(0, 0, ((0, 0.75), (1, 0.25))), HmmState())  # an emitting state, and the final one
 >>> topology = HmmTopology.of({1: states, 2: states})
 >>> model = TransitionModel.of(topology, [(1, 0, 0, 0), (2, 0, 1, 1)])
 >>> model.num_transition_ids, model.num_pdfs
@@ -15,7 +15,7 @@
 model; :func:`read_tree` reads ``tree`` and :func:`read_topology` reads ``topo``.
 """
 
-from io_ark.models.alignments import Segments, convert_alignment, is_reordered, split_to_phones
+from io_ark.models.alignments import AlignmentConverter, Segments, is_reordered, split_to_phones
 from io_ark.models.codecs import (
     ContextDependencyCodec,
     HmmTopologyCodec,
@@ -34,6 +34,7 @@ from io_ark.models.tree import PDF_CLASS, ContextDependency, EventMap, Leaf, Spl
 __all__ = [
     "NO_PDF",
     "PDF_CLASS",
+    "AlignmentConverter",
     "ContextDependency",
     "ContextDependencyCodec",
     "EventMap",
@@ -46,7 +47,6 @@ __all__ = [
     "Table",
     "TransitionModel",
     "TransitionModelCodec",
-    "convert_alignment",
     "is_reordered",
     "read_topology",
     "read_transition_model",

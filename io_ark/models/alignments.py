@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -130,88 +129,81 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
     return Segments(np.append(np.flatnonzero(starts), len(array)), phones[starts], counts, complete)
 
 
-def convert_alignment(
-    old: TransitionModel,
-    new: TransitionModel,
-    tree: ContextDependency,
-    ids: npt.ArrayLike,
-    *,
-    subsampling: int = 1,
-    repeat_frames: bool = False,
-    reorder: bool = True,
-    phone_map: Mapping[int, int] | None = None,
-    random: Random | None = None,
-) -> npt.NDArray[np.int32] | None:
-    """Convert an alignment from one model and tree to another one.
+class AlignmentConverter:
+    """Converts alignments from one model and tree to another one.
 
     A phone whose number of frames or whose topology changes gets a random path of equal probability.
 
     Args:
-        old: model of the alignment.
-        new: model of the result.
+        old: model of the alignments.
+        new: model of the results.
         tree: tree of the new model.
-        ids: transition-ids.
         subsampling: keep one of this many frames.
         repeat_frames: repeat the frames afterwards, so that there are as many as before.
         reorder: let the self-loops of a state follow its other transition.
         phone_map: the new number of each phone; by default they keep their numbers.
         random: source of the random paths.
-
-    Returns:
-        The new transition-ids; None if the alignment is truncated, or too short for its phones.
-
-    Raises:
-        FormatError: the models, the tree and the alignment do not belong together.
     """
-    array = np.asarray(ids)
-    shifts = range(subsampling - 1, -1, -1) if repeat_frames else (subsampling - 1,)
-    converter = _Converter(old, new, tree, reorder, phone_map or {}, phone_map is not None, random or Random(0))
-    results = []
-    for shift in shifts:
-        converted = converter.convert(array, shift, subsampling)
-        if converted is None:
-            return None
-        results.append(converted)
-    if len(results) == 1:
-        return results[0]
-    longest = max(map(len, results))
-    padded = np.full((longest, len(results)), -1, np.int32)
-    for column, result in enumerate(results):
-        padded[: len(result), column] = result
-    return padded[padded >= 0]
-
-
-class _Converter:
-    """Converts alignments (see :func:`convert_alignment`)."""
 
     def __init__(
         self,
         old: TransitionModel,
         new: TransitionModel,
         tree: ContextDependency,
-        reorder: bool,
-        phone_map: Mapping[int, int],
-        is_mapped: bool,
-        random: Random,
+        *,
+        subsampling: int = 1,
+        repeat_frames: bool = False,
+        reorder: bool = True,
+        phone_map: Mapping[int, int] | None = None,
+        random: Random | None = None,
     ) -> None:
         self.old, self.new, self.tree = old, new, tree
+        self.subsampling = subsampling
+        self.repeat_frames = repeat_frames
         self.reorder = reorder
         self.phone_map = phone_map
-        self.is_mapped = is_mapped
-        self.random = random
-        self.pdfs_of = lru_cache(1 << 16)(self._pdfs_of)
+        self.random = random or Random(0)
+        self._pdfs: dict[tuple[int, ...], tuple[int, ...]] = {}  # of each window of phones
+        self._has_warned = False
 
-    def convert(self, array: npt.NDArray[np.integer], shift: int, subsampling: int) -> npt.NDArray[np.int32] | None:
-        """Convert one alignment; None if it is truncated or too short."""
+    def convert(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32] | None:
+        """Convert an alignment.
+
+        Args:
+            ids: transition-ids of the old model.
+
+        Returns:
+            Those of the new model; None if the alignment is truncated, or too short for its phones.
+
+        Raises:
+            FormatError: the models, the tree and the alignment do not belong together.
+        """
+        array = np.asarray(ids)
+        last = self.subsampling - 1
+        results = []
+        for shift in range(last, -1, -1) if self.repeat_frames else (last,):
+            converted = self._convert(array, shift)
+            if converted is None:
+                return None
+            results.append(converted)
+        if len(results) == 1:
+            return results[0]
+        interleaved = np.full((max(map(len, results)), len(results)), -1, np.int32)
+        for column, result in enumerate(results):
+            interleaved[: len(result), column] = result
+        return interleaved[interleaved >= 0]
+
+    def _convert(self, array: npt.NDArray[Any], shift: int) -> npt.NDArray[np.int32] | None:
+        """Convert an alignment, of which so many frames are dropped before the first one that is kept."""
         segments = split_to_phones(self.old, array)
         if not segments.complete.all():
             return None
         was_reordered = bool(is_reordered(self.old, array)[0])
-        phones = [self.mapped(phone) for phone in segments.phones.tolist()]
+        phones = [self._mapped(phone) for phone in segments.phones.tolist()]
         lengths = segments.lengths.tolist()
-        if subsampling != 1 or self.old.topology != self.new.topology:
+        if self.subsampling != 1 or self.old.topology != self.new.topology:
             least = [self.new.topology.min_length(phone) for phone in phones]
-            changed = _new_lengths(lengths, least, shift, subsampling)
+            changed = _new_lengths(lengths, least, shift, self.subsampling)
             if changed is None:
                 logger.warning("Failed to produce suitable phone lengths")
                 return None
@@ -220,35 +212,39 @@ class _Converter:
         for number, (begin, end) in enumerate(pairwise(segments.bounds.tolist())):
             first = number - self.tree.central
             window = tuple(phones[i] if 0 <= i < len(phones) else 0 for i in range(first, first + self.tree.width))
-            result += self.phone(array[begin:end].tolist(), window, lengths[number], was_reordered)
+            result += self._phone(array[begin:end].tolist(), window, lengths[number], was_reordered)
         return np.array(result, np.int32)
 
-    def mapped(self, phone: int) -> int:
+    def _mapped(self, phone: int) -> int:
         """Return the new number of a phone."""
-        if not self.is_mapped:
+        if self.phone_map is None:
             return phone
         if phone not in self.phone_map:
             raise FormatError(f"the phone map has no line for phone {phone}")
         return self.phone_map[phone]
 
-    def phone(self, ids: list[int], window: tuple[int, ...], length: int, was_reordered: bool) -> list[int]:
+    def _phone(self, ids: list[int], window: tuple[int, ...], length: int, was_reordered: bool) -> list[int]:
         """Convert the transition-ids of one phone; ``length`` is the new number of frames."""
         phone = window[self.tree.central]
         old_phone = int(self.old.phones(ids[0]))
         entry = self.new.topology.entry(phone)
-        if length != len(ids) or self.old.topology.entry(old_phone) != entry:
-            result = self.random_path(entry, window, length)
+        is_other = self.old.topology.entry(old_phone) != entry
+        if is_other and not self._has_warned:
+            logger.warning("Topology mismatch detected; automatically converting. Won't warn again.")
+            self._has_warned = True
+        if is_other or length != len(ids):
+            result = self._random_path(entry, window, length)
             return _reordered(self.new, result) if self.reorder else result
         result = []
         for state, index in zip(self.old.states(ids).tolist(), self.old.indices(ids).tolist(), strict=True):
-            result.append(self.new_state(window, int(self.old.tuples[state - 1, 1])) + index)
+            result.append(self._first_id(window, int(self.old.tuples[state - 1, 1])) + index)
         return _reordered(self.new, result) if self.reorder != was_reordered else result
 
-    def new_state(self, window: tuple[int, ...], hmm_state: int) -> int:
+    def _first_id(self, window: tuple[int, ...], hmm_state: int) -> int:
         """Return the first transition-id of a state of the central phone."""
         phone = window[self.tree.central]
         state = self.new.topology.entry(phone)[hmm_state]
-        pdfs = self.pdfs_of(window)
+        pdfs = self._pdfs.get(window) or self._pdfs.setdefault(window, self._pdfs_of(window))
         number = self.new.state_of(phone, hmm_state, pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class])
         return int(self.new.first_ids[number])
 
@@ -262,7 +258,7 @@ class _Converter:
             pdfs.append(pdf)
         return tuple(pdfs)
 
-    def random_path(self, entry: Entry, window: tuple[int, ...], length: int) -> list[int]:
+    def _random_path(self, entry: Entry, window: tuple[int, ...], length: int) -> list[int]:
         """Return the transition-ids of a random path through an HMM that emits this number of frames."""
         last = len(entry) - 1
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
@@ -280,14 +276,14 @@ class _Converter:
                 reach.append(found)
         if 0 not in reach[length]:
             raise FormatError(f"phone {window[self.tree.central]} has no path of {length} frames")
-        path, state, left = [], 0, length
-        while state != last:
-            left -= emits[state]
-            choices = [i for i, (target, _) in enumerate(entry[state].transitions) if target in reach[left]]
+        path, at, left = [], 0, length
+        while at != last:
+            left -= emits[at]
+            choices = [i for i, (target, _) in enumerate(entry[at].transitions) if target in reach[left]]
             index = self.random.choice(choices)
-            if emits[state]:
-                path.append(self.new_state(window, state) + index)
-            state = entry[state].transitions[index][0]
+            if emits[at]:
+                path.append(self._first_id(window, at) + index)
+            at = entry[at].transitions[index][0]
         return path
 
 

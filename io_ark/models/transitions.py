@@ -43,7 +43,7 @@ class _Maps(NamedTuple):
     """Properties of each transition-id, from 0 on; 0 is no transition-id and has zeros."""
 
     state: Integers
-    index: Integers
+    place: Integers
     target: Integers
     is_self_loop: Mask
     is_final: Mask
@@ -160,11 +160,13 @@ class TransitionModel:
 
     def phones(self, ids: npt.ArrayLike) -> Integers:
         """Return the phone of each transition-id."""
-        return self.tuples[self.states(ids) - 1, 0]
+        phones: Integers = self.tuples[self.states(ids) - 1, 0]
+        return phones
 
     def hmm_states(self, ids: npt.ArrayLike) -> Integers:
         """Return the number of the state within the HMM of the phone of each transition-id."""
-        return self.tuples[self.states(ids) - 1, 1]
+        numbers: Integers = self.tuples[self.states(ids) - 1, 1]
+        return numbers
 
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
         """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
@@ -172,7 +174,7 @@ class TransitionModel:
 
     def indices(self, ids: npt.ArrayLike) -> Integers:
         """Return the index of each transition-id among the transitions of its state."""
-        return self._maps.index[self.check_ids(ids)]
+        return self._maps.place[self.check_ids(ids)]
 
     def targets(self, ids: npt.ArrayLike) -> Integers:
         """Return the number of the HMM state that each transition leads to."""

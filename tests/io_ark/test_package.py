@@ -42,7 +42,7 @@ def test_declared_names_exist(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".blocks", ".codecs", ".errors"]
+    ["", ".blocks", ".codecs", ".errors", ".models"]
     + [f".interop.{each}" for each in ("kaldi", "kaldi_io", "kaldi_native_io", "kaldiio")],
 )
 def test_public_module_declares_its_names(name: str) -> None:

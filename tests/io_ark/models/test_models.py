@@ -1,0 +1,322 @@
+"""Transition models, topologies and trees: files that Kaldi's tools wrote, and properties of alignments."""
+
+from __future__ import annotations
+
+import io
+import logging
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from io_ark.codecs import Codec
+from io_ark.errors import ArkError, FormatError, TruncatedError
+from io_ark.models import (
+    PDF_CLASS,
+    AlignmentConverter,
+    ContextDependency,
+    ContextDependencyCodec,
+    EventMap,
+    HmmState,
+    HmmTopology,
+    HmmTopologyCodec,
+    Leaf,
+    Split,
+    Table,
+    TransitionModel,
+    TransitionModelCodec,
+    is_reordered,
+    read_topology,
+    read_transition_model,
+    read_tree,
+    split_to_phones,
+    write_topology,
+    write_transition_model,
+    write_tree,
+)
+from io_ark.streams.source import BytesSource
+
+FILES = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
+MODELS = {name: read_transition_model(FILES / f"{name}.mdl") for name in ("mono", "tri", "chain")}
+TREES = {name: read_tree(FILES / f"{name}.tree") for name in ("mono", "tri", "chain")}
+
+
+def encoded(codec: Codec[Any], value: Any, binary: bool) -> bytes:
+    sink = io.BytesIO()
+    codec.write(sink, value, binary=binary)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_is_written_as_kaldi_wrote_it(name: str) -> None:
+    model, codec = MODELS[name], TransitionModelCodec()
+    assert (FILES / f"{name}.mdl").read_bytes().startswith(encoded(codec, model, binary=True))
+    text = (FILES / f"{name}.txt").read_bytes()
+    assert encoded(codec, model, binary=False) == text
+    assert encoded(codec, codec.read(BytesSource(text)), binary=False) == text
+
+
+@pytest.mark.parametrize(("tree", "text"), [("tri.tree", "tritree.txt"), ("chain.tree", "chaintree.txt")])
+def test_tree_is_written_as_kaldi_wrote_it(tree: str, text: str) -> None:
+    codec = ContextDependencyCodec()
+    assert encoded(codec, read_tree(FILES / tree), binary=True) == (FILES / tree).read_bytes()
+    assert encoded(codec, read_tree(FILES / tree), binary=False) == (FILES / text).read_bytes()
+    assert read_tree(FILES / text) == read_tree(FILES / tree)
+
+
+def test_files_are_written_and_read_by_name(tmp_path: Path) -> None:
+    model, tree = MODELS["chain"], TREES["chain"]
+    for binary in (False, True):
+        write_transition_model(tmp_path / "mdl", model, binary=binary)
+        write_topology(tmp_path / "topo", model.topology, binary=binary)
+        write_tree(tmp_path / "tree", tree, binary=binary)
+        again = read_transition_model(tmp_path / "mdl")
+        assert again.topology == model.topology == read_topology(tmp_path / "topo")
+        np.testing.assert_array_equal(again.tuples, model.tuples)
+        assert read_tree(tmp_path / "tree") == tree
+
+
+def test_topology_of_a_recipe_is_that_of_its_model() -> None:
+    assert read_topology(FILES / "topo") == MODELS["mono"].topology == MODELS["tri"].topology
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tree_has_the_pdfs_of_its_model(name: str) -> None:
+    model, tree = MODELS[name], TREES[name]
+    assert tree.num_pdfs == model.num_pdfs
+    for phone, hmm_state, forward, self_loop in model.tuples.tolist():
+        state = model.topology.entry(phone)[hmm_state]
+        for pdf_class, pdf in ((state.forward_pdf_class, forward), (state.self_loop_pdf_class, self_loop)):
+            assert pdf in tree.possible_pdfs({tree.central: phone, PDF_CLASS: pdf_class})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_maps_agree_with_the_tuples_of_the_model(name: str) -> None:
+    """The meaning of each transition-id, followed one by one as Kaldi's ComputeDerived defines it."""
+    model, tid = MODELS[name], 0
+    for number, (phone, hmm_state, forward, self_loop) in enumerate(model.tuples.tolist(), 1):
+        entry = model.topology.entry(phone)
+        for index, (target, _) in enumerate(entry[hmm_state].transitions):
+            tid += 1
+            is_loop = target == hmm_state
+            found = [each(tid).tolist() for each in (model.states, model.phones, model.hmm_states, model.indices)]
+            assert found == [number, phone, hmm_state, index]
+            assert model.targets(tid) == target
+            assert model.pdfs(tid) == (self_loop if is_loop else forward)
+            assert (model.are_self_loops(tid), model.are_final(tid)) == (is_loop, target == len(entry) - 1)
+    assert tid == model.num_transition_ids == len(model.log_probs) - 1
+    ids = np.arange(1, tid + 1).reshape(2, -1)
+    assert model.pdfs(ids).shape == ids.shape
+    leaving = np.exp(model.non_self_loop_log_probs())[model.states(ids)]
+    loops = model.are_self_loops(ids)
+    np.testing.assert_allclose(np.exp(model.log_probs[ids[loops]]) + leaving[loops], 1, rtol=1e-5)
+
+
+def test_transition_id_of_another_model_is_refused() -> None:
+    model = MODELS["mono"]
+    for ids in ([0], [model.num_transition_ids + 1], [-1]):
+        with pytest.raises(FormatError, match="is this the model"):
+            model.phones(ids)
+    assert model.pdfs([0]).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("codec", "name"),
+    [(TransitionModelCodec(), "tri.mdl"), (TransitionModelCodec(), "chain.txt"), (ContextDependencyCodec(), "tri.tree"),
+     (ContextDependencyCodec(), "chaintree.txt"), (HmmTopologyCodec(), "topo")],
+)  # fmt: skip
+def test_damaged_file_is_an_error_with_its_place(codec: Codec[Any], name: str) -> None:
+    data = (FILES / name).read_bytes()
+    whole = len(encoded(codec, codec.read(BytesSource(data)), binary=data[:1] == b"\0"))
+    for end in range(0, whole - 25, 5 if whole < 900 else 23):
+        with pytest.raises(ArkError) as caught:
+            codec.read(BytesSource(data[:end], name=name))
+        assert caught.value.file == name and caught.value.offset is not None
+    random = Random(0)
+    for _ in range(150):
+        damaged = bytearray(data)
+        for _ in range(3):
+            damaged[random.randrange(len(data))] = random.randrange(256)
+        try:
+            codec.read(BytesSource(bytes(damaged), name=name))
+        except ArkError as error:
+            assert error.file == name
+
+
+@pytest.mark.parametrize("name", ["badprob.txt", "badtopo.txt", "badstate.txt", "cut.mdl", "ali_bad.txt"])
+def test_invalid_model_is_refused(name: str) -> None:
+    with pytest.raises(FormatError):
+        read_transition_model(FILES / name)
+
+
+def test_size_beyond_the_file_takes_no_memory() -> None:
+    data = (FILES / "tri.mdl").read_bytes()
+    at = data.index(b"<Triples> ") + len(b"<Triples> ")
+    with pytest.raises(TruncatedError, match="bytes should follow"):
+        TransitionModelCodec().read(BytesSource(data[:at] + b"\4\xff\xff\xff\x7f" + data[at + 5 :]))
+
+
+def test_deeply_nested_tree_does_not_recurse() -> None:
+    node: EventMap = Leaf(0)
+    for depth in range(20_000):
+        node = Split(0, (depth,), node, Leaf(depth))
+    data = encoded(ContextDependencyCodec(), ContextDependency(1, 0, node), binary=True)
+    tree = ContextDependencyCodec().read(BytesSource(data))
+    assert tree.num_pdfs == 20_000
+    assert tree.pdf([5], 0) == 19_999
+    assert encoded(ContextDependencyCodec(), tree, binary=True) == data
+
+
+def test_tree_without_an_answer_gives_none() -> None:
+    tree = ContextDependency(1, 0, Table(0, (None, Split(PDF_CLASS, (0, 2), Leaf(3), Leaf(4)))))
+    assert [tree.pdf([1], pdf_class) for pdf_class in range(3)] == [3, 4, 3]
+    assert [tree.pdf([phone], 0) for phone in (-1, 0, 2)] == [None, None, None]
+    with pytest.raises(FormatError, match="takes 1 phones"):
+        tree.pdf([1, 1], 0)
+
+
+def state(forward: int, self_loop: int, *transitions: tuple[int, float]) -> HmmState:
+    return HmmState(forward, self_loop, transitions)
+
+
+FINAL = HmmState()
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ((FINAL,), "an emitting state and a final one"),
+        ((state(0, 0, (1, 1.0)), state(0, 0, (1, 1.0))), "the last state"),
+        ((state(0, 0, (1, 0.0)), FINAL), "has the probability 0"),
+        ((state(0, 0, (5, 1.0)), FINAL), "the last state is 1"),
+        ((state(0, 0, (1, 0.5), (1, 0.5)), FINAL), "two transitions to the same state"),
+        ((state(0, 0, (2, 1.0)), state(0, 0, (2, 1.0)), FINAL), "no transition leads to state 1"),
+        ((state(1, 1, (1, 1.0)), FINAL), "pdf-classes"),
+        ((state(-1, -1, (1, 1.0)), FINAL), "emits nothing"),
+        ((state(0, 0), FINAL), "has no transitions"),
+    ],
+)
+def test_invalid_topology_is_refused(entry: tuple[HmmState, ...], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        HmmTopology.of({1: entry})
+
+
+def test_model_of_a_topology_has_its_probabilities() -> None:
+    model = TransitionModel.of(HmmTopology.of({3: (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)}), [(3, 0, 0, 0)])
+    np.testing.assert_allclose(np.exp(model.log_probs[1:]), [0.75, 0.25], rtol=1e-6)
+    with pytest.raises(FormatError, match="no phone 4"):
+        TransitionModel.of(model.topology, [(4, 0, 0, 0)])
+
+
+def test_self_loop_of_probability_one_warns(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "io_ark"):
+        model = TransitionModel.of(HmmTopology.of({1: (state(0, 0, (0, 1.0), (1, 0.5)), FINAL)}), [(1, 0, 0, 0)])
+    assert "non-self-loop prob is 0" in caplog.text
+    assert model.non_self_loop_log_probs()[1] == np.log(np.float32(1e-10))
+
+
+# The phones of an alignment, and how many self-loops each has. No phone follows itself: in chain models, nothing tells
+# then on which side of its transition a self-loop belongs.
+PHONES = st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 5, 7]), st.integers(0, 6)), max_size=6).filter(
+    lambda phones: all(one[0] != other[0] for one, other in pairwise(phones))
+)
+
+
+def aligned(name: str, phones: list[tuple[int, int]], reorder: bool) -> tuple[np.ndarray[Any, Any], list[int]]:
+    """Return an alignment of phones that visits all states, made without the code under test, and the phones' lengths.
+
+    The first state of a phone has as many self-loops as the phone's second number says, and each other state has one.
+    """
+    model, tree = MODELS[name], TREES[name]
+    ids: list[int] = []
+    lengths = []
+    for i, (phone, more) in enumerate(phones):
+        before = len(ids)
+        places = range(i - tree.central, i + tree.width - tree.central)
+        window = [phones[j][0] if 0 <= j < len(phones) else 0 for j in places]
+        entry = model.topology.entry(phone)
+        for number, found in enumerate(entry[:-1]):
+            pdfs = [tree.pdf(window, each) for each in (found.forward_pdf_class, found.self_loop_pdf_class)]
+            first = int(model.first_ids[model.state_of(phone, number, *pdfs)])  # type: ignore[arg-type]
+            targets = [to for to, _ in found.transitions]
+            path = [first + targets.index(number)] * (1 if number else more)
+            path.insert(0 if reorder else len(path), first + targets.index(number + 1))
+            ids += path
+        lengths.append(len(ids) - before)
+    return np.array(ids, np.int32), lengths
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(utterances=st.lists(PHONES, min_size=1, max_size=4), reorder=st.booleans())
+def test_alignments_split_into_their_phones(name: str, utterances: list[Any], reorder: bool) -> None:
+    model = MODELS[name]
+    parts = [aligned(name, phones, reorder) for phones in utterances]
+    bounds = np.cumsum([0, *(len(ids) for ids, _ in parts)])
+    together = split_to_phones(model, np.concatenate([ids for ids, _ in parts]), bounds)
+    assert together.phones.tolist() == [phone for phones in utterances for phone, _ in phones]
+    assert together.lengths.tolist() == [length for _, lengths in parts for length in lengths]
+    assert together.counts.tolist() == [len(phones) for phones in utterances]
+    assert together.complete.all()
+    for ids, _ in parts:
+        assert split_to_phones(model, ids).complete.tolist() == [True]
+        if model.are_self_loops(ids).any():
+            assert is_reordered(model, ids).tolist() == [reorder]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(phones=PHONES.filter(bool), reorder=st.booleans(), again=st.booleans())
+def test_conversion_to_the_same_model_only_reorders(name: str, phones: Any, reorder: bool, again: bool) -> None:
+    model, tree = MODELS[name], TREES[name]
+    (ids, _), (wanted, _) = aligned(name, phones, reorder), aligned(name, phones, again)
+    converted = AlignmentConverter(model, model, tree, reorder=again).convert(ids)
+    assert converted is not None
+    if model.are_self_loops(ids).any() or reorder == again:
+        assert converted.tolist() == wanted.tolist()
+
+
+@given(phones=PHONES.filter(bool), subsampling=st.integers(1, 4), repeat=st.booleans())
+def test_conversion_to_other_topology_keeps_phones(phones: Any, subsampling: int, repeat: bool) -> None:
+    old, new, tree = MODELS["mono"], MODELS["chain"], TREES["chain"]
+    ids, _ = aligned("mono", phones, True)
+    converter = AlignmentConverter(old, new, tree, subsampling=subsampling, repeat_frames=repeat)
+    converted = converter.convert(ids)
+    if converted is None:
+        assert len(ids) // subsampling < len(phones)
+        return
+    assert len(converted) == (len(ids) if repeat else (len(ids) + subsampling - 1) // subsampling)
+    if not repeat or subsampling == 1:
+        assert split_to_phones(new, converted).phones.tolist() == [phone for phone, _ in phones]
+        back = AlignmentConverter(new, old, TREES["mono"], subsampling=1).convert(converted)
+        if back is not None:
+            segments = split_to_phones(old, back)
+            assert segments.phones.tolist() == [phone for phone, _ in phones] and segments.complete.all()
+
+
+def test_truncated_alignment_is_not_complete() -> None:
+    model = MODELS["mono"]
+    ids, lengths = aligned("mono", [(2, 3), (3, 2), (1, 4)], True)
+    ends = np.cumsum([0, *lengths])
+    for end in range(1, len(ids)):
+        # Without the last self-loops, a phone of a reordered alignment still ends by its final transition.
+        whole = any(
+            begin < end <= stop and model.are_final(ids[begin:end]).any() for begin, stop in pairwise(ends.tolist())
+        )
+        assert split_to_phones(model, ids[:end]).complete.tolist() == [whole]
+    assert split_to_phones(model, ids[1:]).complete.tolist() == [bool(model.hmm_states(ids[1]) == 0)]
+    assert AlignmentConverter(model, model, TREES["mono"]).convert(ids[:2]) is None
+
+
+def test_alignment_of_another_model_is_refused() -> None:
+    model = MODELS["mono"]
+    loops = np.flatnonzero(model.are_self_loops(np.arange(1, model.num_transition_ids + 1))) + 1
+    with pytest.raises(FormatError, match="two states in succession"):
+        split_to_phones(model, loops[:2])
+    with pytest.raises(FormatError, match="no line for phone 2"):
+        AlignmentConverter(model, model, TREES["mono"], phone_map={1: 1}).convert(aligned("mono", [(2, 0)], True)[0])
+    with pytest.raises(FormatError, match="one system"):
+        AlignmentConverter(model, MODELS["tri"], TREES["mono"]).convert(aligned("mono", [(7, 0)], True)[0])
