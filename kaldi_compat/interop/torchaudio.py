@@ -6,10 +6,10 @@ Code written for torchaudio runs after a change of one import::
     features = kaldi.fbank(waveform, num_mel_bins=80, sample_frequency=16000)
 
 In addition, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
-``(channels, T)``, which gives a list; int16 is accepted; and :func:`plp` exists. Audio shorter than a frame gives zero
-frames (or, with ``snip_edges=False``, Kaldi's reflection), where torchaudio raises AssertionError. Options that Kaldi
-refuses raise :class:`~kaldi_compat.errors.OptionError`, but for mel bins that hold no bin of the FFT: as in torchaudio,
-their energy is 0 (``allow_empty_bins``).
+``(channels, T)``, which gives a list; int16 is accepted; and :func:`plp` exists. Audio shorter than a frame raises
+:class:`WaveformError`, an AssertionError, as in torchaudio. Options that Kaldi refuses raise
+:class:`~kaldi_compat.errors.OptionError`, but for mel bins that hold no bin of the FFT: as in torchaudio, their energy
+is 0 (``allow_empty_bins``).
 
 As in torchaudio, some defaults differ from Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
 """
@@ -21,7 +21,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Tuple  # noqa: F401, UP035  public code imports Tuple from here
 
 import numpy as np
 import torch
@@ -92,11 +92,13 @@ def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.de
     # In a thread of its own, which knows nothing of the caller's inference mode, gradients, tracing or transforms: the
     # constants are used by later calls under other ones.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
+        module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
+    module._scale_is_known = True  # as in torchaudio, audio may be on any scale
+    return module
 
 
 class WaveformError(AudioError, AssertionError):
-    """The waveform has a wrong shape or lacks the channel: an AssertionError in torchaudio."""
+    """The waveform has a wrong shape, lacks the channel or is shorter than a frame: an AssertionError in torchaudio."""
 
 
 def _with_sizes(options: dict[str, Any]) -> dict[str, Any]:
@@ -154,26 +156,16 @@ def _plain(name: str, value: Any) -> Any:
 def _compute(
     feature: str,
     waveform: Waveform,
-    options: dict[str, Any],
     *,
     channel: int,
     min_duration: float,
     subtract_mean: bool,
     vtln_warp: float = 1.0,
+    **options: Any,
 ) -> Any:
     if not isinstance(waveform, Tensor):
-        return [
-            _compute(
-                feature,
-                one,
-                options,
-                channel=channel,
-                min_duration=min_duration,
-                subtract_mean=subtract_mean,
-                vtln_warp=vtln_warp,
-            )
-            for one in waveform
-        ]
+        others = {name: value for name, value in locals().items() if name not in ("feature", "waveform", "options")}
+        return [_compute(feature, one, **others, **options) for one in _list_of_tensors(waveform)]
     if waveform.ndim not in (2, 3):
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
@@ -181,6 +173,9 @@ def _compute(
     is_compiled = torch.compiler.is_dynamo_compiling()
     if is_compiled:
         options = {name: _constant(value) for name, value in options.items()}
+    size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
+    if waveform.shape[-1] < size:
+        raise WaveformError(f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad it")
     options = _with_sizes(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}
@@ -198,6 +193,12 @@ def _compute(
     else:
         features = _module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)
     return _without_mean(features) if subtract_mean else features
+
+
+def _list_of_tensors(waveforms: Any) -> list[Tensor]:
+    if not isinstance(waveforms, list | tuple) or not all(isinstance(one, Tensor) for one in waveforms):
+        raise WaveformError("the waveform must be a tensor, or a list of tensors: torch.from_numpy makes them")
+    return list(waveforms)
 
 
 def _without_mean(features: Tensor) -> Tensor:
@@ -240,29 +241,13 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``; for a batch ``(B, frames, ...)``, for a list a list.
 
     Raises:
-        WaveformError: the channel does not exist, or the waveform has another shape.
+        WaveformError: the channel does not exist, or the waveform has another shape or is shorter than a frame.
         OptionError: Kaldi refuses the options.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
     """
-    options = {
-        "blackman_coeff": blackman_coeff,
-        "dither": dither,
-        "energy_floor": energy_floor,
-        "frame_length": frame_length,
-        "frame_shift": frame_shift,
-        "preemphasis_coefficient": preemphasis_coefficient,
-        "raw_energy": raw_energy,
-        "remove_dc_offset": remove_dc_offset,
-        "round_to_power_of_two": round_to_power_of_two,
-        "sample_frequency": sample_frequency,
-        "snip_edges": snip_edges,
-        "window_type": window_type,
-    }
-    return _compute(
-        "spectrogram", waveform, options, channel=channel, min_duration=min_duration, subtract_mean=subtract_mean
-    )
+    return _compute("spectrogram", **locals())
 
 
 def fbank(
@@ -301,38 +286,7 @@ def fbank(
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
     """
-    options = {
-        "blackman_coeff": blackman_coeff,
-        "dither": dither,
-        "energy_floor": energy_floor,
-        "frame_length": frame_length,
-        "frame_shift": frame_shift,
-        "high_freq": high_freq,
-        "htk_compat": htk_compat,
-        "low_freq": low_freq,
-        "num_mel_bins": num_mel_bins,
-        "preemphasis_coefficient": preemphasis_coefficient,
-        "raw_energy": raw_energy,
-        "remove_dc_offset": remove_dc_offset,
-        "round_to_power_of_two": round_to_power_of_two,
-        "sample_frequency": sample_frequency,
-        "snip_edges": snip_edges,
-        "use_energy": use_energy,
-        "use_log_fbank": use_log_fbank,
-        "use_power": use_power,
-        "vtln_high": vtln_high,
-        "vtln_low": vtln_low,
-        "window_type": window_type,
-    }
-    return _compute(
-        "fbank",
-        waveform,
-        options,
-        channel=channel,
-        min_duration=min_duration,
-        subtract_mean=subtract_mean,
-        vtln_warp=vtln_warp,
-    )
+    return _compute("fbank", **locals())
 
 
 def mfcc(
@@ -370,38 +324,7 @@ def mfcc(
     >>> mfcc(torch.zeros(2, 1, 16000)).shape
     torch.Size([2, 98, 13])
     """
-    options = {
-        "blackman_coeff": blackman_coeff,
-        "cepstral_lifter": cepstral_lifter,
-        "dither": dither,
-        "energy_floor": energy_floor,
-        "frame_length": frame_length,
-        "frame_shift": frame_shift,
-        "high_freq": high_freq,
-        "htk_compat": htk_compat,
-        "low_freq": low_freq,
-        "num_ceps": num_ceps,
-        "num_mel_bins": num_mel_bins,
-        "preemphasis_coefficient": preemphasis_coefficient,
-        "raw_energy": raw_energy,
-        "remove_dc_offset": remove_dc_offset,
-        "round_to_power_of_two": round_to_power_of_two,
-        "sample_frequency": sample_frequency,
-        "snip_edges": snip_edges,
-        "use_energy": use_energy,
-        "vtln_high": vtln_high,
-        "vtln_low": vtln_low,
-        "window_type": window_type,
-    }
-    return _compute(
-        "mfcc",
-        waveform,
-        options,
-        channel=channel,
-        min_duration=min_duration,
-        subtract_mean=subtract_mean,
-        vtln_warp=vtln_warp,
-    )
+    return _compute("mfcc", **locals())
 
 
 def plp(
@@ -421,15 +344,8 @@ def plp(
     >>> plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])
     """
-    return _compute(
-        "plp",
-        waveform,
-        {"dither": dither, **options},
-        channel=channel,
-        min_duration=min_duration,
-        subtract_mean=subtract_mean,
-        vtln_warp=vtln_warp,
-    )
+    arguments = {name: value for name, value in locals().items() if name != "options"}
+    return _compute("plp", **arguments, **options)
 
 
 def get_mel_banks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -144,13 +145,24 @@ def test_a_batch_and_a_list_give_what_each_gives_alone() -> None:
         assert torch.equal(features, compliance.fbank(one))
 
 
+@pytest.mark.parametrize("options", [{}, {"snip_edges": False}, {"min_duration": 1.0}, {"subtract_mean": True}])
+@pytest.mark.parametrize("name", ["fbank", "mfcc", "spectrogram"])
+def test_audio_shorter_than_a_frame_is_refused_as_by_torchaudio(
+    name: str, options: dict[str, Any], torchaudio_kaldi: Any
+) -> None:
+    theirs, ours = getattr(torchaudio_kaldi, name), getattr(compliance, name)
+    for samples in 0, 100, 399:
+        for compute in theirs, ours:
+            with pytest.raises(AssertionError):
+                compute(torch.zeros(1, samples), **options)
+    if name != "mfcc" or "min_duration" not in options:  # in which torchaudio multiplies matrices that do not fit
+        assert ours(torch.zeros(1, 400), **options).shape == theirs(torch.zeros(1, 400), **options).shape
+    for refused in torch.zeros(2, 1, 399), [torch.zeros(1, 400), torch.zeros(1, 399)]:
+        with pytest.raises(compliance.WaveformError, match="399 samples, but a frame has 400"):
+            compliance.fbank(refused, **options)
+
+
 def test_shapes_of_short_audio(torchaudio_kaldi: Any) -> None:
-    short = torch.zeros(1, 100)
-    assert compliance.fbank(short).shape == (0, 23)
-    assert compliance.fbank(short, snip_edges=False).shape == (1, 23)
-    long = torch.zeros(1, 1600)
-    theirs, ours = (module.fbank(long, min_duration=1.0) for module in (torchaudio_kaldi, compliance))
-    assert theirs.shape == ours.shape == (0,)
     for samples in (799, 800):
         for dtype in (torch.float32, torch.float64):
             waveform = torch.zeros(1, samples, dtype=dtype)
@@ -159,7 +171,22 @@ def test_shapes_of_short_audio(torchaudio_kaldi: Any) -> None:
                 for module in (torchaudio_kaldi, compliance)
             )
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-    assert compliance.fbank(short, subtract_mean=True).shape == (0, 23)
+
+
+def test_arrays_are_refused_with_advice() -> None:
+    for waveform in np.zeros((1, 1600), np.float32), [np.zeros((1, 1600), np.float32)], np.zeros(1600):
+        with pytest.raises(compliance.WaveformError, match=r"torch\.from_numpy"):
+            compliance.fbank(waveform)
+
+
+def test_audio_of_any_scale_brings_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compliance.fbank(0.1 * torch.randn(1, 4000), num_mel_bins=79)
+
+
+def test_names_that_wenet_imports_are_there() -> None:
+    from kaldi_compat.interop.torchaudio import Tensor, Tuple, math, torch  # noqa: F401
 
 
 def test_plp_has_the_same_arguments() -> None:
