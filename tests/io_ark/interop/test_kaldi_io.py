@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +254,11 @@ def test_script_of_write_ark_scp_names_the_matrices(tmp_path: Path) -> None:
     assert list(found) == list(MATRICES)
     for key, matrix in MATRICES.items():
         np.testing.assert_array_equal(found[key], matrix)
+
+
+def test_submodule_can_be_imported_under_kaldi_ios_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kaldi_io", kaldi_io)
+    imported = importlib.import_module("kaldi_io.kaldi_io")
+    del sys.modules["kaldi_io.kaldi_io"]
+    for name in *kaldi_io.__all__, "_read_mat_binary":
+        assert getattr(imported, name) is getattr(kaldi_io, name)

@@ -6,8 +6,10 @@ kaldifeat's own tests run over these names outside the repository: see docs/migr
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import pickle
+import sys
 import warnings
 from typing import Any
 
@@ -273,3 +275,22 @@ def test_invalid_chunks_are_refused() -> None:
     online.accept_waveform(16000, audio(0))
     with pytest.raises(AudioError, match="finished"):
         online.accept_waveform(16000, audio(100))
+
+
+@pytest.mark.parametrize(("module", "name"), [("fbank", "Fbank"), ("mfcc", "MfccOptions"), ("plp", "Plp"),
+                                              ("spectrogram", "Spectrogram"), ("whisper_fbank", "WhisperFbank"),
+                                              ("offline_feature", "OfflineFeature"),
+                                              ("online_feature", "OnlineFeature")])  # fmt: skip
+def test_submodules_can_be_imported_under_kaldifeats_name(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kaldifeat", kaldifeat)
+    imported = importlib.import_module(f"kaldifeat.{module}")
+    del sys.modules[f"kaldifeat.{module}"]
+    assert getattr(imported, name) is getattr(kaldifeat, name)
+
+
+def test_arrays_are_refused_with_advice() -> None:
+    for waves in np.zeros(1600, np.float32), [np.zeros(1600, np.float32)]:
+        with pytest.raises(AudioError, match=r"torch\.from_numpy"):
+            kaldifeat.Fbank(kaldifeat.FbankOptions())(waves)  # type: ignore[call-overload]

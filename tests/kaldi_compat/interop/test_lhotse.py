@@ -24,7 +24,7 @@ from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
 from kaldi_compat.interop import lhotse as interop  # noqa: E402
-from kaldi_compat.interop.kaldifeat_whisper import slaney_mel_banks  # noqa: E402
+from kaldi_compat.interop.kaldifeat.whisper import slaney_mel_banks  # noqa: E402
 from kaldi_compat.interop.lhotse import (  # noqa: E402
     Extractor,
     Fbank,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.interop.kaldifeat_whisper import WhisperMelOptions
+from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
 from kaldi_compat.interop.named_options import NamedOptions
 from kaldi_compat.options import spectral as ours
 

@@ -21,9 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features import fbank, mfcc, plp, spectrogram
+from kaldi_compat.features.fbank import Fbank as _Fbank
+from kaldi_compat.features.mfcc import Mfcc as _Mfcc
+from kaldi_compat.features.plp import Plp as _Plp
 from kaldi_compat.features.spectral import MelFeature, SpectralFeature
-from kaldi_compat.interop.kaldifeat_options import (
+from kaldi_compat.features.spectrogram import Spectrogram as _Spectrogram
+from kaldi_compat.interop.kaldifeat.options import (
     FbankOptions,
     FeatureOptions,
     FrameExtractionOptions,
@@ -33,7 +36,7 @@ from kaldi_compat.interop.kaldifeat_options import (
     SpectrogramOptions,
     WhisperFbankOptions,
 )
-from kaldi_compat.interop.kaldifeat_whisper import WhisperMel, normalized
+from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
 from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.tensors import frames as steps
 
@@ -92,22 +95,22 @@ class _HtkMode(MelFeature):
         return weights
 
 
-class _HtkFbank(_HtkMode, fbank.Fbank):
+class _HtkFbank(_HtkMode, _Fbank):
     pass
 
 
-class _HtkMfcc(_HtkMode, mfcc.Mfcc):
+class _HtkMfcc(_HtkMode, _Mfcc):
     pass
 
 
-class _HtkPlp(_HtkMode, plp.Plp):
+class _HtkPlp(_HtkMode, _Plp):
     pass
 
 
 _IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
-    fbank.Fbank: _HtkFbank,
-    mfcc.Mfcc: _HtkMfcc,
-    plp.Plp: _HtkPlp,
+    _Fbank: _HtkFbank,
+    _Mfcc: _HtkMfcc,
+    _Plp: _HtkPlp,
 }
 
 
@@ -177,6 +180,8 @@ class OfflineFeature(nn.Module):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _of_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
+        if not isinstance(waves, list | tuple) or not all(isinstance(wave, Tensor) for wave in waves):
+            raise AudioError("expected a tensor, or a list of tensors: torch.from_numpy makes them")
         if chunk_size:
             return [self.compute(self.convert_samples_to_frames(wave), vtln_warp, chunk_size) for wave in waves]
         features = self.computer([wave.to(self.opts.device) for wave in waves], vtln_warp=vtln_warp)
@@ -228,25 +233,25 @@ class Fbank(OfflineFeature):
     torch.Size([98, 80])
     """
 
-    feature_type = fbank.Fbank
+    feature_type = _Fbank
 
 
 class Mfcc(OfflineFeature):
     """Mel-frequency cepstral coefficients."""
 
-    feature_type = mfcc.Mfcc
+    feature_type = _Mfcc
 
 
 class Plp(OfflineFeature):
     """Perceptual linear prediction cepstra."""
 
-    feature_type = plp.Plp
+    feature_type = _Plp
 
 
 class Spectrogram(OfflineFeature):
     """Log power spectrum."""
 
-    feature_type = spectrogram.Spectrogram
+    feature_type = _Spectrogram
 
 
 class WhisperFbank(OfflineFeature):
@@ -354,16 +359,16 @@ class OnlineFbank(OnlineFeature):
     (4, torch.Size([1, 23]))
     """
 
-    feature_type = fbank.Fbank
+    feature_type = _Fbank
 
 
 class OnlineMfcc(OnlineFeature):
     """Mel-frequency cepstral coefficients of audio in chunks."""
 
-    feature_type = mfcc.Mfcc
+    feature_type = _Mfcc
 
 
 class OnlinePlp(OnlineFeature):
     """Perceptual linear prediction cepstra of audio in chunks."""
 
-    feature_type = plp.Plp
+    feature_type = _Plp

@@ -1,0 +1,5 @@
+"""kaldifeat's ``offline_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+
+from kaldi_compat.interop.kaldifeat import OfflineFeature
+
+__all__ = ["OfflineFeature"]

@@ -1,0 +1,5 @@
+"""kaldifeat's ``online_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+
+from kaldi_compat.interop.kaldifeat import OnlineFeature
+
+__all__ = ["OnlineFeature"]
