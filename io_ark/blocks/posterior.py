@@ -92,7 +92,7 @@ class PosteriorBlock(Block):
         return posterior_block(select_keys(self.keys, entries), self.frames[entries], chosen)
 
     def packed(self) -> PackedBlock | None:
-        return pack_entries(self.data, self.ends) if len(self.data) else None
+        return pack_entries(self.data, self.ends)
 
 
 def posterior_block(keys: bytes, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:

@@ -192,9 +192,6 @@ class _RecordingCodec(AnyCodec):
         self.stored = stored_as(source)
         return super().detect(source)
 
-    def read_with_head(self, source: Source, head: bytes) -> Any:
-        return self.read(source)  # which calls detect()
-
 
 def _codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
     """Return the codec that records the storage format, and the codec to read with."""

@@ -8,19 +8,18 @@ from __future__ import annotations
 import operator
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.array_info import ArrayInfo
+from io_ark.blocks import ArrayInfo, Block
 from io_ark.codecs.batch import Batch
-from io_ark.codecs.blocks import Block, BlockScanner, block_scanner
 from io_ark.codecs.ranges import extract_range
+from io_ark.codecs.scan import Scan, kind_scan
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
-from io_ark.native.scan import Scanner, scanner
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -88,7 +87,7 @@ class Codec(Generic[T]):
     Attributes:
         kind: the name of the kind, set by :func:`io_ark.codecs.codec`; "" for other codecs.
         marker: bytes before an object in binary; empty for formats without a marker.
-        scan_kind: the name of such objects in :mod:`io_ark.native.scan`; "" if it does not scan them.
+        scan_kind: the name of such objects in :mod:`io_ark.codecs.scan`; "" if it does not scan them.
     """
 
     kind = ""
@@ -104,24 +103,9 @@ class Codec(Generic[T]):
         """
         return self.read_body(source, read_marker(source))
 
-    def read_with_head(self, source: Source, head: bytes) -> T:
-        """Read the object at the next byte, as :meth:`read` does; ``head`` has those of its bytes that are buffered."""
-        return self.read(source)
-
-    def read_run(self, source: Source) -> Iterator[tuple[str, T]]:
-        """Yield entries of an archive that can be read together although they are large; often none.
-
-        The source is after the last entry that was yielded.
-        """
-        return iter(())
-
-    def scanner(self) -> Scanner | None:
-        """Return the C code that reads many small objects of this kind at a time; None if there is none."""
-        return scanner(self.scan_kind) if self.scan_kind else None
-
-    def block_scanner(self) -> BlockScanner | None:
-        """Return what reads blocks of objects of this kind; None if nothing does."""
-        return block_scanner(self.scan_kind) if self.scan_kind else None
+    def scan(self) -> Scan | None:
+        """Return what reads blocks of small objects of this kind; None if nothing does."""
+        return kind_scan(self.scan_kind)
 
     def writes_block(self, block: Block) -> bool:
         """Return True if this codec writes the arrays of a block in binary as they are (see ``ark_pack_arrays``)."""
@@ -144,7 +128,7 @@ class Codec(Generic[T]):
         """Skip the object at the next byte and return a value with its shape.
 
         If a header has the shape, the data must be present but is not read. The result is then an
-        :class:`~io_ark.codecs.array_info.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio; otherwise it
+        :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio; otherwise it
         is the object itself.
 
         Raises:

@@ -9,9 +9,7 @@ Source: Kaldi's ``src/matrix/compressed-matrix.h`` and ``compressed-matrix.cc``.
 from __future__ import annotations
 
 import enum
-import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
-from io_ark.errors import ArkError, FormatError
+from io_ark.errors import FormatError
 from io_ark.native.compressed import compressed as native_functions
 from io_ark.streams.source import Source
 
@@ -33,7 +31,6 @@ __all__ = [
     "read_compressed",
     "read_decompressed",
     "read_linear",
-    "read_linear_entries",
     "skip_compressed",
     "write_compressed",
 ]
@@ -46,9 +43,6 @@ LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
 # The marker and the header of the formats with one linear scale, and the bytes of an element of each.
 _LINEAR_HEADER = struct.Struct("<6sffii")
 _LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
-# An entry in these formats: its key, its header, a 2 if its elements have two bytes, its shape.
-_LINEAR_ENTRY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t](\0BCM(?:(2)|3) .{8}(.{8}))", re.DOTALL)
-_SHAPE = struct.Struct("<ii")
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
@@ -396,29 +390,6 @@ def read_linear(source: Source, head: bytes) -> Array | None:
         return None
     source.skip(_LINEAR_HEADER.size)
     return _NATIVE.from_linear(head, rows, columns, *source.take(rows * columns * size))
-
-
-def read_linear_entries(source: Source) -> Iterator[tuple[str, Array]]:
-    """Yield the entries of an archive that are matrices of the formats CM2 and CM3, up to the first other one.
-
-    Only with the C library; nothing may be yielded. The source is after the last entry that was yielded.
-    """
-    if _NATIVE is None:
-        return
-    while found := source.match(_LINEAR_ENTRY):
-        name, head, two_bytes, shape = found.groups()
-        rows, columns = _SHAPE.unpack(shape)
-        size = rows * columns * (2 if two_bytes else 1)
-        if rows <= 0 or columns <= 0:
-            source.unread(found.end() - found.start())
-            return
-        key = name.decode("utf-8", "surrogateescape")
-        try:
-            # No variable here keeps the values in memory.
-            yield key, _NATIVE.from_linear(head, rows, columns, *source.take(size))
-        except ArkError as error:
-            error.key = error.key or key
-            raise
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:

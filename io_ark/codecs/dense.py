@@ -5,9 +5,7 @@ Source: ``Matrix::Read`` and ``MatrixBase::Write`` in Kaldi's ``src/matrix/kaldi
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from io_ark.codecs.base import Sink, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
 from io_ark.codecs.text_parse import parse
-from io_ark.errors import ArkError, FormatError
+from io_ark.errors import FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -26,7 +24,6 @@ __all__ = [
     "as_matrix",
     "bracketed_text",
     "read_dense",
-    "read_dense_entries",
     "read_dense_range",
     "read_text",
     "skip_dense",
@@ -40,12 +37,6 @@ Array = npt.NDArray[Any]
 _HEADER = struct.Struct("<3sbibi")
 HEADER_SIZE = _HEADER.size
 _NUMBERS_AT_A_TIME = 1 << 16
-# An entry of an archive: its key and its shape.
-_ENTRY = {
-    letter: re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]\0B" + letter + rb"M \x04(.{4}\x04.{4})", re.DOTALL)
-    for letter in (b"F", b"D")
-}
-_SHAPE = struct.Struct("<ixi")
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.dtype("<f8")}
 
 
@@ -69,32 +60,6 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     """Read a dense matrix in binary, after the marker; ``head`` is its header as peeked from the source."""
     stored, rows, columns = _read_header(source, head)
     return _converted(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
-
-
-def read_dense_entries(source: Source, dtype: np.dtype[Any], smallest: int) -> Iterator[tuple[str, Array]]:
-    """Yield the entries of an archive that are matrices of one precision in binary, up to the first other one.
-
-    The fast path for matrices that are large enough to be read one by one; nothing may be yielded. The source is after
-    the last entry that was yielded.
-
-    Args:
-        source: at the start of an entry.
-        dtype: float32 or float64, little-endian.
-        smallest: bytes of the numbers of a matrix at least.
-    """
-    entry, itemsize = _ENTRY[b"F" if dtype.itemsize == 4 else b"D"], dtype.itemsize
-    while found := source.match(entry):
-        name, shape = found.groups()
-        rows, columns = _SHAPE.unpack(shape)
-        if rows <= 0 or rows * columns * itemsize < smallest:
-            source.unread(found.end() - found.start())
-            return
-        key = name.decode("utf-8", "surrogateescape")
-        try:
-            yield key, source.read_matrix(dtype, rows, columns)  # no variable here keeps the array in memory
-        except ArkError as error:
-            error.key = error.key or key
-            raise
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:

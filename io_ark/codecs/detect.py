@@ -9,7 +9,6 @@ matrix.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -17,11 +16,8 @@ import numpy as np
 
 from io_ark.codecs.audio import audio_format
 from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
-from io_ark.codecs.compressed import read_linear_entries
-from io_ark.codecs.dense import read_dense_entries
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
-from io_ark.native.scan import LARGEST_OBJECT
 from io_ark.specifier import Range
 from io_ark.streams.source import BytesSource, Source
 
@@ -39,8 +35,6 @@ _TOKENS = {
     b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
 }  # fmt: skip
-# Types of dense matrices.
-_DENSE = (np.dtype("<f4"), np.dtype("<f8"))
 # In order of preference: the first kind that fits the bytes is used.
 _VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
@@ -65,10 +59,9 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
         FormatError: the bytes are not the start of any kind of object.
     """
     head = source.peek(20)
-    if head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source)):
-        return "wave", {}
-    if head[:2] != b"\0B":
-        return _text_kind(source), {}
+    if head[:2] != BINARY_MARKER:
+        audio = head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source))
+        return "wave" if audio else _text_kind(source), {}
     body = head[2:]
     token = body.split(b" ", 1)[0]
     if token in _TOKENS:
@@ -214,15 +207,6 @@ class AnyCodec(Codec[Any]):
         self._kind = kind
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
-
-    def read_with_head(self, source: Source, head: bytes) -> Any:
-        token = _TOKENS.get(head[2 : head.find(b" ", 2)]) if head.startswith(BINARY_MARKER) else None
-        return self.read(source) if token is None else _codec(token[0], **token[1]).read_with_head(source, head)
-
-    def read_run(self, source: Source) -> Iterator[tuple[str, Any]]:
-        for dtype in _DENSE:
-            yield from read_dense_entries(source, dtype, LARGEST_OBJECT)
-        yield from read_linear_entries(source)
 
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)

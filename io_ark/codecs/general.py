@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from io_ark.blocks import Block
 from io_ark.codecs.base import Codec, Sink, peek_byte
-from io_ark.codecs.blocks import Block, BlockScanner
 from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
 from io_ark.codecs.matrix import MatrixCodec
+from io_ark.codecs.scan import Scan
 from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
 from io_ark.errors import RangeError
 from io_ark.specifier import Range
@@ -30,8 +31,8 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     _compressed = CompressedMatrixCodec()
     _sparse = SparseMatrixCodec()
 
-    def block_scanner(self) -> BlockScanner | None:
-        return self._dense.block_scanner()
+    def scan(self) -> Scan | None:
+        return self._dense.scan()
 
     def writes_block(self, block: Block) -> bool:
         return self._dense.writes_block(block)

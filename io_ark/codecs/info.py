@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from io_ark.codecs.base import Codec
-from io_ark.codecs.blocks import BlockScanner, ShapeScanner
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.registry import codec
+from io_ark.codecs.scan import Scan, ShapeScan
+from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 __all__ = ["InfoCodec"]
@@ -32,8 +33,8 @@ class InfoCodec(Codec[Any]):
     def __init__(self, of: str | Codec[Any]) -> None:
         self._of = codec(of) if isinstance(of, str) else of
 
-    def block_scanner(self) -> BlockScanner | None:
-        return ShapeScanner.if_available(self._of.dtype) if isinstance(self._of, MatrixCodec) else None
+    def scan(self) -> Scan | None:
+        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) and NATIVE.library() else None
 
     def read(self, source: Source) -> Any:
         return self._of.read_info(source)

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs.base import ArrayCodec, Sink
-from io_ark.codecs.blocks import ArrayBlock, Block
 from io_ark.codecs.compressed import (
     LONGEST_HEADER,
     read_decompressed,
     read_linear,
-    read_linear_entries,
     skip_compressed,
 )
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
     read_dense,
-    read_dense_entries,
     read_dense_range,
     read_text,
     skip_dense,
     write_dense,
     write_text,
 )
-from io_ark.native.scan import LARGEST_OBJECT
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -40,7 +36,6 @@ Array = npt.NDArray[Any]
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
 _DENSE_HEADER = struct.Struct("<5sbibi")
-_LONGEST_HEAD = 2 + LONGEST_HEADER
 
 
 class MatrixCodec(ArrayCodec):
@@ -62,10 +57,8 @@ class MatrixCodec(ArrayCodec):
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
-        return self.read_with_head(source, source.peek(_LONGEST_HEAD))
-
-    def read_with_head(self, source: Source, head: bytes) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
+        head = source.peek_buffered(source.small)
         if len(head) >= _DENSE_HEADER.size:
             start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._marker_and_token and row_size == column_size == 4 and rows >= 0 and columns >= 0:
@@ -77,19 +70,9 @@ class MatrixCodec(ArrayCodec):
                 # A third of the time of copying an array whose numbers are not aligned.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_DENSE_HEADER.size : end]))
                 return matrix
-        if head.startswith(_COMPRESSED):
-            values = read_linear(source, head)
-            if values is not None:
+            if head.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
                 return values if self.dtype == np.float32 else values.astype(self.dtype)
-            head = head[2 : 2 + LONGEST_HEADER]
-            source.skip(2)
-            return read_decompressed(source, head).astype(self.dtype, copy=False)
         return super().read(source)
-
-    def read_run(self, source: Source) -> Iterator[tuple[str, Array]]:
-        yield from read_dense_entries(source, self._stored, LARGEST_OBJECT)
-        if self.dtype == np.float32:
-            yield from read_linear_entries(source)
 
     def read_range(self, source: Source, part: Range) -> Array:
         head = source.peek(2 + HEADER_SIZE)

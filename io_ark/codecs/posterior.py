@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import PosteriorArrays
+from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
 from io_ark.codecs.int_vector import fits, packed_float32, packed_int32, plain_integers, read_text_line
 from io_ark.codecs.nested_lists import (
@@ -26,15 +28,14 @@ from io_ark.codecs.nested_lists import (
     write_lists,
 )
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
+from io_ark.codecs.scan import posterior_arrays
 from io_ark.codecs.text_parse import parse_words
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
-from io_ark.native.scan import PosteriorArrays, posterior_arrays
 from io_ark.streams.source import Source
 
 __all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorArraysCodec", "PosteriorCodec"]
 
-Posterior = list[list[Pair]]
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
 _WITHOUT_BRACKETS = bytes.maketrans(b"[]", b"  ")

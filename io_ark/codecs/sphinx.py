@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock
 from io_ark.codecs.base import INT32_MAX, Codec, Sink, raw_bytes
-from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.batch import Batch, objects
-from io_ark.codecs.blocks import ArrayBlock, Block
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_parse import parse, parse_short_row
@@ -52,9 +52,7 @@ class VectorCodec(ArrayCodec):
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
 
     def read(self, source: Source) -> Array:
-        return self.read_with_head(source, source.peek(_MARKED_HEADER.size))
-
-    def read_with_head(self, source: Source, head: bytes) -> Array:
+        head = source.peek_buffered(source.small)
         # A fast path for the common case: for short vectors the number of calls dominates.
         if len(head) >= _MARKED_HEADER.size:
             start, size, count = _MARKED_HEADER.unpack_from(head)

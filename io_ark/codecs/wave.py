@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Wave, WaveBlock, WaveInfo
+from io_ark.blocks import MAX_ENTRIES, Wave, WaveBlock, WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.batch import Batch, objects
-from io_ark.codecs.blocks import BlockScanner, ScannedBlock
+from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
-from io_ark.native.blocks import BlockFunctions, Found, block_functions
+from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 __all__ = [
@@ -273,50 +273,52 @@ def _info(size: tuple[float, int, int]) -> WaveInfo:
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
 
-class WaveScanner:
-    """Reads blocks of wave files of one channel."""
+class WaveScan:
+    """Reads blocks of wave files of one channel.
 
-    reads_files = reads_places = True
+    Args:
+        only_headers: leave the samples out.
+    """
 
-    def __init__(self, functions: BlockFunctions) -> None:
-        self._functions = functions
+    reads_places = True
 
-    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
-        found = self._functions.scan_waves(window, begin, min(end, begin + BLOCK_BYTES), None, MAX_ENTRIES)
-        return self._block(found.keys, found, window, begin)
+    def __init__(self, *, only_headers: bool = False) -> None:
+        self._only_headers = only_headers
+        self.reads_files = not only_headers  # of which the header suffices
 
-    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
-        within = [*(place for place in places[:MAX_ENTRIES] if place <= end - begin), end - begin]
-        found = self._functions.scan_waves(window, begin, end, np.array(within, np.int64), MAX_ENTRIES)
-        return self._block(join_keys(keys[: len(found.ends)]), found, window, begin)
+    def entries(self, window: Window) -> Scanned | None:
+        return self._block(None, window, None)
 
-    def _block(self, keys: bytes, found: Found, window: Any, begin: int) -> ScannedBlock | None:
-        """Return the block; the samples stay in the window if they lie at even addresses of an array."""
-        if not len(found.ends):
+    def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
+        # Where each object starts, and where the last one ends at most.
+        size = window.end - window.begin
+        within = [*(place for place in places[:MAX_ENTRIES] if place <= size), size]
+        return self._block(keys, window, np.array(within, np.int64))
+
+    def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
+        data = window.bytes()
+        most = MAX_ENTRIES if places is None else len(places) - 1
+        found_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
+        ends, starts, lengths = (np.empty(most, np.int64) for _ in range(3))
+        rates = np.empty(most, np.uint32)
+        count = NATIVE.function("ark_scan_waves")(
+            data, len(data), places, most, found_keys, used, ends, starts, lengths, rates
+        )
+        if count == 0:
             return None
-        end = int(found.ends[-1])
-        starts, lengths, rates = found.columns
-        if isinstance(window, np.ndarray) and begin % 2 == 0 and not (starts % 2).any():
-            return ScannedBlock(
-                WaveBlock(keys, window[begin : begin + end // 2 * 2].view("<i2"), starts // 2, lengths, rates), end
-            )
-        places = [slice(a + begin, a + begin + 2 * n) for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-        view = memoryview(window)
-        samples = np.frombuffer(bytearray().join([view[place] for place in places]), "<i2")
-        return ScannedBlock(WaveBlock(keys, samples, np.cumsum(lengths) - lengths, lengths, rates), end)
-
-
-class WaveInfoScanner(WaveScanner):
-    """Reads the headers of blocks of wave files of one channel: audio whose samples are not read."""
-
-    reads_files = False  # of which the header suffices
-
-    def _block(self, keys: bytes, found: Found, window: Any, begin: int) -> ScannedBlock | None:
-        if not len(found.ends):
-            return None
-        _, lengths, rates = found.columns
-        block = WaveBlock(keys, np.empty(0, np.int16), np.zeros_like(lengths), lengths, rates, only_headers=True)
-        return ScannedBlock(block, int(found.ends[-1]))
+        all_keys = found_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])
+        starts, lengths, rates, size = starts[:count], lengths[:count], rates[:count], int(ends[count - 1])
+        if self._only_headers:
+            none = np.empty(0, np.int16)
+            return Scanned(WaveBlock(all_keys, none, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
+        # The samples stay in the window if they lie at even addresses of an array.
+        if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
+            samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
+        else:
+            view = data.data
+            parts = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+            samples, starts = np.frombuffer(bytearray().join(parts), "<i2"), np.cumsum(lengths) - lengths
+        return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
@@ -331,9 +333,8 @@ class WaveInfoCodec(Codec[WaveInfo]):
     def __init__(self, any_encoding: bool | None = None) -> None:
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
-    def block_scanner(self) -> BlockScanner | None:
-        functions = block_functions()
-        return None if functions is None else WaveInfoScanner(functions)
+    def scan(self) -> Scan | None:
+        return WaveScan(only_headers=True) if NATIVE.library() else None
 
     def read(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):
@@ -387,9 +388,8 @@ class WaveCodec(Codec[Wave]):
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
-    def block_scanner(self) -> BlockScanner | None:
-        functions = block_functions()
-        return None if functions is None or self.max_duration != math.inf else WaveScanner(functions)
+    def scan(self) -> Scan | None:
+        return WaveScan() if NATIVE.library() and self.max_duration == math.inf else None
 
     def batch(self, binary: bool) -> Batch | None:
         return objects(_short_file, _SHORT_FILE) if binary else None

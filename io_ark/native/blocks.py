@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.native import library
 from io_ark.native.compressed import address
-
-__all__ = ["BlockFunctions", "Found", "block_functions"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -21,20 +19,6 @@ _POINTER, _SIZE, _INT, _BYTES = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, c
 _HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
 _COMPRESSED_ROOM = 24  # the same for compressed matrices
 _LINE_ROOM = 22  # bytes of a line of a script file besides the key and the name of the archive
-
-
-class Found(NamedTuple):
-    """Entries found in a window.
-
-    Attributes:
-        keys: a newline after each; empty if the places of the objects were given.
-        ends: where each entry ends, from the window's begin.
-        columns: arrays with a row for each entry; see the functions.
-    """
-
-    keys: bytes
-    ends: Integers
-    columns: tuple[Array, ...]
 
 
 @functools.cache
@@ -48,8 +32,6 @@ class BlockFunctions:
 
     def __init__(self) -> None:
         function = library().function
-        self._waves = function("ark_scan_waves", _POINTER, _SIZE, _POINTER, _SIZE, *[_POINTER] * 6, result=_SIZE)
-        self._shapes = function("ark_scan_shapes", _POINTER, _SIZE, _SIZE, *[_POINTER] * 4, result=_SIZE)
         self._find = function("ark_find_objects", _POINTER, _POINTER, _SIZE, *[_POINTER] * 3, result=_SIZE)
         self._pack = function("ark_pack_arrays", _BYTES, _POINTER, _INT, _INT, _INT, _POINTER, _SIZE, *[_POINTER] * 3,
                               result=_SIZE)  # fmt: skip
@@ -57,41 +39,6 @@ class BlockFunctions:
                                   result=_SIZE)  # fmt: skip
         self._sum = function("ark_sum_compressed", *[_POINTER] * 3, _SIZE, _POINTER, result=None)
         self._script = function("ark_print_script", _BYTES, _POINTER, _SIZE, _BYTES, _SIZE, _POINTER, result=_SIZE)
-
-    def scan_waves(self, window: Any, begin: int, end: int, places: Integers | None, most: int) -> Found:
-        """Find audio of one channel of 16 bits in ``window[begin:end]``.
-
-        Args:
-            window: bytes-like.
-            begin, end: the part to scan.
-            places: (entries + 1,): where each object starts, and where the last one ends at most, from ``begin`` on; by
-                default each object follows its key.
-            most: entries at most.
-
-        Returns:
-            Columns: the first byte of each entry's samples, the numbers of samples, and their rates.
-        """
-        data = np.frombuffer(window, np.uint8, end - begin, begin)
-        most = most if places is None else len(places) - 1
-        keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
-        ends, starts, lengths = (np.empty(most, np.int64) for _ in range(3))
-        rates = np.empty(most, np.uint32)
-        count = self._waves(
-            data.ctypes.data, len(data), None if places is None else address(places), most, address(keys),
-            address(used), address(ends), address(starts), address(lengths), address(rates),
-        )  # fmt: skip
-        columns = (starts[:count], lengths[:count], rates[:count])
-        return Found(keys[: used[0]].tobytes(), ends[:count], columns)
-
-    def scan_shapes(self, window: Any, begin: int, end: int, most: int) -> Found:
-        """Find the shapes of matrices in ``window[begin:end]``. Columns: the shapes, (entries, 2)."""
-        data = np.frombuffer(window, np.uint8, end - begin, begin)
-        keys, used = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
-        ends, shapes = np.empty(most, np.int64), np.empty((most, 2), np.int64)
-        count = self._shapes(
-            data.ctypes.data, len(data), most, address(keys), address(used), address(ends), address(shapes)
-        )  # fmt: skip
-        return Found(keys[: used[0]].tobytes(), ends[:count], (shapes[:count],))
 
     def find_objects(self, data: Array, ends: Integers) -> tuple[bytes, Integers] | None:
         """Return the keys of entries in binary and where their objects start; None if one is laid out in another way.

@@ -35,7 +35,7 @@ class Compressed:
         self._from_codes = function(
             "ark_from_codes", _POINTER, _INT, _SIZE, _FLOAT, _FLOAT, _POINTER, result=None
         )  # fmt: skip
-        self._to = {size: function(f"ark_to_{name}", *linear, result=None) for size, name in _NAMES.items()}
+        self._to = {size: function(name, *linear, result=None) for size, name in _NAMES.items()}
         self._from_percentiles = function(
             "ark_from_percentiles", _POINTER, _POINTER, *shape_and_range, _POINTER, result=None
         )
@@ -97,7 +97,7 @@ class Compressed:
 
 _at: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 _address_of = ctypes.addressof
-_NAMES = {1: "bytes", 2: "words"}
+_NAMES = {1: "ark_to_bytes", 2: "ark_to_words"}
 
 
 def aligned(array: Array) -> Array:

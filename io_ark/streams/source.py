@@ -55,7 +55,10 @@ class Source:
 
     Attributes:
         name: name for error messages.
+        small: bytes of an object that is copied in one piece.
     """
+
+    small = HEADER_WINDOW
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -308,6 +311,8 @@ class Source:
 class BytesSource(Source):
     """Bytes in memory: ``bytes``, a memory map, the buffer of an array. Arrays read are views of it."""
 
+    small = 21  # the header of a matrix
+
     def __init__(self, buffer: Any, offset: int = 0, name: str = "<bytes>") -> None:
         super().__init__(name)
         self._window = buffer if isinstance(buffer, bytes) else memoryview(buffer).cast("B")
@@ -453,15 +458,6 @@ class FileSource(StreamSource):
         else:
             self._go(offset)
         return True
-
-    def head_at(self, path: str, offset: int) -> bytes | None:
-        """Seek to an offset and return the first bytes there, which stay unread.
-
-        Returns:
-            None if that cannot be done in this way: if the source reads ahead, or has another name, or the offset is
-            beyond the known end of the file.
-        """
-        return None if self._ahead or self.name != path or offset > self._size else self._go(offset)
 
     def _pread(self, size: int, offset: int) -> bytes:
         try:

@@ -1,6 +1,8 @@
-"""Read the entries of tables in blocks: many small ones at a time, large ones alone.
+"""Read tables: from the bytes of an archive, or the places that a script file names, to blocks.
 
-A block holds only what has arrived: entries that come through a pipe are handed out without waiting for more.
+There are two ways to read. A scan reads many small objects in one call of C. The codec reads one object after the
+other: large ones, those that no scan knows, and all that cannot be read, because all errors come from there. A block
+holds only what has arrived: entries that come through a pipe are handed out without waiting for more.
 """
 
 from __future__ import annotations
@@ -9,105 +11,123 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ObjectBlock
-from io_ark.blocks.base import join_keys
+from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Block
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, BlockScanner, ScannedBlock
+from io_ark.codecs.scan import Scanned, Window
 from io_ark.errors import ArkError
-from io_ark.native.scan import Scanner
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import OPEN_FLAGS
-from io_ark.tables.entries import read_entry
+from io_ark.tables.keys import read_key
+from io_ark.tables.loader import LONGEST_OFFSET, name_key
 
-__all__ = ["BlockLoader", "FileMemory", "as_block", "read_blocks"]
-
+# A block, or an entry that was read alone: its key and value.
 Item = Block | tuple[str, Any]
 
-# Maximum number of entries or lines read one by one after some that could not be read together.
+# Bytes of a block whose entries are handed out one by one: an array that a user keeps holds the memory of its block.
+ENTRY_BYTES = 1 << 16
+# Bytes of an object that is read together with others, at most; a larger one is read without a copy.
+_LARGEST = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
+# Maximum number of objects read one by one after some that could not be read together.
 _LONGEST_PAUSE = 64
-_LARGE = BLOCK_BYTES // 2
-# Digits of an offset; parse_rxfilename refuses longer ones.
-_LONGEST_OFFSET = 19
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _ALIGNMENT = 64
 _FILES_BYTES = 2 * BLOCK_BYTES
 
 
-def as_block(key: str, value: Any) -> Block | None:
-    """Return the block of one entry; None if its value is not an array of float32 or float64 with elements."""
-    if type(value) is np.ndarray and value.dtype.kind == "f" and 0 < value.ndim <= 2 and value.size:
-        return ArrayBlock.of([key], [value])
-    return None
+class _Pause:
+    """Counts objects to be read one by one, which are more after each attempt to read some together in vain.
+
+    Attributes:
+        left: number of objects to be read one by one.
+    """
+
+    def __init__(self, left: int = 0) -> None:
+        self.left = left
+        self._next = 1
+
+    def after(self, found: Scanned | None) -> None:
+        """Count the result of an attempt."""
+        if found is None:
+            self.left = self._next
+            self._next = min(2 * self._next + 1, _LONGEST_PAUSE)
+        else:
+            self._next = 1
 
 
-def read_blocks(source: Source, codec: Codec[Any]) -> Generator[Item, None, None]:
-    """Yield blocks of entries of an archive, or single entries where a block cannot be read, from the next byte on.
+def in_entries() -> bool:
+    """Return False: for :func:`read_archive`, to take blocks apart."""
+    return False
+
+
+def read_archive(
+    source: Source, codec: Codec[Any], in_blocks: Callable[[], bool] = in_entries
+) -> Generator[Item, None, None]:
+    """Yield the entries of an archive from the next byte to its end.
+
+    Args:
+        source: the archive.
+        codec: of its objects.
+        in_blocks: asked before each block: True for blocks, and keys and values only of objects that are read alone;
+            False for keys and values only. When the generator is then closed, the source is after the last entry that
+            it yielded.
 
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
-    scanner = codec.block_scanner() or _ListScanner.of(codec)
-    # The first entry is read alone: if it is large, nothing is read ahead.
-    pause, longer_pause = 1, 0
+    scan = codec.scan()
+    pause = _Pause(1)  # the first entry is read alone: if it is large, nothing is read ahead
     while True:
-        if scanner is not None and pause == 0:
-            window, begin, end = source.buffered(BLOCK_BYTES)
-            found = scanner.entries(window, begin, end)
+        if scan is not None and pause.left == 0:
+            found = scan.entries(_window(source, BLOCK_BYTES if in_blocks() else ENTRY_BYTES))
+            pause.after(found)
             if found is not None:
-                del window  # a source that is memory cannot be closed while its window is in use
-                source.skip(found.end)
-                yield found.block
-                longer_pause = 0
+                source.skip(found.size)
+                if in_blocks():
+                    yield found.block
+                else:
+                    yield from _each(found, source, codec)
+                del found
                 continue
-            longer_pause = min(2 * longer_pause + 1, _LONGEST_PAUSE)
-            pause = longer_pause
-        start = source.tell()
-        entry = read_entry(source, codec)
-        if entry is None:
+        key = read_key(source)
+        if key is None:
             return
-        yield entry
-        del entry
-        # After a large object another one is likely, and large objects are not read ahead.
-        pause = max(pause - 1, int(source.tell() - start > _LARGE))
+        start = source.tell()
+        try:
+            yield key, codec.read(source)  # no variable here keeps the value in memory
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__
+        if scan is not None:
+            # After a large object another one is likely, and large objects are not read ahead.
+            pause.left = pause.left - 1 or int(source.tell() - start > _LARGEST[ENTRY_BYTES])
 
 
-class _ListScanner:
-    """Reads blocks of objects that are not arrays."""
+def _window(source: Source, size: int) -> Window:
+    data, begin, end = source.buffered(size)
+    return Window(data, begin, min(end, begin + size), _LARGEST[size])
 
-    reads_files, reads_places = False, True
 
-    def __init__(self, scanner: Scanner) -> None:
-        self._scanner = scanner
-
-    @classmethod
-    def of(cls, codec: Codec[Any]) -> _ListScanner | None:
-        """Return a scanner; None if there is none for a kind of object."""
-        scanner = codec.scanner()
-        return None if scanner is None else cls(scanner)
-
-    def entries(self, window: Any, begin: int, end: int) -> ScannedBlock | None:
-        found = self._scanner.scan(window, begin, end)
-        if found is None:
-            return None
-        size = int(found.ends[-1])
-        data = np.frombuffer(window, np.uint8, size, begin).copy()
-        return ScannedBlock(
-            ObjectBlock(found.keys, lambda: found.values_of(found), len(found.ends), data, found.ends), size
-        )
-
-    def objects(self, window: Any, begin: int, end: int, keys: list[bytes], places: list[int]) -> ScannedBlock | None:
-        values = self._scanner.objects(window, begin, end, places)
-        block = ObjectBlock(join_keys(keys[: len(values)]), lambda: values, len(values))
-        return ScannedBlock(block, 0) if values else None
+def _each(found: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
+    """Yield a block's entries. On closing, the source moves back from the block's end to the first unused entry."""
+    taken = 0
+    try:
+        for entry in found.block.entries():
+            taken += 1
+            yield entry
+    finally:
+        if taken < len(found.block):
+            source.unread(found.size)
+            for _ in range(taken):
+                read_key(source)
+                codec.read(source)
 
 
 class FileMemory:
@@ -128,60 +148,54 @@ class BlockLoader:
     Args:
         codec: codec of the objects.
         files: cache of open files.
-        largest: bytes of an object that is a file of its own, at most; larger ones are left to the usual way.
+        largest: bytes of an object that is a file of its own, at most; larger ones are left to the codec.
         memory: where objects that are files of their own are read to.
     """
 
     def __init__(
         self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
-        self._scanner: BlockScanner | None = codec.block_scanner() or _ListScanner.of(codec)
+        scan = codec.scan()
+        self._scan = scan if scan is not None and scan.reads_places else None
         self._files = files
         self._largest = largest
         self._memory = FileMemory() if memory is None else memory
         self._source: FileSource | None = None
         self._path = b""
-        self._pause = 0
-        self._longer_pause = 0
+        self._pause = _Pause()
 
-    def load(self, lines: list[bytes], first: int) -> Block | None:
+    def load(self, lines: list[bytes], first: int, size: int = BLOCK_BYTES) -> Block | None:
         """Return a block of the objects of lines from ``first`` on, as many as can be read together; None if none can.
 
-        Errors are left to the usual way of reading.
-        """
-        if self._scanner is None or not self._scanner.reads_places:
-            return None
-        if self._pause:
-            self._pause -= 1
-            return None
-        found = self._load(self._scanner, lines, first)
-        if found is None:
-            self._longer_pause = min(2 * self._longer_pause + 1, _LONGEST_PAUSE)
-            self._pause = self._longer_pause
-            return None
-        self._longer_pause = 0
-        block: Block = found.block
-        return block
+        Errors are left to the codec.
 
-    def _load(self, scanner: BlockScanner, lines: list[bytes], first: int) -> ScannedBlock | None:
+        Args:
+            lines: the lines.
+            first: index of the first one.
+            size: bytes of the block at most, if they are objects in one file.
+        """
+        if self._scan is None:
+            return None
+        if self._pause.left:
+            self._pause.left -= 1
+            return None
+        found = None
         rest = lines[first].partition(b" ")[2]
         path, colon, offset = rest.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
-            return self._load_places(scanner, path, *_places(lines, first, path + b":"))
-        if scanner.reads_files and _PLAIN_NAME.fullmatch(rest):
-            return self._load_files(scanner, lines, first)
-        return None
+            found = self._load_places(path, *places(lines, first, path + b":", size), size)
+        elif self._scan.reads_files and _PLAIN_NAME.fullmatch(rest):
+            found = self._load_files(lines, first)
+        self._pause.after(found)
+        return None if found is None else found.block
 
-    def _load_places(
-        self, scanner: BlockScanner, path: bytes, keys: list[bytes], places: list[int]
-    ) -> ScannedBlock | None:
-        if not keys:
+    def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
+        if not keys or self._scan is None:
             return None
         with suppress(ArkError):  # which is raised when the first of the lines is read alone
-            source = self._reach(path, places[0])
+            source = self._reach(path, offsets[0])
             if source is not None:
-                window, begin, end = source.buffered(BLOCK_BYTES)
-                return scanner.objects(window, begin, end, keys, [place - places[0] for place in places])
+                return self._scan.objects(_window(source, size), keys, [each - offsets[0] for each in offsets])
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
@@ -195,15 +209,15 @@ class BlockLoader:
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 
-    def _load_files(self, scanner: BlockScanner, lines: list[bytes], first: int) -> ScannedBlock | None:
+    def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
         files = _Files(self._largest, self._memory)
         for line in lines[first : first + MAX_ENTRIES]:
             key, _, path = line.partition(b" ")
             if not _PLAIN_NAME.fullmatch(path) or not files.add(key, path):
                 break
-        if not files.keys or not _without_white_space(files.keys):
+        if not files.keys or not _without_white_space(files.keys) or self._scan is None:
             return None
-        return scanner.objects(files.contents, 0, files.end, files.keys, files.starts)
+        return self._scan.objects(Window(files.contents, 0, files.end, files.end), files.keys, files.starts)
 
 
 def _mode(path: str) -> int:
@@ -217,26 +231,33 @@ def _without_white_space(keys: list[bytes]) -> bool:
     return len(b"\n".join(keys).split()) == len(keys)
 
 
-def _places(lines: list[bytes], first: int, prefix: bytes) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of lines from ``first`` on that name ascending places of one file, close together."""
+def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
+    """Return the keys and offsets of lines from ``first`` on that name ascending places of one file.
+
+    Args:
+        lines: the lines.
+        first: index of the first one.
+        prefix: the name of the file, with a colon.
+        size: bytes within which the places are.
+    """
     keys: list[bytes] = []
-    places: list[int] = []
+    offsets: list[int] = []
     start = len(prefix)
     least = most = -1
     for line in lines[first : first + MAX_ENTRIES]:
         key, _, rest = line.partition(b" ")
         digits = rest[start:]
-        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:
+        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= LONGEST_OFFSET:
             break
-        place = int(digits)
+        offset = int(digits)
         if not keys:
-            most = place + BLOCK_BYTES
-        elif not least < place < most:
+            most = offset + size
+        elif not least < offset < most:
             break
-        least = place
+        least = offset
         keys.append(key)
-        places.append(place)
-    return (keys, places) if _without_white_space(keys) else ([], [])
+        offsets.append(offset)
+    return (keys, offsets) if _without_white_space(keys) else ([], [])
 
 
 class _Files:

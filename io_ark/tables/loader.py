@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -26,13 +25,12 @@ from io_ark.codecs.kinds import (
 )
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
-from io_ark.native.scan import BLOCK
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
-from io_ark.streams.source import FileSource, Source
+from io_ark.streams.source import FileSource
 from io_ark.streams.system import SIGPIPE
 from io_ark.tables.relative import in_folder
 
@@ -47,7 +45,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("io_ark")
 
-_LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
+LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 
 # Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
@@ -56,12 +54,6 @@ _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """Create the codec of a kind of object, or return the codec that was given."""
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
-
-
-# Number of objects read one by one after some that could not be read together.
-_LONGEST_PAUSE = 64
-# Maximum number of lines of a script file whose objects are read together.
-_MAX_LINES = 1 << 11
 
 
 class Loader:
@@ -75,9 +67,6 @@ class Loader:
         in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
         folder: folder that relative file names are resolved against; None: the current one.
         options: arguments of the codec.
-
-    Attributes:
-        successive: number of lines that :meth:`load_successive` has read, or tried to read.
     """
 
     def __init__(
@@ -104,9 +93,6 @@ class Loader:
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
-        self._scanner = self._codec.scanner() if in_order else None
-        self.successive = 0
-        self._run_pause = 1  # objects to read one by one; the first one shows if its file is a regular one
 
     def load(self, text: str) -> Any:
         """Load the object of an rxfilename with or without a range.
@@ -117,7 +103,7 @@ class Loader:
         if self._folder is not None:
             text = in_folder(text, self._folder)
         path, _, offset = text.rpartition(":")
-        if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < _LONGEST_OFFSET:
+        if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < LONGEST_OFFSET:
             return self._read_at(path, int(offset))
         name, part = split_range(text)
         target = parse_rxfilename(name)
@@ -134,92 +120,22 @@ class Loader:
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def load_run(self, lines: list[bytes], first: int) -> list[Any]:
-        """Load the small objects of lines of a script file from ``first`` on, as far as they can be read together.
-
-        They are close together in one file, in this order. The list is often empty; then :meth:`load` reads them.
-        """
-        if self._scanner is None or self._run_pause > 0:
-            self._run_pause -= 1
-            return []
-        prefix, places = _places(lines, first)
-        path = prefix[:-1].decode("utf-8", "surrogateescape")
-        values: list[Any] = []
-        if len(places) > 1 and path in self._paths:
-            with suppress(ArkError):  # load() raises it, too
-                source = self._source(path, places[0])
-                if isinstance(source, FileSource):
-                    window, begin, end = source.buffered(BLOCK)
-                    values = self._scanner.objects(window, begin, end, [place - places[0] for place in places])
-                    self._files.idle_sources.append(source)
-        self._run_pause = 0 if values else _LONGEST_PAUSE
-        return values
-
-    @property
-    def reads_alone(self) -> bool:
-        """True if :meth:`load_run` would return no object of the next line."""
-        return self._scanner is None or self._run_pause > 0
-
-    def load_successive(self, lines: list[bytes], first: int) -> Generator[tuple[str, Any], None, None]:
-        """Yield key and object of some lines of a script file from ``first`` on, often of none.
-
-        Does what :meth:`load_value` does, in less time, for objects that are read one by one from a file that has been
-        read before. It stops at the first other line.
-        """
-        _, _, rest = lines[first].partition(b" ")
-        prefix = rest[: rest.rfind(b":") + 1]
-        path = prefix[:-1].decode("utf-8", "surrogateescape")
-        if self._folder is not None or path not in self._paths:
-            return
-        start = len(prefix)
-        for line in lines[first : first + _LONGEST_PAUSE]:
-            if not self.reads_alone:
-                return
-            parts = line.split(None, 1)
-            if len(parts) < 2:
-                return
-            name, rest = parts
-            digits = rest[start:]
-            if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:
-                return
-            self._run_pause -= 1
-            self.successive += 1
-            key = name.decode("utf-8", "surrogateescape")
-            try:
-                yield key, self._read_anew(path, int(digits))
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
-
-    def _source(self, path: str, offset: int) -> Source:
-        """Return the file from an offset on; reuse an idle source if there is one."""
-        source: Source | None
-        try:
-            source = self._files.idle_sources.pop()
-        except IndexError:
-            source = None
-        if not isinstance(source, FileSource) or source.name != path or not source.reach(offset):
-            source = None  # which closes a file that is not kept any more, before another one is opened
-            source = self._files.get(path).source(offset, ahead=self._in_order)
-        return source
-
     def _read_at(self, path: str, offset: int) -> Any:
-        if self._in_order:
-            return self._read_anew(path, offset)
+        """Read the object at an offset of a regular file; take an idle source of the file if there is one."""
         idle = self._files.idle_sources
         try:
             source = idle.pop()
         except IndexError:
             return self._read_anew(path, offset)
-        head = source.head_at(path, offset)
-        if head is None:
+        if source.name != path or not source.reach(offset):
             del source  # which closes a file that is not kept any more, before another one is opened
             return self._read_anew(path, offset)
-        value = self._codec.read_with_head(source, head)
+        value = self._codec.read(source)
         idle.append(source)
         return value
 
     def _read_anew(self, path: str, offset: int) -> Any:
-        source = self._source(path, offset)
+        source = self._files.get(path).source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             self._files.idle_sources.append(source)
@@ -259,33 +175,6 @@ class Loader:
         self._files.clear()
         self._paths.clear()
         self._last = None
-
-
-def _places(lines: list[bytes], first: int) -> tuple[bytes, list[int]]:
-    """Return the path with ``:`` that lines of a script file have in common from ``first`` on, and their offsets.
-
-    The offsets are close to each other and ascending.
-    """
-    _, _, rest = lines[first].partition(b" ")
-    prefix = rest[: rest.rfind(b":") + 1]
-    places: list[int] = []
-    if not prefix:
-        return prefix, places
-    start = len(prefix)
-    least = most = -1
-    for line in lines[first : first + _MAX_LINES]:
-        _, _, rest = line.partition(b" ")
-        digits = rest[start:]
-        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= _LONGEST_OFFSET:
-            break
-        place = int(digits)
-        if places and not least < place < most:
-            break
-        if not places:
-            most = place + BLOCK
-        least = place
-        places.append(place)
-    return prefix, places
 
 
 @overload

@@ -22,7 +22,7 @@ from io_ark.errors import (
 )
 from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
-from io_ark.tables.entries import read_entries
+from io_ark.tables.blocks import read_archive
 from io_ark.tables.keys import decode_key, encode_key
 from io_ark.tables.loader import Loader, as_codec
 from io_ark.tables.script import Script
@@ -125,7 +125,7 @@ class _ArchiveScan(Lookup):
         super().__init__(table)
         self._codec = as_codec(kind, options)
         self._input: Input | None = open_input(table.rxfilename, pipes=pipes, network=network)
-        self._entries = read_entries(self._input.source, self._codec)
+        self._entries = read_archive(self._input.source, self._codec)
         self._previous: bytes | None = None
         self._disorder: OrderError | None = None
 
@@ -138,6 +138,7 @@ class _ArchiveScan(Lookup):
             return
         try:
             for entry in self._entries:
+                assert isinstance(entry, tuple)
                 if self.table.sorted:
                     self._check_order(entry[0])
                 yield entry
@@ -146,7 +147,7 @@ class _ArchiveScan(Lookup):
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
                 if self._input is not None:  # after an error the generator has ended, but not the archive
-                    self._entries = read_entries(self._input.source, self._codec)
+                    self._entries = read_archive(self._input.source, self._codec)
                 raise
             logger.warning("%s (treated as the end of the archive, because of the option p)", error)
             self._end()

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
+from io_ark.blocks import BLOCK_BYTES, Block, block_of
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import Block
 from io_ark.codecs.kinds import (
     Float32,
     Float32Kind,
@@ -28,8 +28,7 @@ from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, O
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
-from io_ark.tables.blocks import BlockLoader, read_blocks
-from io_ark.tables.entries import read_entries
+from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
 from io_ark.tables.keys import check_key
 from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
@@ -46,11 +45,16 @@ logger = logging.getLogger("io_ark")
 
 T = TypeVar("T")
 Value = TypeVar("Value", covariant=True)
-Item = Block | tuple[str, Any]
-Entries = Generator[Item, None, None]
-# The same of a script file, whose tuples have functions that read the values; the generators yield keys and values.
-LazyItem = Item | Generator[tuple[str, Any], None, None]
-LazyEntries = Generator[LazyItem, None, None]
+
+
+class _Later(NamedTuple):
+    """An entry of a script file whose object has not been read."""
+
+    key: str
+    load: Callable[[], Any]
+
+
+Entries = Generator[Item | _Later, None, None]
 
 
 class SequentialReader(Generic[Value]):
@@ -66,7 +70,7 @@ class SequentialReader(Generic[Value]):
         pipes: allow commands.
         network: allow URLs.
         background: read ahead in a thread, as with the option ``bg``.
-        blocks: read many small entries at a time (see :meth:`blocks`).
+        blocks: with ``background``, read ahead for :meth:`blocks`.
         options: arguments of the codec.
 
     Raises:
@@ -246,62 +250,62 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
-        self._progress = _Progress()
+        self._state = _State()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
-        entries_of = self._archive if table.kind == "ark" else self._script
-        entries: LazyEntries = entries_of(table, kind, pipes, network, options, self._progress, blocks)
+        read = _read_archive if table.kind == "ark" else _read_script
+        entries: Entries = read(table, as_codec(kind, options), pipes, network, self._state)
         self._stop: Callable[[], None] = entries.close
-        self._entries: Iterator[LazyItem] = entries
-        self._lazy = table.kind == "scp"  # entries have functions that read the values, in place of values
+        self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            self._progress.reads_all = True
-            ahead = ReadAhead(_loaded(entries) if self._lazy else entries)
+            self._state.reads = "blocks" if blocks else "entries"
+            ahead = ReadAhead(entries)
             self._entries = ahead
             self._stop = ahead.close
-            self._lazy = False
         self._first = next(self._entries, None)
 
     @property
     def skipped(self) -> int:
         """Number of objects skipped so far."""
-        return self._progress.skipped
+        return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        for item in self.blocks():
-            if isinstance(item, tuple):
+        for item in self._all("entries"):
+            if type(item) is tuple:
                 yield item
-            else:
+            elif isinstance(item, Block):
                 yield from item.entries()
+            else:
+                yield item.key, item.load()
 
-    def blocks(self) -> Iterator[Block | tuple[str, Value]]:
-        """Iterate over blocks of entries (see :mod:`io_ark.codecs.blocks`), and single entries in between.
-
-        There are only single entries unless the reader was made with ``blocks=True``.
-        """
-        self._progress.reads_all = True
-        entries = self._all()
-        yield from _loaded(entries) if self._lazy else entries
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over blocks of entries (see :mod:`io_ark.blocks`): many small ones, or a large one alone."""
+        for item in self._all("blocks"):
+            if isinstance(item, _Later):
+                yield block_of([item.key], [item.load()])
+            else:
+                yield item if isinstance(item, Block) else block_of([item[0]], [item[1]])
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
         An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
         """
-        self._progress.reads_all = False
-        entries = self._all()
-        if self._lazy:
-            yield from _unpacked(entries)
-        else:
-            yield from ((key, ready(value)) for key, value in _unpacked(entries))
+        for item in self._all("keys"):
+            if isinstance(item, Block):
+                yield from ((key, ready(value)) for key, value in item.entries())
+            else:
+                yield item if isinstance(item, _Later) else (item[0], ready(item[1]))
 
-    def _all(self) -> Generator[Any, None, None]:
+    def _all(self, reads: _Reads) -> Iterator[Any]:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
+        self._state.reads = reads
         if self._first is not None:
             first, self._first = self._first, None
             yield first
+            del first
         yield from self._entries
 
     def close(self) -> None:
@@ -316,157 +320,93 @@ class SequentialReader(Generic[Value]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @staticmethod
-    def _archive(
-        table: Rspecifier,
-        kind: str | Codec[Any],
-        pipes: bool,
-        network: bool,
-        options: dict[str, Any],
-        progress: _Progress,
-        blocks: bool,
-    ) -> Entries:
-        read = read_blocks if blocks else read_entries
-        decoder = as_codec(kind, options)
-        with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
-            begun = False
-            try:
-                with closing(read(opened.source, decoder)) as entries:
-                    for first in entries:
-                        begun = True
-                        yield first
-                        yield from entries
-                opened.finish()
-            except (FormatError, OpenError, PipeError) as error:
-                # If the first object is unreadable, the file is not an archive: an error even if permissive.
-                if not table.permissive or not (begun or isinstance(error, PipeError)):
-                    raise
-                progress.skip(error, "the rest of the archive is skipped")
 
-    @staticmethod
-    def _script(
-        table: Rspecifier,
-        kind: str | Codec[Any],
-        pipes: bool,
-        network: bool,
-        options: dict[str, Any],
-        progress: _Progress,
-        blocks: bool,
-    ) -> LazyEntries:
-        decoder, files = as_codec(kind, options), OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, network=network)
-        loader = Loader(decoder, pipes=pipes, network=network, files=files, in_order=True)
-        block_loader = BlockLoader(decoder, files) if blocks else None
-        one_by_one = not (blocks or table.permissive)
-        with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
-            splitter = LineSplitter(opened.source.name)
-            for lines in opened.source.read_line_lists():
-                run = _Run(loader, lines)
-                i = 0
-                while i < len(lines):
-                    if block_loader is not None and not splitter.has_blank_lines:
-                        block = block_loader.load(lines, i)
-                        if block is not None:
-                            i += len(block)
-                            splitter.skip(len(block))
-                            yield block
-                            del block
-                            continue
-                    if one_by_one and progress.reads_all and loader.reads_alone and not splitter.has_blank_lines:
-                        before = loader.successive
-                        yield loader.load_successive(lines, i)
-                        count = loader.successive - before
-                        if count:
-                            i += count
-                            splitter.skip(count)
-                            continue
-                    for line in splitter.split(lines[i]):
-                        try:
-                            if isinstance(line, FormatError):
-                                raise line
-                            key, rxfilename = line
-                            load: Callable[[], Any] = partial(run.load, i, key, rxfilename)
-                            if table.permissive:
-                                load = ready(load())
-                        except RangeError:
-                            raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
-                        except ArkError as error:
-                            if not table.permissive:
-                                raise
-                            progress.skip(error, "skipped")
-                        else:
-                            yield key, load
-                    i += 1
-            splitter.finish()
-            try:
-                opened.finish()
-            except PipeError as error:
-                if not table.permissive:
-                    raise
-                progress.skip(error, "its output is used")
-            loader.close()
+_Reads = Literal["keys", "entries", "blocks"]
 
 
-class _Run:
-    """Lines of a script file, whose objects are read together if they are adjacent in a file.
-
-    No object is read before one of them is needed.
-    """
-
-    def __init__(self, loader: Loader, lines: list[bytes]) -> None:
-        self._loader = loader
-        self._lines = lines
-        self._begin = 0  # line of the first value
-        self._values: list[Any] = []
-
-    def load(self, i: int, key: str, rxfilename: str) -> Any:
-        """Return the object of line ``i``."""
-        at = i - self._begin
-        if not 0 <= at < len(self._values):
-            self._values = self._loader.load_run(self._lines, i)
-            self._begin, at = i, 0
-        if not self._values or self._values[at] is None:
-            return self._loader.load_value(key, rxfilename)
-        value, self._values[at] = self._values[at], None  # the caller decides how long it is kept
-        return value
-
-
-def _loaded(entries: LazyEntries) -> Entries:
-    """Replace the functions in entries with the values that they read."""
-    for item in entries:
-        if isinstance(item, tuple):
-            key, load = item
-            yield key, load()
-        elif isinstance(item, Generator):
-            yield from item
-        else:
-            yield item
-
-
-def _unpacked(entries: Entries) -> Iterator[tuple[str, Any]]:
-    """Replace blocks with their entries, whose values are ready."""
-    for item in entries:
-        if isinstance(item, tuple):
-            yield item
-        else:
-            yield from ((key, ready(value)) for key, value in item.entries())
-
-
-class _Progress:
+class _State:
     """State that a reader shares with the generator of its entries.
 
     Attributes:
         skipped: number of objects that a permissive reader has skipped.
-        reads_all: True if the user of the reader wants every value.
+        reads: what the user of the reader wants.
     """
 
     def __init__(self) -> None:
         self.skipped = 0
-        self.reads_all = False
+        self.reads: _Reads = "keys"
+
+    def in_blocks(self) -> bool:
+        """Return True if the user of the reader wants blocks."""
+        return self.reads == "blocks"
 
     def skip(self, error: ArkError, what: str) -> None:
         """Count and log an object that is skipped."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", error, what)
+
+
+def _read_archive(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
+    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+        begun = False
+        try:
+            with closing(read_archive(opened.source, codec, state.in_blocks)) as entries:
+                for first in entries:
+                    begun = True
+                    yield first
+                    del first
+                    yield from entries
+            opened.finish()
+        except (FormatError, OpenError, PipeError) as error:
+            # If the first object is unreadable, the file is not an archive: an error even if permissive.
+            if not table.permissive or not (begun or isinstance(error, PipeError)):
+                raise
+            state.skip(error, "the rest of the archive is skipped")
+
+
+def _read_script(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
+    files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, network=network)
+    loader = Loader(codec, pipes=pipes, network=network, files=files, in_order=True)
+    block_loader = BlockLoader(codec, files)
+    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+        splitter = LineSplitter(opened.source.name)
+        for lines in opened.source.read_line_lists():
+            at = 0
+            while at < len(lines):
+                if state.reads != "keys" and not splitter.has_blank_lines:
+                    block = block_loader.load(lines, at, BLOCK_BYTES if state.in_blocks() else ENTRY_BYTES)
+                    if block is not None:
+                        at += len(block)
+                        splitter.skip(len(block))
+                        if state.in_blocks():
+                            yield block
+                        else:
+                            yield from block.entries()
+                        del block
+                        continue
+                for line in splitter.split(lines[at]):
+                    try:
+                        if isinstance(line, FormatError):
+                            raise line
+                        if state.reads == "keys" and not table.permissive:
+                            yield _Later(line[0], partial(loader.load_value, *line))
+                        else:
+                            yield line[0], loader.load_value(*line)
+                    except RangeError:
+                        raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
+                    except ArkError as error:
+                        if not table.permissive:
+                            raise
+                        state.skip(error, "skipped")
+                at += 1
+        splitter.finish()
+        try:
+            opened.finish()
+        except PipeError as error:
+            if not table.permissive:
+                raise
+            state.skip(error, "its output is used")
+        loader.close()
 
 
 class RandomAccessReader(Generic[Value]):

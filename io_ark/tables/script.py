@@ -80,10 +80,13 @@ class LineSplitter:
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
         """Return key and rest of the next line, after an error for each blank line before it."""
         self._number += 1
-        if self._number > 1 and not line.strip():
+        parts = line.split(None, 1)
+        if len(parts) == 2 and not self._blank:
+            return (_decoded(*parts),)
+        if self._number > 1 and not parts:
             self._blank.append(self._number)
             return ()
-        errors = [*self.blank_lines()] if self._blank else ()
+        errors = [*self.blank_lines()]
         try:
             return (*errors, split_line(line, self._name, self._number))
         except FormatError as error:
@@ -140,7 +143,10 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     parts = line.split(None, 1)
     if len(parts) < 2:
         raise FormatError(_bad_line(number, line), file=name)
-    key, rest = parts
+    return _decoded(*parts)
+
+
+def _decoded(key: bytes, rest: bytes) -> tuple[str, str]:
     return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
 
 

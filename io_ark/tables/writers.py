@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, over
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import Codec
-from io_ark.codecs.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions

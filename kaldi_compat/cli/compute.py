@@ -193,7 +193,8 @@ def compute_features(
                     durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
                 finish(key)
 
-        for item in reader.blocks():
+        for found in reader.blocks():
+            item: Any = found if len(found) > 1 else next(found.entries())
             block = audio_block(item)
             if block is None:
                 assert isinstance(item, tuple)

@@ -18,7 +18,6 @@ from io_ark.codecs.blocks import ArrayBlock, Block, ListBlock, PosteriorBlock
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
 from io_ark.streams.system import WRITE_FLAGS
-from io_ark.tables.blocks import as_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
@@ -238,8 +237,13 @@ def items_of(entries: Iterable[tuple[str, In]], *, only_blocks: bool = True) -> 
     if not isinstance(entries, io_ark.SequentialReader):
         yield from entries
         return
-    for item in entries.blocks():
-        yield (as_block(*item) or item) if only_blocks and isinstance(item, tuple) else item
+    for block in entries.blocks():
+        yield from block.entries() if is_single(block, only_blocks) else (block,)
+
+
+def is_single(block: Block, only_blocks: bool) -> bool:
+    """Return True for a block that is taken as a single entry."""
+    return len(block) == 1 and (isinstance(block, ListBlock) or not only_blocks)
 
 
 def write_block(writer: Sink, block: Block) -> None:

@@ -29,7 +29,8 @@ def audio_blocks(reader: io_ark.SequentialReader[Wave], options: PitchOptions) -
     Raises:
         AudioError: an utterance has another sampling rate; those before it have been yielded.
     """
-    for item in reader.blocks():
+    for found in reader.blocks():
+        item: Any = found if len(found) > 1 else next(found.entries())
         block = audio_block(item)
         if block is None:
             assert isinstance(item, tuple)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from io_ark.native.scan import PosteriorArrays
+from io_ark.blocks import PosteriorArrays
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option, require

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import io_ark
+from io_ark.blocks import PosteriorArrays
 from io_ark.codecs.blocks import ArrayBlock
 from io_ark.codecs.posterior import PosteriorArraysCodec
-from io_ark.native.scan import PosteriorArrays
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, Table, convert, convert_table, lookup
 from kaldi_compat.cli.objects import Matrix

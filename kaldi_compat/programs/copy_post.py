@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
+from io_ark.blocks import PosteriorArrays
 from io_ark.codecs.posterior import PosteriorArraysCodec
-from io_ark.native.scan import PosteriorArrays
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program

@@ -13,12 +13,12 @@ from unittest.mock import patch
 import numpy as np
 
 from io_ark.api import load_scp
+from io_ark.blocks import Block
 from io_ark.codecs import Codec, codec, compressed, nested_lists, text_format, text_parse
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from io_ark.streams.source import BytesSource, Source, StreamSource
-from io_ark.tables.blocks import read_blocks
-from io_ark.tables.entries import read_entries, read_entry
+from io_ark.tables.blocks import read_archive
 from io_ark.tables.readers import SequentialReader
 
 __all__ = [
@@ -47,8 +47,7 @@ def without_library() -> Iterator[None]:
     with ExitStack() as off:
         for module in _CHOSEN_IN_C:
             off.enter_context(patch.object(module, "_NATIVE", None))
-        off.enter_context(patch.object(Codec, "scanner", lambda _: None))
-        off.enter_context(patch.object(Codec, "block_scanner", lambda _: None))
+        off.enter_context(patch.object(Codec, "scan", lambda _: None))
         yield
 
 
@@ -82,7 +81,7 @@ def frozen(value: Any) -> Any:
     return type(value).__name__, value
 
 
-def _outcome(entries: Iterable[tuple[str, Any]]) -> Outcome:
+def _outcome(entries: Iterable[Any]) -> Outcome:
     """Read entries up to the first error."""
     found: list[Any] = []
     try:
@@ -98,28 +97,24 @@ def without_offset(outcome: Outcome) -> Outcome:
     return entries, error[:2]
 
 
-def _one_by_one(source: Source, reader: Codec[Any]) -> Iterator[tuple[str, Any]]:
-    while (entry := read_entry(source, reader)) is not None:
-        yield entry
-
-
 def _block_entries(source: Source, reader: Codec[Any]) -> Iterator[tuple[str, Any]]:
-    for item in read_blocks(source, reader):
-        if isinstance(item, tuple):
-            yield item
-        else:
-            yield from item.entries()
+    for item in read_archive(source, reader, lambda: True):
+        yield from item.entries() if isinstance(item, Block) else (item,)
 
 
 def _of_reader(kind: str, rspecifier: str, blocks: bool) -> Iterator[tuple[str, Any]]:
-    with SequentialReader(kind, rspecifier, blocks=blocks) as reader:
-        yield from reader
+    with SequentialReader(kind, rspecifier) as reader:
+        if not blocks:
+            yield from reader
+            return
+        for block in reader.blocks():
+            yield from block.entries()
 
 
 def expected(data: bytes, kind: str) -> Outcome:
     """Read an archive entry by entry from memory, without the C library."""
     with without_library():
-        return _outcome(_one_by_one(BytesSource(data), codec(kind)))
+        return _outcome(read_archive(BytesSource(data), codec(kind)))
 
 
 def sequential_ways(step: int) -> dict[str, Way]:
@@ -137,9 +132,9 @@ def sequential_ways(step: int) -> dict[str, Way]:
         return read
 
     return {
-        "memory": lambda data, kind, _: _outcome(read_entries(BytesSource(data), codec(kind))),
+        "memory": lambda data, kind, _: _outcome(read_archive(BytesSource(data), codec(kind))),
         "memory, in blocks": lambda data, kind, _: _outcome(_block_entries(BytesSource(data), codec(kind))),
-        "stream": lambda data, kind, _: _outcome(read_entries(StreamSource(Trickle(data, step)), codec(kind))),
+        "stream": lambda data, kind, _: _outcome(read_archive(StreamSource(Trickle(data, step)), codec(kind))),
         "stream, in blocks": lambda data, kind, _: _outcome(
             _block_entries(StreamSource(Trickle(data, step)), codec(kind))
         ),
@@ -204,5 +199,6 @@ def by_script(data: bytes, kind: str, folder: Path) -> tuple[list[Outcome], Outc
                 bad.append((place, (type(error), f"k{place}", error.offset)))
     lines = [*good, *bad[:1]]
     script.write_text("".join(f"k{place} {path}:{place}\n" for place, _ in lines))
-    found = [_outcome(_of_reader(kind, f"scp{options}:{script}", False)) for options in ("", ",bg")]
+    ways = [(options, blocks) for options in ("", ",bg") for blocks in (False, True)]
+    found = [_outcome(_of_reader(kind, f"scp{options}:{script}", blocks)) for options, blocks in ways]
     return found, ([(f"k{place}", value) for place, value in good], bad[0][1] if bad else ())

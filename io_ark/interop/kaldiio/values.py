@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -70,12 +70,6 @@ class KaldiioCodec(AnyCodec):
                 return super().read(source)
             return super().read(BytesSource(swapped(source, ">"), name=source.name))
         return self._read_text(source)
-
-    def read_with_head(self, source: Source, head: bytes) -> Any:
-        return self.read(source) if self._big_endian else super().read_with_head(source, head)
-
-    def read_run(self, source: Source) -> Iterator[tuple[str, Any]]:
-        return iter(()) if self._big_endian else super().read_run(source)
 
     def _read_text(self, source: Source) -> Any:
         if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):

@@ -74,19 +74,16 @@ PITCH_PROGRAMS = [
 
 def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """Limit the blocks to some entries; 0 switches them off."""
-    for name in ("io_ark.codecs.blocks", "io_ark.codecs.wave", "io_ark.tables.blocks"):
+    for name in ("io_ark.codecs.scan", "io_ark.codecs.wave", "io_ark.tables.blocks"):
         monkeypatch.setattr(f"{name}.MAX_ENTRIES", max(entries, 1))
-    monkeypatch.setattr("io_ark.native.scan._MOST_ENTRIES", max(entries, 1))
     monkeypatch.setattr(compute_cmvn_stats_two_channel, "CALLS_AT_ONCE", max(entries, 1))
     monkeypatch.setattr(extract_feature_segments, "LINES_AT_ONCE", max(entries, 1))
     if entries == 0:
         for program in (compute_cmvn_stats_two_channel, extract_feature_segments):
             monkeypatch.setattr(program, "finds_many", lambda table, rspecifier: False)
-        monkeypatch.setattr(Codec, "block_scanner", lambda self: None)
-        monkeypatch.setattr("io_ark.tables.blocks._ListScanner.of", lambda codec: None)
-        for kind in (GeneralMatrixCodec, InfoCodec, WaveCodec, WaveInfoCodec):
-            monkeypatch.setattr(kind, "block_scanner", lambda self: None)
-        monkeypatch.setattr(loop, "as_block", lambda key, value: None)
+        for kind in (Codec, GeneralMatrixCodec, InfoCodec, WaveCodec, WaveInfoCodec):
+            monkeypatch.setattr(kind, "scan", lambda self: None)
+        monkeypatch.setattr(loop, "is_single", lambda block, only_blocks: True)
         monkeypatch.setattr(compute, "audio_block", lambda item: None)
         monkeypatch.setattr("kaldi_compat.pitch.tracker.is_supported", lambda options: False)
 
