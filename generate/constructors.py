@@ -12,8 +12,6 @@ from typing import Any
 
 from kaldi_compat.options.base import BaseOptions
 
-__all__ = ["source"]
-
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
 POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}

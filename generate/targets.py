@@ -7,8 +7,6 @@ from pathlib import Path
 
 from generate import constructors, kaldi_names, native, public_names
 
-__all__ = ["ROOT", "TARGETS", "write"]
-
 ROOT = Path(__file__).parents[1]
 
 # To add a file: write a module with a function that returns the text, and a line here.

@@ -9,8 +9,6 @@ from io_ark.codecs.base import Sink
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
-__all__ = ["AsStored"]
-
 
 class AsStored(Codec[Any]):
     """Codec of float matrices or vectors: float64 if stored as double, else float32.

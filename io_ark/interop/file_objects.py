@@ -16,8 +16,6 @@ from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, open_output
 from io_ark.streams.source import Source, StreamSource
 
-__all__ = ["FileOrName", "Stream", "input_file", "is_name", "name_of_stream", "open_sink", "open_source", "output_file"]
-
 Stream = IO[bytes] | IO[str]
 FileOrName = str | PathLike[str] | Stream
 
@@ -57,7 +55,7 @@ def open_source(
                 opened.finish()
         return
     stream: Any = getattr(target, "buffer", target)
-    if not _is_seekable(stream):
+    if not is_seekable(stream):
         source = _sources.get(stream)
         if source is None:
             source = _sources[stream] = StreamSource(_raw(stream), name_of_stream(target))
@@ -72,7 +70,8 @@ def open_source(
             stream.seek(start + source.tell())
 
 
-def _is_seekable(stream: Any) -> bool:
+def is_seekable(stream: Any) -> bool:
+    """Return True if a stream has positions that can be returned to."""
     try:
         stream.seek(stream.tell())
     except (OSError, ValueError, AttributeError):

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, infos, nearest
 
-__all__ = ["NamedOptions"]
-
 
 class NamedOptions:
     """Base of mutable dataclasses of options. A name that is not an option raises OptionError.

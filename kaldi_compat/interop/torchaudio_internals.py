@@ -12,17 +12,6 @@ from torch import Tensor, nn
 
 from kaldi_compat.tensors import cepstrum, frames
 
-__all__ = [
-    "BLACKMAN",
-    "EPSILON",
-    "HAMMING",
-    "HANNING",
-    "MILLISECONDS_TO_SECONDS",
-    "POVEY",
-    "RECTANGULAR",
-    "WINDOWS",
-]
-
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"

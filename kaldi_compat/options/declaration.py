@@ -15,8 +15,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OptionInfo", "Scalar", "info", "infos", "option"]
-
 Scalar = bool | int | float | str
 
 

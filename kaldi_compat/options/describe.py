@@ -14,8 +14,6 @@ from typing import Any
 from io_ark.notebook import html_table
 from kaldi_compat.options.declaration import info
 
-__all__ = ["documentation", "html", "option_lines", "parameters", "signature"]
-
 WIDTH = 100
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.spectral import FbankOptions
 
-__all__ = ["EXTRACTORS", "FbankSettings", "fbank_settings"]
-
 INT16_SCALE = 32768.0
 
 

@@ -11,8 +11,6 @@ from io_ark.codecs.base import Codec, Sink, read_marker
 from io_ark.errors import FormatError, RangeError
 from io_ark.streams.source import Source
 
-__all__ = ["BlobCodec"]
-
 _MAGIC = 0x20221114
 _HEADER = struct.Struct("<iq")
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from io_ark.errors import ArkError
 
-__all__ = ["TableError", "as_table_error"]
-
 
 class TableError(ArkError, RuntimeError):
     """Any error of this package. Its cause is the more specific error of :mod:`io_ark.errors`."""

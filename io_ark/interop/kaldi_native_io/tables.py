@@ -13,8 +13,6 @@ from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
-__all__ = ["RandomAccessTableReader", "SequentialTableReader", "TableWriter"]
-
 # Converts a value between io_ark's type and kaldi_native_io's.
 Convert: TypeAlias = "staticmethod[[Any], Any]"
 

@@ -19,18 +19,6 @@ from io_ark.errors import FormatError
 from io_ark.interop.kaldi_native_io.errors import as_table_error
 from io_ark.tables.loader import read_object, write_object
 
-__all__ = [
-    "CompressionMethod",
-    "DoubleMatrix",
-    "DoubleVector",
-    "FloatMatrix",
-    "FloatVector",
-    "HtkHeader",
-    "MatrixShape",
-    "WaveData",
-    "WaveInfo",
-]
-
 Self = TypeVar("Self", bound="_Array")
 
 

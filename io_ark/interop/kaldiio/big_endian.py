@@ -11,8 +11,6 @@ import numpy as np
 
 from io_ark.streams.source import Source
 
-__all__ = ["swapped"]
-
 Order = Literal["<", ">"]
 
 

@@ -21,8 +21,6 @@ from io_ark.interop.kaldiio.plain_pickle import read_pickle, write_pickle
 from io_ark.interop.kaldiio.wavio import decode_audio
 from io_ark.streams.source import Source
 
-__all__ = ["extended_reader", "extended_writer"]
-
 Reader = Callable[[Source], Any]
 Writer = Callable[[Sink, Any], None]
 

@@ -10,7 +10,7 @@ from typing import Any
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
 from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
-from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, places_of
+from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
 from io_ark.interop.kaldiio.values import KaldiioCodec, KaldiioLoader, is_audio, slices_of
 from io_ark.specifier import name_of
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
@@ -29,10 +29,15 @@ __all__ = [
     "load_scp_sequential",
     "load_wav_scp",
     "open_like_kaldi",
+    "open_or_fd",
+    "read_ascii_mat",
+    "read_int32vector",
     "read_kaldi",
+    "read_matrix_or_vector",
     "read_token",
     "save_ark",
     "save_mat",
+    "seekable",
     "write_array",
     "write_array_ascii",
 ]
@@ -253,6 +258,22 @@ def read_kaldi(fd: Any, endian: str = "<") -> Any:
         return KaldiioCodec(endian=endian).read(source)
 
 
+def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False) -> Any:
+    """Read the binary object at the position of an open binary file; with ``return_size`` and its number of bytes."""
+    with open_source(fd) as source:
+        start = source.tell()
+        value = KaldiioCodec(endian=endian).read(source)
+        return (value, source.tell() - start) if return_size else value
+
+
+read_int32vector = read_matrix_or_vector
+
+
+def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
+    """Read the text object at the position of an open binary file; with ``return_size`` and its number of bytes."""
+    return read_matrix_or_vector(fd, return_size=return_size)
+
+
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
     """Write one object to an open binary file, and return the number of bytes written."""
     return save_mat(fd, array, endian, compression_method)
@@ -330,6 +351,16 @@ def _separated(fname: FileOrName, separator: str, pipes: bool, network: bool) ->
         if not found:
             raise FormatError(f"line {number} has no {separator!r} after its key", file=name)
         yield key, rest.rstrip(WHITE_SPACE)
+
+
+def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
+    """Read an object, or a part of it, from an open binary file."""
+    if offset is not None:
+        fd.seek(offset)
+    value = read_kaldi(fd, endian)
+    if slices is None:
+        return value
+    return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:

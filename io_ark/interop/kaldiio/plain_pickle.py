@@ -18,8 +18,6 @@ from io_ark.codecs.base import Sink
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["read_pickle", "write_pickle"]
-
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 from io_ark.errors import MissingKeyError, OrderError, SpecifierError
-from io_ark.interop.file_objects import FileOrName, input_file, output_file
-from io_ark.specifier import classify_rspecifier, classify_wspecifier, name_of
+from io_ark.interop.file_objects import FileOrName, input_file, is_seekable, output_file
+from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, name_of
 from io_ark.tables.script import Script
 
-__all__ = ["LazyLoader", "archive_first", "open_like_kaldi", "parse_specifier", "places_of"]
+__all__ = [
+    "LazyLoader",
+    "archive_first",
+    "open_like_kaldi",
+    "open_or_fd",
+    "parse_specifier",
+    "places_of",
+    "seekable",
+]
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
@@ -29,12 +38,31 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     """
     if not isinstance(name, str | PathLike):
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
-    name = name.strip() if isinstance(name, str) else name_of(name)
+    name = name.strip() if type(name) is str else name_of(name)
     if "r" in mode:
         file = input_file(name, pipes=pipes, network=network)
     else:
         file = output_file(name, append="a" in mode, pipes=pipes, network=network)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
+
+
+@contextmanager
+def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
+    """Open a file, whose name is not taken for a command, for a ``with`` statement. An open file stays open.
+
+    Raises:
+        ArkError: the file cannot be opened.
+    """
+    if isinstance(fname, str | PathLike):
+        with open_like_kaldi(FileName(fname), mode) as file:
+            yield file
+    else:
+        yield open_like_kaldi(fname, mode)
+
+
+def seekable(f: Any) -> bool:
+    """Return True if an open file can seek."""
+    return is_seekable(f)
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:

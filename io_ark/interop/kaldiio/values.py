@@ -26,8 +26,6 @@ from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader, name_key
 
-__all__ = ["KaldiioCodec", "KaldiioLoader", "is_audio", "slices_of"]
-
 _LONGEST_TAG = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["

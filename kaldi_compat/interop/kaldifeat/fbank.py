@@ -1,5 +1,5 @@
 """kaldifeat's ``fbank``: see :mod:`kaldi_compat.interop.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import Fbank, FbankOptions, OnlineFbank
-
-__all__ = ["Fbank", "FbankOptions", "OnlineFbank"]
+from kaldi_compat.interop.kaldifeat import Fbank as Fbank
+from kaldi_compat.interop.kaldifeat import FbankOptions as FbankOptions
+from kaldi_compat.interop.kaldifeat import OnlineFbank as OnlineFbank

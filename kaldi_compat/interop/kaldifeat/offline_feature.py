@@ -1,5 +1,3 @@
 """kaldifeat's ``offline_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import OfflineFeature
-
-__all__ = ["OfflineFeature"]
+from kaldi_compat.interop.kaldifeat import OfflineFeature as OfflineFeature

@@ -1,5 +1,3 @@
 """kaldifeat's ``online_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import OnlineFeature
-
-__all__ = ["OnlineFeature"]
+from kaldi_compat.interop.kaldifeat import OnlineFeature as OnlineFeature

@@ -13,17 +13,6 @@ from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
 from kaldi_compat.interop.named_options import NamedOptions
 from kaldi_compat.options import spectral as ours
 
-__all__ = [
-    "FbankOptions",
-    "FeatureOptions",
-    "FrameExtractionOptions",
-    "MelBanksOptions",
-    "MfccOptions",
-    "PlpOptions",
-    "SpectrogramOptions",
-    "WhisperFbankOptions",
-]
-
 Made = TypeVar("Made", bound="_Options")
 # kaldifeat's names of options that we call otherwise.
 THEIR_NAMES = {

@@ -14,8 +14,6 @@ from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.energies import power_spectrum
 
-__all__ = ["WhisperMel", "WhisperMelOptions", "normalized", "slaney_mel_banks"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WhisperMelOptions(FrameOptions):

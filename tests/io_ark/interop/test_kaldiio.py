@@ -581,3 +581,38 @@ def test_integers_in_text_equal_kaldiios(tmp_path: Path) -> None:
     table = {"a": np.array([3, -4, 5], np.int32)}
     assert files_of(ours, tmp_path, table, text=True) == files_of(kaldiio, tmp_path, table, text=True)
     same(dict(ours.load_ark(f"{tmp_path}/a.ark"))["a"], table["a"])
+
+
+def test_names_of_submodules_are_used_as_in_kaldiio(tmp_path: Path) -> None:
+    kaldiio.save_ark(f"{tmp_path}/a.ark", TABLE | AUDIO, scp=f"{tmp_path}/a.scp")
+    kaldiio.save_ark(f"{tmp_path}/t.ark", {"float-matrix": TABLE["float-matrix"]}, text=True)
+    for line in (tmp_path / "a.scp").read_text().splitlines():
+        key, place = line.split()
+        found = []
+        for library in kaldiio.matio, matio:
+            name, offset, slices = library._parse_arkpath(f"{place}[0:2]")
+            with library.open_or_fd(name, "rb") as file:
+                assert library.seekable(file)
+                found.append([library._load_mat(file, offset, slices)])
+                if key not in AUDIO:
+                    read = library.read_int32vector if key == "ints" else library.read_matrix_or_vector
+                    file.seek(offset)
+                    found[-1] += read(file, return_size=True)
+        same(found[1][0], found[0][0])
+        for theirs, mine in zip(found[0][1:], found[1][1:], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    for library in kaldiio.matio, matio:
+        with library.open_or_fd(f"{tmp_path}/t.ark", "rb") as file:
+            assert library.read_token(file) == "float-matrix"
+            value, size = library.read_ascii_mat(file, return_size=True)
+            assert (value.shape, size) == ((20, 5), file.tell() - len("float-matrix "))
+            same(value, TABLE["float-matrix"])
+        with utils.open_or_fd(f"{tmp_path}/odd|", "w") as file:
+            file.write("text")
+        assert (tmp_path / "odd|").read_text() == "text"
+        with library.open_or_fd(io.BytesIO(b"x"), "rb") as file:
+            assert file.read() == b"x"
+    reading, writing = os.pipe()
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert not utils.seekable(pipe)
