@@ -13,19 +13,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from io_ark.errors import MissingFileError, OpenError
-from io_ark.streams.remote import RemoteFile, is_url, refuse_network
+from io_ark.streams.access import Access
+from io_ark.streams.remote import RemoteFile, is_url
 from io_ark.streams.source import FileSource, MapSource, Source
 from io_ark.streams.system import OPEN_FLAGS
-
-__all__ = [
-    "MAX_OPEN_FILES",
-    "MAX_OPEN_FILES_SEQUENTIAL",
-    "OpenFile",
-    "OpenFiles",
-    "open_file",
-    "reason_of",
-    "retry_when_out_of_descriptors",
-]
 
 MAX_OPEN_FILES = 64
 # Files that are read from start to end are used one at a time and rarely again.
@@ -103,16 +94,15 @@ def reason_of(error: OSError | ValueError) -> str:
     return str(error.strerror if isinstance(error, OSError) else error)
 
 
-def open_file(path: str, *, mmap: bool = False, network: bool = True) -> OpenFile | RemoteFile:
+def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
     """Open a local file or a URL.
 
     Raises:
         OpenError: it cannot be opened.
-        NetworkRefusedError: it is a URL, and the network is disabled.
+        NetworkRefusedError: it is a URL, and the network is disabled or the URL is not allowed.
     """
     if is_url(path):
-        refuse_network(path, network)
-        return RemoteFile(path)
+        return RemoteFile(path, access)
     return OpenFile(path, mmap=mmap)
 
 
@@ -126,23 +116,31 @@ class OpenFiles:
     Args:
         limit: maximum number of files kept open.
         mmap: read through memory maps, so that values are read-only views where the layout allows.
-        network: allow URLs.
+        network: allow the URLs that names in script files may open.
+        access: allow other URLs, because the names are the user's own.
 
     Attributes:
         idle_sources: sources for the next reads; a user takes one out.
     """
 
-    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False, network: bool = True) -> None:
+    def __init__(
+        self,
+        limit: int = MAX_OPEN_FILES,
+        *,
+        mmap: bool = False,
+        network: bool = True,
+        access: Access | None = None,
+    ) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
-        self._network = network
+        self._access = access or Access(network=network).of_script()
         self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
         _kept[id(self)] = self
 
     def get(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at this path."""
-        file = self._files.pop(path, None) or open_file(path, mmap=self._mmap, network=self._network)
+        file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
         if file.regular:  # a device or named pipe has a state, so it is opened again each time
             self._files[path] = file
             if len(self._files) > self._limit:
@@ -152,7 +150,7 @@ class OpenFiles:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Descriptors are invalid in another process, which opens its own.
-        return _open_files, (self._limit, self._mmap, self._network)
+        return _open_files, (self._limit, self._mmap, self._access)
 
     def clear(self, keep_fewer: bool = False) -> None:
         """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
@@ -162,8 +160,8 @@ class OpenFiles:
         self.idle_sources.clear()
 
 
-def _open_files(limit: int, mmap: bool, network: bool) -> OpenFiles:
-    return OpenFiles(limit, mmap=mmap, network=network)
+def _open_files(limit: int, mmap: bool, access: Access) -> OpenFiles:
+    return OpenFiles(limit, mmap=mmap, access=access)
 
 
 _kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()

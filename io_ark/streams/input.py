@@ -9,12 +9,11 @@ from typing import Any
 
 from io_ark.errors import OpenError, PipeError
 from io_ark.specifier import Rxfilename, parse_rxfilename
+from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles, open_file
-from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+from io_ark.streams.pipes import describe_status, spawn
 from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import Source, StreamSource
-
-__all__ = ["Input", "open_input", "standard_input"]
 
 
 class Input:
@@ -52,15 +51,21 @@ class Input:
 
 
 def open_input(
-    rxfilename: str | Rxfilename, *, pipes: bool = True, network: bool = True, files: OpenFiles | None = None
+    rxfilename: str | Rxfilename,
+    *,
+    access: Access | None = None,
+    pipes: bool = True,
+    network: bool = True,
+    files: OpenFiles | None = None,
 ) -> Input:
     """Open an rxfilename for reading.
 
     Args:
         rxfilename: its text, or the parsed form.
+        access: what may be opened (default: of ``pipes`` and ``network``).
         pipes: allow commands.
         network: allow URLs.
-        files: cache of open regular files.
+        files: cache of open regular files, which has its own access to URLs.
 
     Raises:
         SpecifierError: the rxfilename is invalid.
@@ -68,12 +73,13 @@ def open_input(
         PipesRefusedError: it is a command, and pipes are disabled.
         NetworkRefusedError: it is a URL, and the network is disabled.
     """
+    access = access or Access(pipes, network)
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     if target.kind == "stdin":
         return Input(standard_input(), _standard_input_free)
     if target.kind == "pipe":
-        return _open_pipe(target.command, pipes)
-    file = files.get(target.path) if files else open_file(target.path, network=network)
+        return _open_pipe(target.command, access)
+    file = files.get(target.path) if files else open_file(target.path, access)
     offset = target.offset or 0
     if file.regular or isinstance(file, RemoteFile):
         return Input(file.source(offset))
@@ -127,8 +133,8 @@ class _OneRead:
         return read(buffer)
 
 
-def _open_pipe(command: str, pipes: bool) -> Input:
-    refuse_pipes(command, pipes)
+def _open_pipe(command: str, access: Access) -> Input:
+    access.check_command(command)
     process, reading = spawn(command, 1, f"{command}|")
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
     parent = os.getpid()

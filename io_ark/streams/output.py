@@ -12,10 +12,11 @@ from typing import Any
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
+from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
-from io_ark.streams.pipes import describe_status, refuse_pipes, spawn
+from io_ark.streams.pipes import describe_status, spawn
 from io_ark.streams.process import current_process
-from io_ark.streams.remote import Upload, is_url, refuse_network
+from io_ark.streams.remote import Upload, is_url
 
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
@@ -213,7 +214,12 @@ class Output:
 
 
 def open_output(
-    wxfilename: str | Wxfilename, *, pipes: bool = True, network: bool = True, append: bool = False
+    wxfilename: str | Wxfilename,
+    *,
+    access: Access | None = None,
+    pipes: bool = True,
+    network: bool = True,
+    append: bool = False,
 ) -> Output:
     """Open a wxfilename for writing. An existing file is truncated, or with ``append`` extended.
 
@@ -223,16 +229,17 @@ def open_output(
         PipesRefusedError: it is a command, and pipes are disabled.
         NetworkRefusedError: it is a URL, and the network is disabled.
     """
+    access = access or Access(pipes, network)
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
         return _standard_output()
     if target.kind == "pipe":
-        return _open_output_pipe(target.command, pipes)
+        return _open_output_pipe(target.command, access)
     if is_url(target.path):
-        refuse_network(target.path, network)
+        access.check_url(target.path)
         if append:
             raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
-        upload = Upload(target.path)
+        upload = Upload(target.path, access)
         return Output(target.path, upload, upload.finish, discard=upload.discard)
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
@@ -254,8 +261,8 @@ def _standard_output() -> Output:
     return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
 
 
-def _open_output_pipe(command: str, pipes: bool) -> Output:
-    refuse_pipes(command, pipes)
+def _open_output_pipe(command: str, access: Access) -> Output:
+    access.check_command(command)
     process, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 

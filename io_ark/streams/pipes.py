@@ -5,20 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
-from io_ark.errors import PipeError, PipesRefusedError
+from io_ark.errors import PipeError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
-
-__all__ = ["NO_PIPES_VARIABLE", "describe_status", "refuse_pipes", "spawn"]
-
-NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
-
-
-def refuse_pipes(command: str, pipes: bool) -> None:
-    """Raise :class:`PipesRefusedError` if commands are disabled, by the argument or by the environment."""
-    if not pipes or os.environ.get(NO_PIPES_VARIABLE, "") not in ("", "0"):
-        why = f"{NO_PIPES_VARIABLE} is set in the environment" if pipes else "pipes are disabled (pipes=False)"
-        raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:

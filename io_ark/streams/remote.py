@@ -1,36 +1,46 @@
-"""Files at URLs (``https://``, ``s3://``, ``gs://``, ``hf://``, ...), by fsspec: range requests, uploads, retries.
+"""Files at URLs (``https://``, ``s3://``, ``gs://``, ``hf://``), by fsspec: range requests, uploads, retries.
 
 A file that is read in order is read ahead by more and more bytes, up to 8 MiB per request. After a jump, about as
 many bytes are requested as the last objects took, so a random look-up is usually one request.
+
+Servers are not trusted: no more bytes than asked for are taken, a request may take a minute and as long as its bytes
+need, and all bytes of a file come from one version of it.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import random
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urljoin
 
-from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import ArkError, MissingFileError, OpenError, WriteError
 from io_ark.extras import missing
+from io_ark.streams.access import Access
 from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
 
-__all__ = ["NO_NETWORK_VARIABLE", "RemoteFile", "Upload", "is_url", "refuse_network"]
-
 Result = TypeVar("Result")
 
-NO_NETWORK_VARIABLE = "IO_ARK_NO_NETWORK"
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _SMALLEST, _LARGEST = 1 << 14, 1 << 23
 # Seconds to wait before each new attempt; about as much again is added at random, so that workers do not retry at once.
 _BACK_OFF = (0.1, 0.3, 1.0, 3.0)
-_SECONDS = 60  # to wait for an answer
+_SECONDS = 60  # to wait for an answer, or for its next bytes
+_SLOWEST = 1 << 15  # bytes per second after the first minute
 # Statuses of HTTP that may be temporary. Other client errors (400 to 499) are final.
 _TEMPORARY = (408, 425, 429)
+_CHANGED = "has changed since it was opened: open it again"
+_NO_RANGES = (
+    "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
+)
 
 
 def is_url(path: str) -> bool:
@@ -42,53 +52,142 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def refuse_network(url: str, network: bool) -> None:
-    """Raise :class:`NetworkRefusedError` if the network is disabled, by the argument or by the environment."""
-    if not network or os.environ.get(NO_NETWORK_VARIABLE, "") not in ("", "0"):
-        why = f"{NO_NETWORK_VARIABLE} is set in the environment" if network else "it is disabled (network=False)"
-        raise NetworkRefusedError(f"the network is not used: {why}", file=url)
-
-
 class _Connection:
     """The file system of a URL. A forked process makes its own: sockets cannot be shared."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, access: Access) -> None:
         self.url = url
+        self.access = access
         self._opened: tuple[object, Any, str] | None = None
 
     def __call__(self) -> tuple[Any, str]:
         process = current_process()
         if self._opened is None or self._opened[0] is not process:
-            self._opened = process, *_file_system(self.url)
+            self._opened = process, *_file_system(self.url, self.access)
         return self._opened[1], self._opened[2]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Connection, (self.url,)
+        return _Connection, (self.url, self.access)
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def _file_system(url: str, access: Access) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
         raise OpenError(f"{missing('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
-        system, path = url_to_fs(url, **_options(url))
+        system, path = url_to_fs(
+            url, **({"get_client": _public_client} if _is_http(url) and not access.private else {})
+        )
     except (ImportError, ValueError) as error:
         raise OpenError(f"cannot be opened: {error}", file=url) from error
     return system, path
 
 
-def _options(url: str) -> dict[str, Any]:
-    """Return options of the file system: for HTTP, a limit to the time without an answer."""
-    from fsspec.config import conf
+def _is_http(url: str) -> bool:
+    return url.lower().startswith(("http://", "https://"))
 
-    protocol = url.partition(":")[0]
-    if protocol not in ("http", "https") or "client_kwargs" in conf.get(protocol, {}):
-        return {}
+
+async def _public_client(**options: Any) -> Any:
+    """Return a session of HTTP that is not redirected to private addresses."""
+    from aiohttp import ClientSession, TraceConfig
+
+    async def check(_session: object, _context: object, redirect: Any) -> None:
+        target = redirect.response.headers.get("Location", "")
+        Access(private=False).check_host(urljoin(str(redirect.url), target))
+
+    trace = TraceConfig()
+    trace.on_request_redirect.append(check)
+    return ClientSession(trace_configs=[trace], **options)
+
+
+class _Answer(NamedTuple):
+    """A range of bytes of a file.
+
+    Attributes:
+        data: the bytes; one more than asked for if the server sends too many.
+        first: offset of the first byte.
+        size: size of the whole file; None if the server does not tell it.
+        version: what identifies the version of the file ("" if unknown).
+    """
+
+    data: bytes
+    first: int
+    size: int | None
+    version: str
+
+
+class _StatusError(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP status {status}")
+        self.status = status
+
+
+async def _take(stream: Any, most: int) -> bytes:
+    """Read a stream up to its end, but no more than this number of bytes."""
+    data = bytearray()
+    while len(data) < most and (part := await stream.read(most - len(data))):
+        data += part
+    return bytes(data)
+
+
+async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
+    """Request a range of bytes by HTTP, of this version of the file if it has a strong one."""
     from aiohttp import ClientTimeout
 
-    return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)}}
+    options: dict[str, Any] = {"timeout": ClientTimeout(_SECONDS + (stop - start) / _SLOWEST, None, _SECONDS, _SECONDS)}
+    if "timeout" in system.client_kwargs:  # which the user has configured
+        options.clear()
+    options |= system.kwargs
+    headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+    if version.startswith('"'):
+        headers["If-Range"] = version
+    session = await system.set_session()
+    async with session.get(system.encode_url(url), headers=headers, **options) as answer:
+        if answer.status in (404, 410):
+            raise FileNotFoundError
+        if answer.status not in (200, 206, 416):
+            raise _StatusError(answer.status)
+        found = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+        told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        size = int(told[3]) if told and told[3] != "*" else None
+        if answer.status == 416:
+            return _Answer(b"", start, size or 0, found)
+        if answer.status == 200:
+            size = answer.content_length
+        try:
+            data = await _take(answer.content, stop - start + 1)
+        except asyncio.TimeoutError as error:
+            if type(error) is asyncio.TimeoutError:  # of the whole request; others have types of their own
+                raise OpenError("cannot be read: the server is too slow", file=url, offset=start) from error
+            raise
+        first = int(told[1]) if told and told[1] and answer.status == 206 else 0
+        return _Answer(data, first, size, found)
+
+
+async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
+    """Request a range of bytes of an object in S3, of this version of it."""
+    bucket, key, _ = system.split_path(path)
+    answer = await system._call_s3(
+        "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
+    )
+    try:
+        return _Answer(await _take(answer["Body"], stop - start + 1), start, None, answer["ETag"])
+    finally:
+        answer["Body"].close()
+
+
+def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
+    """Request a range of bytes of a file."""
+    protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
+    get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
+    if get is None or (get is _get_s3 and not version):
+        return _Answer(system.cat_file(path, start=start, end=stop), start, None, "")
+    from fsspec.asyn import sync
+
+    answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
+    return answer
 
 
 class RemoteFile:
@@ -96,6 +195,7 @@ class RemoteFile:
 
     Args:
         url: the URL.
+        access: what may be opened.
 
     Attributes:
         path: the URL.
@@ -105,24 +205,34 @@ class RemoteFile:
 
     regular = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, access: Access) -> None:
+        access.check_url(url)
         self.path = url
-        self._connection = _Connection(url)
-        self.size = self._size()
+        self._access = access
+        self._connection = _Connection(url, access)
         self._span = 0, b""  # bytes that have been read ahead, and their offset
         self._ahead = _SMALLEST
         self._typical = _SMALLEST  # bytes that were read between two jumps
         self._run = 0  # where reading in order began
+        self.size, self._version = self._first_contact()
 
-    def _size(self) -> int:
-        def ask(system: Any, path: str) -> Any:
-            return system.info(path).get("size")
+    def _first_contact(self) -> tuple[int, str]:
+        """Return size and version of the file; by HTTP, read its first bytes, too."""
 
-        size = self._attempt(ask)
+        def ask(system: Any, path: str) -> tuple[object, str]:
+            if not _is_http(self.path):
+                info = system.info(path)
+                return info.get("size"), str(info.get("ETag") or "")
+            answer = _range(system, path, 0, _SMALLEST, "")
+            if answer.first == 0 and len(answer.data) in (_SMALLEST, answer.size):
+                self._span = 0, answer.data
+            return answer.size, answer.version
+
+        size, version = self._attempt(ask)
         if not isinstance(size, int):
             raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
                             "'curl -s URL |'", file=self.path)  # fmt: skip
-        return size
+        return size, version
 
     def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
         """Return the bytes of the file from an offset on.
@@ -167,13 +277,16 @@ class RemoteFile:
 
     def _fetch(self, start: int, stop: int) -> bytes:
         def get(system: Any, path: str) -> bytes:
-            data: bytes = system.cat_file(path, start=start, end=stop)
-            if len(data) > stop - start:
-                raise OpenError("the server ignores ranges of bytes and sends whole files: copy the file, or use a "
-                                "pipe such as 'curl -s URL |'", file=self.path)  # fmt: skip
-            if len(data) < stop - start:
-                raise ConnectionError(f"{len(data)} of {stop - start} bytes arrived")
-            return data
+            answer = _range(system, path, start, stop, self._version)
+            if (answer.version or self._version) != self._version or answer.size not in (None, self.size):
+                raise OpenError(_CHANGED, file=self.path, offset=start)
+            if len(answer.data) > stop - start or (start and not answer.first):
+                raise OpenError(_NO_RANGES, file=self.path)
+            if answer.first != start:
+                raise OpenError(f"the server sends the bytes from {answer.first} on", file=self.path, offset=start)
+            if len(answer.data) < stop - start:
+                raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
+            return answer.data
 
         return self._attempt(get, start)
 
@@ -188,6 +301,8 @@ class RemoteFile:
             except FileNotFoundError as error:
                 raise MissingFileError("cannot be opened: there is no such file", file=self.path) from error
             except Exception as error:  # each library of a protocol has errors of its own
+                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # of S3
+                    raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error):
                     tried = "" if seconds is not None else f" ({len(_BACK_OFF) + 1} attempts)"
                     raise OpenError(
@@ -197,7 +312,7 @@ class RemoteFile:
         raise AssertionError("unreachable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteFile, (self.path,)
+        return RemoteFile, (self.path, self._access)
 
 
 def _is_final(error: Exception) -> bool:
@@ -240,14 +355,28 @@ class RemoteSource(FileSource):
     def remaining(self) -> int:
         return max(0, self._size - self._base - self._at)
 
+    def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        kind = np.dtype(dtype)
+        if count * kind.itemsize <= _LARGEST:
+            return super().read_array(kind, count)
+        self.check(count * kind.itemsize)
+        return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)  # the size is only a server's word
+
+    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
+        return self.read_array(dtype, rows * columns).reshape(rows, columns)
+
+    def take(self, count: int) -> tuple[Any, int]:
+        return super().take(count) if count <= _LARGEST else (self.read_array(np.uint8, count), 0)
+
 
 class Upload:
     """A file at a URL while it is written. It appears there when it is closed."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, access: Access) -> None:
+        access.check_url(url)
         self._url = url
         self._process = current_process()
-        system, path = _Connection(url)()
+        system, path = _Connection(url, access)()
         try:
             self._file = system.open(path, "wb")
         except NotImplementedError as error:

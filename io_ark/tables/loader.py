@@ -26,6 +26,7 @@ from io_ark.codecs.kinds import (
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
+from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
@@ -273,9 +274,9 @@ def read_object(
     Raises:
         ArkError: the object cannot be opened or read as this kind.
     """
-    return Loader(kind, pipes=pipes, network=network, files=OpenFiles(1, network=network), **options).load(
-        name_of(rxfilename)
-    )
+    return Loader(
+        kind, pipes=pipes, network=network, files=OpenFiles(1, access=Access(pipes, network)), **options
+    ).load(name_of(rxfilename))
 
 
 @overload

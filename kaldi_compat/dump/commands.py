@@ -21,8 +21,9 @@ from typing import Any
 
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
+from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
-from io_ark.streams.pipes import describe_status, refuse_pipes
+from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import StreamSource
 from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.failures import shortened
@@ -139,7 +140,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
         ArkError: the command may not be run, failed or took too long, or its output is no such object.
     """
     command = rxfilename.rstrip().removesuffix("|")
-    refuse_pipes(command, pipes)
+    Access(pipes).check_command(command)
     name = f"{shortened(command)}|"
     deadline = time.monotonic() + timeout if timeout else None
     process, descriptor = COMMANDS.spawn(command, name)

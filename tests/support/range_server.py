@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from io_ark.streams.access import PRIVATE_VARIABLE
 
 __all__ = ["RangeServer", "range_server"]
 
@@ -23,6 +26,8 @@ class RangeServer(ThreadingHTTPServer):
         connections: number of connections accepted so far.
         failures: statuses to answer with, in place of the next files; 0 cuts the connection.
         ranges: answer range requests.
+        etag: version of the files.
+        special: called with the handler of each GET; True if it has answered.
     """
 
     daemon_threads = True
@@ -35,6 +40,8 @@ class RangeServer(ThreadingHTTPServer):
         self.connections = 0
         self.failures: list[int] = []
         self.ranges = True
+        self.etag = '"1"'
+        self.special: Callable[[Any], bool] | None = None
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.connections += 1
@@ -72,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if body and self.server.special and self.server.special(self):
+            return
         path = self.server.folder / self.path.lstrip("/")
         if not path.is_file():
             self.send_response(404)
@@ -81,14 +90,19 @@ class _Handler(BaseHTTPRequestHandler):
         size = path.stat().st_size
         first, last = 0, size - 1
         found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
-        if found and self.server.ranges:
+        if found and int(found[1]) >= size:
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{size}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if found and self.server.ranges and self.headers.get("If-Range", self.server.etag) == self.server.etag:
             first, last = int(found[1]), min(int(found[2] or last), last)
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         else:
             self.send_response(200)
-        if self.server.ranges:
-            self.send_header("Accept-Ranges", "bytes")
+        self.send_header("ETag", self.server.etag)
         self.send_header("Content-Length", str(last + 1 - first))
         self.end_headers()
         if body:
@@ -101,10 +115,13 @@ class _Handler(BaseHTTPRequestHandler):
 def range_server(folder: Path) -> Iterator[RangeServer]:
     """Serve a folder in a thread."""
     server = RangeServer(folder)
+    before = os.environ.get(PRIVATE_VARIABLE, "")
+    os.environ[PRIVATE_VARIABLE] = "1"  # names in script files may be of this machine
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server
     finally:
+        os.environ[PRIVATE_VARIABLE] = before
         server.shutdown()
         server.server_close()

@@ -13,9 +13,9 @@ from io_ark.errors import (
     ReaderGoneError,
     WriteError,
 )
+from io_ark.streams.access import NO_PIPES_VARIABLE
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
-from io_ark.streams.pipes import NO_PIPES_VARIABLE
 
 
 def content(rxfilename: str) -> bytes:

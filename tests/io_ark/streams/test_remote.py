@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import io_ark
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
 from io_ark.interop import kaldi_io, kaldiio
 from io_ark.streams import remote
+from io_ark.streams.access import Access
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 
@@ -93,15 +97,156 @@ def test_mapping_is_pickled_and_used_after_fork(server: RangeServer) -> None:
 
 
 @pytest.mark.parametrize("failures", [[503], [500, 0], [429, 503, 502], [0]])
-def test_temporary_failures_are_retried(failures: list[int], server: RangeServer) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_temporary_failures_are_retried(failures: list[int], first: bool, server: RangeServer) -> None:
+    reader = None if first else io_ark.read(f"ark:{server.url}/feats.ark")
+    begun = {} if reader is None else dict([next(reader)])
     server.failures = failures
-    same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
+    same(begun | dict(reader or io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
     assert not server.failures
+
+
+def answer(handler: Any, status: int, data: bytes = b"", **headers: str) -> bool:
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(data)), **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(data)
+    return True
+
+
+def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer, tmp_path: Path) -> None:
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    server.etag = '"2"'
+    with pytest.raises(OpenError, match=r"feats\.ark:\d+: utt099: has changed since it was opened"):
+        table["utt099"]
+    server.etag = ""  # a server without versions
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    with open(tmp_path / "feats.ark", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(OpenError, match="has changed"):
+        table["utt050"]
+
+
+@pytest.mark.parametrize(
+    ("special", "message"),
+    [
+        (lambda at: answer(at, 206, bytes(16), Content_Range="bytes 40-55/100000"), "sends the bytes from 40 on"),
+        (lambda at: answer(at, 206, bytes(1 << 24), Content_Range=f"bytes {at.start}-99999/100000"), "ignores ranges"),
+        (
+            lambda at: answer(at, 206, bytes(9), Content_Range=f"bytes {at.start}-{at.start + 8}/100000"),
+            "9 of .* bytes",
+        ),
+        (lambda at: answer(at, 302, Location=at.path), "cannot be read"),
+        (lambda at: answer(at, 503), "HTTP status 503"),
+    ],
+)
+def test_wrong_answers_are_errors_and_never_missing_files(
+    special: Callable[[Any], bool], message: str, server: RangeServer
+) -> None:
+    def wrong(handler: Any) -> bool:
+        handler.start = int(handler.headers["Range"][6:].split("-")[0])
+        if handler.start == 0 and "cannot" not in message and "503" not in message:
+            return answer(handler, 206, b"k " + bytes(16382), Content_Range="bytes 0-16383/100000")
+        return special(handler)
+
+    server.special = wrong
+    with pytest.raises(OpenError, match=message) as caught:
+        io_ark.load(f"{server.url}/feats.ark:50000")
+    assert not isinstance(caught.value, MissingFileError)
+
+
+def test_refused_connection_is_not_a_missing_file(tmp_path: Path) -> None:
+    with range_server(tmp_path) as gone:
+        url = gone.url
+    with pytest.raises(OpenError, match="attempts") as caught:
+        io_ark.load(f"{url}/feats.ark")
+    assert not isinstance(caught.value, MissingFileError)
+
+
+def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> None:
+    head = b"\0BFM \4" + (2**31 - 1).to_bytes(4, "little") + b"\4" + (100_000).to_bytes(4, "little")
+
+    def claim(handler: Any) -> bool:
+        start, stop = map(int, handler.headers["Range"][6:].split("-"))
+        length = min(stop + 1 - start, 1 << 20)
+        data = head + bytes(length - len(head)) if start == 0 else bytes(length)
+        return answer(handler, 206, data, Content_Range=f"bytes {start}-{stop}/{10**15}")
+
+    server.special = claim
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(OpenError, match="bytes arrived"):
+        io_ark.load(f"{server.url}/huge")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SECONDS", 0.2)
+
+    def drip(handler: Any) -> bool:
+        handler.send_response(206)
+        handler.send_header("Content-Range", "bytes 0-16383/100000")
+        handler.send_header("Content-Length", "16384")
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+            time.sleep(0.1)
+        return True
+
+    server.special = drip
+    begin = time.monotonic()
+    with pytest.raises(OpenError, match="too slow"):
+        io_ark.load(f"{server.url}/slow")
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("url", ["reference://a::http://127.0.0.1:1/r.json", "file:///etc/passwd", "memory://x",
+                                 "http://127.0.0.1/a::file://b"])  # fmt: skip
+def test_only_named_schemes_are_opened(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.scp").write_text(f"utt {url}\n")
+    for call in (lambda: io_ark.load(url), lambda: io_ark.load_scp(str(tmp_path / "a.scp"))["utt"],
+                 lambda: io_ark.Writer("matrix", f"ark:{url}")):  # fmt: skip
+        with pytest.raises(NetworkRefusedError, match=r"are not opened|chain of URLs"):
+            call()
+
+
+def test_user_allows_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IO_ARK_SCHEMES", "memory,abfs")
+    io_ark.write_object("matrix", "memory://one.mat", TABLE["utt000"])
+    np.testing.assert_array_equal(io_ark.load("memory://one.mat"), TABLE["utt000"])
+
+
+def test_script_file_does_not_reach_private_addresses(
+    server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("IO_ARK_PRIVATE_HOSTS")
+    for host in "127.0.0.1", "localhost", "[0000:0000:0000:0000:0000:0000:0000:0001]", "169.254.169.254", "10.0.0.1":
+        (tmp_path / "a.scp").write_text(f"utt http://{host}:1/a.ark:3\n")
+        with pytest.raises(NetworkRefusedError, match="IO_ARK_PRIVATE_HOSTS=1"):
+            io_ark.load_scp(str(tmp_path / "a.scp"))["utt"]
+        with pytest.raises(NetworkRefusedError, match="private network"):
+            dict(io_ark.read(str(tmp_path / "a.scp")))
+    place = (tmp_path / "feats.scp").read_text().split()[1]
+    np.testing.assert_array_equal(io_ark.load(place), TABLE["utt000"])  # the user's own name
+
+    def look_up(host: str, port: Any, *options: Any, look_up: Any = socket.getaddrinfo, **more: Any) -> Any:
+        public = [(0, 0, 0, "", ("8.8.8.8", 0))]
+        return public if port is None and host == "localhost" else look_up(host, port, *options, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    port = server.url.rpartition(":")[2]
+    (tmp_path / "a.scp").write_text(f"utt http://localhost:{port}/feats.ark\n")  # which a stranger's name stands for
+    server.special = lambda handler: answer(handler, 302, Location=f"http://127.0.0.1:{port}/feats.scp")
+    with pytest.raises(NetworkRefusedError, match="private network"):
+        io_ark.load_scp(str(tmp_path / "a.scp"))["utt"]
 
 
 def test_lasting_failures_are_one_line(server: RangeServer, tmp_path: Path) -> None:
     server.failures = [503] * 9
-    with pytest.raises(OpenError, match=r"feats\.ark:0: cannot be read: HTTP status 503 \(4 attempts\)$"):
+    with pytest.raises(OpenError, match=r"feats\.ark: cannot be read: HTTP status 503 \(4 attempts\)$"):
         dict(io_ark.read(f"ark:{server.url}/feats.ark"))
     server.failures = [403, 200]
     with pytest.raises(OpenError, match=r"HTTP status 403$"):
@@ -110,8 +255,6 @@ def test_lasting_failures_are_one_line(server: RangeServer, tmp_path: Path) -> N
     server.failures = []
     with pytest.raises(MissingFileError, match="there is no such file"):
         io_ark.load(f"{server.url}/nosuch.ark:7")
-    with pytest.raises(OpenError, match="nosuchprotocol"):
-        io_ark.load("nosuchprotocol://host/a.ark")
     data = (tmp_path / "feats.ark").read_bytes()
     (tmp_path / "cut.ark").write_bytes(data[:-5])
     with pytest.raises(TruncatedError, match="utt099"):
@@ -185,6 +328,25 @@ def test_tables_are_written_to_and_read_from_s3(s3: str) -> None:
         io_ark.load(f"{s3}/nosuch")
     with pytest.raises((WriteError, ArkError)):
         io_ark.write_object("matrix", "s3://nosuchbucket/one.mat", TABLE["utt000"])
+
+
+def test_object_that_changes_in_s3_is_an_error(s3: str) -> None:
+    io_ark.write_object("matrix", f"{s3}/big.mat", np.zeros((5000, 100), np.float32))
+    reader = remote.RemoteFile(f"{s3}/big.mat", Access())
+    assert len(reader.read(100, 0)) == 100
+    io_ark.write_object("matrix", f"{s3}/big.mat", np.ones((5000, 100), np.float32))
+    with pytest.raises(OpenError, match="has changed"):
+        reader.read(100, 1_000_000)
+
+
+def test_broken_upload_does_not_appear(s3: str) -> None:
+    writer = io_ark.Writer("matrix", f"ark:{s3}/broken.ark")
+    writer["a"] = TABLE["utt000"]
+    writer._target.entry.broken = True  # as after an interrupt
+    with pytest.raises(WriteError):
+        writer.close()
+    with pytest.raises(MissingFileError):
+        io_ark.load(f"{s3}/broken.ark:2")
 
 
 def test_forked_process_does_not_complete_an_upload(s3: str) -> None:

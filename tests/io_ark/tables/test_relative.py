@@ -64,7 +64,8 @@ def test_only_relative_file_names_get_the_folder(name: str, expected: str) -> No
     assert in_folder(name, "/data") == expected
 
 
-def test_a_script_at_a_url_names_archives_beside_it() -> None:
+def test_a_script_at_a_url_names_archives_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IO_ARK_SCHEMES", "memory")
     files = pytest.importorskip("fsspec").filesystem("memory")
     with io_ark.Writer("matrix", "ark,scp:memory://train/feats.ark,memory://train/feats.scp") as writer:
         writer["utt1"] = np.ones((3, 2), np.float32)

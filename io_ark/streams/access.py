@@ -1,0 +1,88 @@
+"""What may be opened: commands, the network, and which parts of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from io_ark.errors import NetworkRefusedError, PipesRefusedError
+
+NO_PIPES_VARIABLE = "IO_ARK_NO_PIPES"
+NO_NETWORK_VARIABLE = "IO_ARK_NO_NETWORK"
+SCHEMES_VARIABLE = "IO_ARK_SCHEMES"
+PRIVATE_VARIABLE = "IO_ARK_PRIVATE_HOSTS"
+
+SCHEMES = ("http", "https", "s3", "gs", "hf")
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "") not in ("", "0")
+
+
+@dataclass(frozen=True)
+class Access:
+    """What may be opened. Variables of the environment refuse or allow more, see :meth:`check_command` and the others.
+
+    Attributes:
+        pipes: commands.
+        network: URLs of the schemes http, https, s3, gs and hf, and of those in ``IO_ARK_SCHEMES``.
+        private: URLs of http and https at addresses of a private network or of this machine.
+    """
+
+    pipes: bool = True
+    network: bool = True
+    private: bool = True
+
+    def of_script(self) -> Access:
+        """Return what names in a script file may open, whose author may be a stranger: no private addresses."""
+        return replace(self, private=False)
+
+    def check_command(self, command: str) -> None:
+        """Raise :class:`PipesRefusedError` if commands are disabled, here or by ``IO_ARK_NO_PIPES``."""
+        if not self.pipes or _is_set(NO_PIPES_VARIABLE):
+            why = f"{NO_PIPES_VARIABLE} is set in the environment" if self.pipes else "pipes are disabled (pipes=False)"
+            raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
+
+    def check_url(self, url: str) -> None:
+        """Raise :class:`NetworkRefusedError` if the network is disabled, or this URL is not allowed.
+
+        ``IO_ARK_NO_NETWORK`` disables it, ``IO_ARK_SCHEMES`` allows more schemes, separated by commas, and
+        ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files.
+        """
+        if not self.network or _is_set(NO_NETWORK_VARIABLE):
+            why = (
+                f"{NO_NETWORK_VARIABLE} is set in the environment" if self.network else "it is disabled (network=False)"
+            )
+            raise NetworkRefusedError(f"the network is not used: {why}", file=url)
+        scheme = url.partition("://")[0].lower()
+        if scheme not in (*SCHEMES, *os.environ.get(SCHEMES_VARIABLE, "").lower().split(",")):
+            raise NetworkRefusedError(
+                f"URLs of the scheme {scheme!r} are not opened: {', '.join(SCHEMES)} are, and those that you list in "
+                f"{SCHEMES_VARIABLE} in the environment",
+                file=url,
+            )
+        if "::" in url:
+            raise NetworkRefusedError(
+                "a chain of URLs (::) is not opened: use a pipe such as 'curl -s URL |'", file=url
+            )
+        if scheme in ("http", "https"):
+            self.check_host(url)
+
+    def check_host(self, url: str) -> None:
+        """Raise :class:`NetworkRefusedError` if the host has a private address, and these are refused."""
+        if self.private or _is_set(PRIVATE_VARIABLE):
+            return
+        host = urlsplit(url).hostname or ""
+        try:
+            found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+        except (OSError, UnicodeError):
+            return  # the connection fails, too
+        if not all(ipaddress.ip_address(each.partition("%")[0]).is_global for each in found):
+            raise NetworkRefusedError(
+                f"{host} is an address of a private network or of this machine, which names in script files do not "
+                f"open: set {PRIVATE_VARIABLE}=1 in the environment if you trust them",
+                file=url,
+            )
