@@ -502,6 +502,9 @@ class ScriptTable(Mapping[str, Value]):
             error.key = error.key or key
             raise
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._script)
 

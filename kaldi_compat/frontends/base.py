@@ -14,6 +14,7 @@ from kaldi_compat.array_api import as_like, astype, full, is_traced, is_traced_o
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
+from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.batches import checked_lengths, zero_past
@@ -136,7 +137,7 @@ def _is_on_host(values: Any) -> bool:
 
 
 def resolved(
-    preset: str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
+    preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
     """Return a preset without the steps whose statistics are missing, and the statistics.
 

@@ -21,6 +21,7 @@ from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
 from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
+from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
@@ -63,7 +64,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
     def __init__(
         self,
-        preset: str | os.PathLike[str] | Preset,
+        preset: PresetName | str | os.PathLike[str] | Preset,
         *,
         statistics: Any = None,
         resample: bool = True,
@@ -82,7 +83,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
     @classmethod
     def from_preset(
         cls,
-        preset: str | os.PathLike[str] | Preset,
+        preset: PresetName | str | os.PathLike[str] | Preset,
         *,
         statistics: Any = None,
         resample: bool = True,

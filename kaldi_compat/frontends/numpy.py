@@ -25,6 +25,7 @@ from kaldi_compat.features import numpy as array_features
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import check_values, on_unit_scale
 from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
+from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.normalization import apply_shift_and_scale
@@ -63,7 +64,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
     def __init__(
         self,
-        preset: str | os.PathLike[str] | Preset,
+        preset: PresetName | str | os.PathLike[str] | Preset,
         *,
         statistics: Any = None,
         resample: bool = True,
@@ -77,7 +78,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     @classmethod
     def from_preset(
         cls,
-        preset: str | os.PathLike[str] | Preset,
+        preset: PresetName | str | os.PathLike[str] | Preset,
         *,
         statistics: Any = None,
         resample: bool = True,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, step_of
 from kaldi_compat.options.base import configured, nearest_name
 from kaldi_compat.options.spectral import (
@@ -28,6 +29,14 @@ FEATURES: Mapping[str, type[FrameOptions]] = {
     "mfcc": MfccOptions,
     "plp": PlpOptions,
     "spectrogram": SpectrogramOptions,
+}
+# Models whose features are not Kaldi's.
+ELSEWHERE = {
+    "whisper": "Whisper's features are not Kaldi's: use kaldi_compat.interop.kaldifeat.WhisperFbank",
+    "moonshine": "Moonshine takes audio, not features",
+    **dict.fromkeys(
+        ("nemo", "parakeet", "canary", "gigaam", "clap"), "its features are not Kaldi's: use the model's own front end"
+    ),
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 KEYS: dict[str, Any] = {
@@ -100,7 +109,7 @@ class Preset:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, preset: str | os.PathLike[str] | Preset) -> Preset:
+    def of(cls, preset: PresetName | str | os.PathLike[str] | Preset) -> Preset:
         """Return a preset by its name, from a file, or as it is.
 
         Args:
@@ -122,7 +131,10 @@ class Preset:
             return cls.read(text)
         if text in preset_names():
             return _packaged(text)
-        known = nearest_name(text.lower().replace("_", "-"), preset_names())
+        name = text.lower().replace("_", "-")
+        if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
+            raise OptionError(f"there is no preset {text!r}: {elsewhere}")
+        known = nearest_name(name, preset_names())
         hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(preset_names())}"
         raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
 

@@ -31,6 +31,7 @@ from kaldi_compat import (
 )
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
 from kaldi_compat.frontends import Frontend
+from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 
 # Options by name, with their types.
@@ -99,6 +100,12 @@ model_input: Tensor = Frontend("ast")(samples)
 array_input: tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] = ArrayFrontend("ast")(np.zeros((1, 16000)), [9])
 bad_input: list[Tensor] = Frontend("ast")(samples)  # error
 bad_array: list[npt.NDArray[np.float32]] = ArrayFrontend("ast")(np.zeros(16000))  # error
+
+# Presets by name, which editors complete, or from a file.
+names: list[PresetName] = ["zipformer", "paraformer"]
+misspelt: PresetName = "zipfomer"  # error
+Frontend.from_preset(names[0])
+Frontend.from_preset("my.json")
 
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())

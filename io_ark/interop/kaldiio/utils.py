@@ -142,6 +142,9 @@ class LazyLoader(MutableMapping[str, Any]):
             self._places = dict(self._places.items())
         return self._places
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 

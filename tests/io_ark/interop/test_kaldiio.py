@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, PipeError, SpecifierError
 from io_ark.interop import kaldiio as ours
 from io_ark.interop.kaldiio import matio, utils, wavio
@@ -540,6 +541,12 @@ def test_loaded_script_has_the_methods_of_a_mutable_mapping(tmp_path: Path) -> N
             del table["new"]
     loader = utils.LazyLoader(len, {})
     assert repr(loader) == "LazyLoader [0 keys]"
+
+
+def test_notebook_completes_the_keys_of_a_script_file(tmp_path: Path) -> None:
+    ours.save_ark(f"{tmp_path}/a.ark", TABLE, scp=f"{tmp_path}/a.scp")
+    for table in ours.load_scp(f"{tmp_path}/a.scp"), io_ark.load_scp(f"{tmp_path}/a.scp"):
+        assert table._ipython_key_completions_() == list(TABLE)  # type: ignore[attr-defined]
 
 
 def test_opened_files_can_seek(tmp_path: Path) -> None:

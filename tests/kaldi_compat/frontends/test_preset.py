@@ -43,6 +43,20 @@ def test_an_unknown_preset_is_refused_with_a_suggestion(wrong: str, suggestion: 
         Preset.of(wrong)
 
 
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("whisper", r"kaldifeat\.WhisperFbank"),
+        ("Whisper_large", "WhisperFbank"),
+        ("moonshine", "takes audio"),
+        ("parakeet-tdt", "own front end"),
+    ],
+)
+def test_models_without_kaldis_features_are_named(model: str, advice: str) -> None:
+    with pytest.raises(OptionError, match=f"there is no preset '{model}': .*{advice}"):
+        Preset.of(model)
+
+
 def test_preset_of_another_type_is_refused() -> None:
     with pytest.raises(OptionError, match="preset=None is a NoneType: pass a name"):
         Preset.of(None)  # type: ignore[arg-type]

@@ -84,9 +84,11 @@ def test_shapes_of_batches_are_lhotses() -> None:
         [audio(1600), audio(1600)],
         [audio(800), audio(1600)],
         [torch.from_numpy(audio(800)), torch.from_numpy(audio(1600))],
+        [torch.from_numpy(audio(800)), audio(1600)],
     ):
         one, other = (extractor.extract_batch(samples, sampling_rate=16000) for extractor in (ours, theirs))
         assert type(one) is type(other)
+        assert [type(x) for x in one] == [type(x) for x in other]
         assert [tuple(x.shape) for x in one] == [tuple(x.shape) for x in other]
 
 

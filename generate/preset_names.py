@@ -1,0 +1,17 @@
+"""Names of the presets, which editors complete."""
+
+from __future__ import annotations
+
+from kaldi_compat.frontends.preset import preset_names
+
+
+def source() -> str:
+    """Return the text of ``kaldi_compat/frontends/names.pyi``."""
+    names = "".join(f'    "{name}",\n' for name in preset_names())
+    return f"""\
+# Written by `make generate`: do not edit.
+from typing import Literal, TypeAlias
+
+PresetName: TypeAlias = Literal[
+{names}]
+"""
