@@ -9,8 +9,7 @@ import copy
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
@@ -18,19 +17,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Block, Skip, Wave, WaveBlock
 from io_ark.codecs.htk import HtkFeatures
-from io_ark.codecs.wave import AudioBlock, Wave
 from kaldi_compat.cli.log import logger, verbose_level, vlog
-from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Skip, Table, write_block
-from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
-from kaldi_compat.cli.pipeline import has_second_core, write_in_background
+from kaldi_compat.cli.loop import Counts, only, results
+from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
 from kaldi_compat.cli.program import Program, program
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.engine import compute, subtract_mean
-from kaldi_compat.exact.features import features_of_list
 from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform
@@ -40,24 +36,6 @@ from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
     from kaldi_compat.features.spectral import SpectralFeature
-
-__all__ = [
-    "ApplicationOptions",
-    "Computer",
-    "ExactComputer",
-    "Extractor",
-    "TorchComputer",
-    "VtlnOptions",
-    "check_lone_speakers",
-    "compute_features",
-    "computer_for",
-    "feature_options",
-    "htk_frame_shift",
-    "program_name",
-    "program_options",
-    "spectral_program",
-    "warn_of_nan",
-]
 
 Options = TypeVar("Options", bound=FrameOptions)
 
@@ -150,94 +128,74 @@ def compute_features(
         source: rspecifier of audio.
         target: wspecifier of features.
     """
-    if isinstance(options, VtlnOptions) and options.utt2spk and not options.vtln_map:
-        check_lone_speakers(feature, options.utt2spk)
+    vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
+    if vtln.utt2spk and not vtln.vtln_map:
+        check_lone_speakers(feature, vtln.utt2spk)
     extractor = Extractor(feature, options)
+    htk = options.output_format == "htk"
     as_htk: Any = partial(
         HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
     )
     counts = Counts()
-    with ExitStack() as stack:
-        warps = None
-        if isinstance(options, VtlnOptions) and options.vtln_map:
-            reader_of_warps = LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
-            warps = BlockTable(stack.enter_context(reader_of_warps))
-        reader = stack.enter_context(
-            io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True)
-        )
-        htk = options.output_format == "htk"
-        writer = stack.enter_context(io_ark.Writer[Any]("htk" if htk else "matrix", target))
-        durations = None
-        if options.write_utt2dur:
-            durations = stack.enter_context(io_ark.Writer[float]("double", options.write_utt2dur))
-        writing = stack.enter_context(write_in_background(writer))
+    with Tables() as tables:
+        warps = tables.lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
+        blocks = tables.read("wave", source)
+        writer = tables.write("htk" if htk else "matrix", target)
+        durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
-        def finish(key: str) -> None:
-            counts.done += 1
-            if counts.total % LOG_EVERY == 0:
-                log_progress(counts.total)
-            vlog(2, "Processed features for key %s", key)
-
-        def compute_each(entries: Iterable[tuple[str, Wave]]) -> None:
-            for key, wave in entries:
-                try:
-                    features = extractor(key, wave, warps)
-                except Skip as reason:
-                    counts.failed += 1
-                    logger.warning("%s", reason)
-                    continue
-                if feature.can_be_nan:
-                    warn_of_nan(key, features)
-                writing[key] = as_htk(features) if htk else features
-                if durations is not None:
-                    durations[key] = duration_of(wave.samples.shape[1], wave.sample_frequency)
-                finish(key)
-
-        for found in reader.blocks():
-            item: Any = found if len(found) > 1 else next(found.entries())
-            block = audio_block(item)
-            if block is None:
-                assert isinstance(item, tuple)
-                compute_each([item])
-                continue
-            names = block.names()
-            features = None if htk else extractor.of_block(block, names, warps)
-            if features is None:
-                compute_each(block.entries())
-                continue
-            if feature.can_be_nan and np.isnan(features.values.sum()):
-                for key, each in features.entries():
-                    warn_of_nan(key, each)
-            write_block(writing, features)
+        def computed(block: Block) -> ArrayBlock:
+            features = extractor.of_block(block, warps)
             if durations is not None:
-                for key, length, rate in zip(names, block.lengths.tolist(), block.rates.tolist(), strict=True):
-                    durations[key] = duration_of(length, rate)
-            if logger.isEnabledFor(verbose_level(1)):
-                for key in names:
-                    finish(key)
-                continue
-            following = counts.total + LOG_EVERY - counts.total % LOG_EVERY
-            counts.done += len(names)
-            for total in range(following, counts.total + 1, LOG_EVERY):
-                log_progress(total)
+                durations.write_block(features.with_numbers(durations_of(block)))
+            return features
+
+        finished = logged(feature, results(computed, tables.ahead(blocks), counts), counts)
+        for features in tables.ahead(finished):
+            writer.write_block(features.map(lambda _, matrix: as_htk(matrix)) if htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
+def logged(feature: FeatureType, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
+    """Yield the features as they are computed, and log how far the program is, and NaN.
+
+    Args:
+        feature: feature type.
+        blocks: the features.
+        counts: utterances up to a block's end, with and without features.
+    """
+    for block in blocks:
+        if feature.can_be_nan:
+            warn_of_nan(block)
+        first = counts.total - len(block) + 1
+        if logger.isEnabledFor(verbose_level(2)):
+            for total, key in enumerate(block.names(), first):
+                log_progress(total)
+                vlog(2, "Processed features for key %s", key)
+        else:
+            for total in range(first + -first % LOG_EVERY, counts.total + 1, LOG_EVERY):
+                log_progress(total)
+        yield block
+
+
 def log_progress(total: int) -> None:
-    """Log how many utterances have been processed."""
-    logger.info("Processed %d utterances", total)
+    """Log how many utterances have been processed, after every tenth."""
+    if total % LOG_EVERY == 0:
+        logger.info("Processed %d utterances", total)
 
 
-def warn_of_nan(key: str, features: Matrix) -> None:
+def warn_of_nan(block: Block) -> None:
     """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
-    if features.size and np.isnan(features.sum()) and (frames := int(np.isnan(features).any(axis=1).sum())):
-        logger.warning(
-            "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither",
-            frames,
-            len(features),
-            key,
-        )
+    if isinstance(block, ArrayBlock) and not np.isnan(block.values.sum()):
+        return
+    for key, features in block.entries():
+        if features.size and (frames := int(np.isnan(features).any(axis=1).sum())):
+            logger.warning(
+                "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither",
+                frames,
+                len(features),
+                key,
+            )
 
 
 def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
@@ -246,7 +204,7 @@ def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
 
 
 class Extractor:
-    """Computes the features of one utterance after the other; Kaldi's random numbers continue from one to the next.
+    """Computes the features of one block of utterances after the other; Kaldi's random numbers continue between them.
 
     Attributes:
         generator: source of the noise of dithering.
@@ -257,93 +215,79 @@ class Extractor:
         self.generator: NoiseSource = KaldiRandom()
         self.computer = computer_for(feature, options)
 
-    def __call__(self, key: str, wave: Wave, warps: Table[float] | None) -> Matrix:
-        """Compute the features of an utterance.
+    def of_block(self, block: Block, warps: LookupReader[float] | None) -> ArrayBlock:
+        """Compute the features of each utterance.
 
         Raises:
-            Skip: the utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed.
+            Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. Of
+                several utterances, this says only that they must be computed in smaller blocks.
         """
-        samples, warp = self.audio(key, wave, warps)
+        audio = self.audio(block)
+        factors = self.warps(block, warps)
         generator = copy.copy(self.generator)
         try:
-            self.check_rate(wave.sample_frequency)
-            features = self.computer.features(samples, wave.sample_frequency, warp, generator)
+            self.check_rates(audio)
+            features, counts = self.computer.features(audio, factors, generator)
         except KaldiCompatError as error:
+            key = only(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
                 self.generator.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
         self.generator = generator
-        return subtract_mean(features) if self.options.subtract_mean and len(features) else features
-
-    def audio(self, key: str, wave: Wave, warps: Table[float] | None) -> tuple[npt.NDArray[np.int16], float]:
-        """Return the samples to compute features of, and the utterance's VTLN factor.
-
-        Raises:
-            Skip: the utterance is too short, or lacks the channel or a VTLN factor.
-        """
-        duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
-        if duration < as_float32(self.options.min_duration):
-            raise Skip(f"File: {key} is too short ({duration:g} sec): producing no output.")
-        return wave.samples[self.channel(key, len(wave.samples))], self.warp(key, warps)
-
-    def channel(self, key: str, num_channels: int) -> int:
-        """Return the channel to use of an utterance with ``num_channels`` channels."""
-        if self.options.channel >= num_channels:
-            raise Skip(
-                f"File with id {key} has {num_channels} channels but you specified channel {self.options.channel}, "
-                "producing no output."
-            )
-        if self.options.channel == MONO and num_channels > 1:
-            logger.warning("Channel not specified but you have data with %d channels; defaulting to zero", num_channels)
-        return max(self.options.channel, 0)
-
-    def warp(self, key: str, warps: Table[float] | None) -> float:
-        """Return the utterance's VTLN factor."""
-        if warps is None:
-            return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
-        if key not in warps:
-            raise Skip(f"No vtln-map entry for utterance-id (or speaker-id) {key}")
-        return warps[key]
-
-    def check_rate(self, rate: float) -> None:
-        """Raise :class:`AudioError` if audio of this sampling rate must be resampled and the options forbid it."""
-        wanted = self.options.sample_frequency
-        if rate != wanted and not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
-            flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
-            raise AudioError(
-                f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
-            )
-
-    def of_block(self, block: AudioBlock, names: Sequence[str], warps: BlockTable[float] | None) -> ArrayBlock | None:
-        """Compute the features of a block of utterances at once; None if one of them needs anything unusual."""
-        if not isinstance(self.computer, ExactComputer) or self.options.channel > 0:
-            return None
-        if (block.durations() < as_float32(self.options.min_duration)).any() or (
-            block.rates.astype(np.float32) != self.options.sample_frequency
-        ).any():
-            return None
-        factors = self.warp("", None) if warps is None else warps.values(names)
-        if factors is None:
-            return None
-        generator = copy.copy(self.generator)
-        try:
-            features, counts = self.computer.features_of_block(block, factors, generator)
-        except KaldiCompatError:
-            return None  # the utterance that is to blame is found by computing one after the other
-        self.generator = generator
         if self.options.subtract_mean:
             bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
             for first, end in itertools.pairwise(bounds):
-                features[first:end] = subtract_mean(features[first:end])
+                if end > first:
+                    features[first:end] = subtract_mean(features[first:end])
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
-        return ArrayBlock(block.keys, features.reshape(-1), shapes)
+        return ArrayBlock(block.keys, features.reshape(-1), np.where(shapes.all(axis=1, keepdims=True), shapes, 0))
+
+    def audio(self, block: Block) -> WaveBlock:
+        """Return the audio to compute features of: one channel of each utterance.
+
+        Raises:
+            Skip: an utterance is too short, or lacks the channel.
+        """
+        channel, (key, *_), durations = self.options.channel, block.names(), durations_of(block)
+        if (durations < as_float32(self.options.min_duration)).any():
+            raise Skip(f"File: {key} is too short ({durations[0]:g} sec): producing no output.")
+        channels = 1 if isinstance(block, WaveBlock) else len(waves_of(block)[0].samples)
+        if channel >= channels:
+            raise Skip(
+                f"File with id {key} has {channels} channels but you specified channel {channel}, producing no output."
+            )
+        return channel_of(block, channel)
+
+    def warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
+        """Return the VTLN factor of each utterance, or of all."""
+        if table is None:
+            return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
+        return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
+
+    def check_rates(self, audio: WaveBlock) -> None:
+        """Raise :class:`AudioError` unless an utterance is alone or all have the feature's sampling rate.
+
+        It is also raised if audio must be resampled and the options forbid it.
+        """
+        wanted = self.options.sample_frequency
+        for rate in audio.rates[audio.rates.astype(np.float32) != wanted].tolist():
+            if len(audio) > 1 or not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
+                flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
+                raise AudioError(
+                    f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
+                )
 
 
 class Computer(Protocol):
     """Computes the features of audio."""
 
-    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
-        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+    def features(
+        self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
+    ) -> tuple[Matrix, npt.NDArray[np.int64]]:
+        """Compute the features of audio: all frames, and how many each utterance has.
+
+        Audio that is alone in its block is resampled if need be.
+        """
 
 
 def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
@@ -370,19 +314,18 @@ class ExactComputer:
         self.options = options
         self.plan = plan_of(options)
 
-    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
-        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
-        audio: npt.NDArray[Any] = samples
-        if rate != self.options.sample_frequency:
-            audio = resample_waveform(samples.astype(np.float32), int(rate), int(self.options.sample_frequency))
-        (features,) = features_of_list(self.plan, [audio], warp, noise.frame_seeds)
-        return features
-
-    def features_of_block(
-        self, block: AudioBlock, warps: float | Sequence[float], noise: NoiseSource
+    def features(
+        self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio at the feature's sampling rate: all frames, and how many each entry has."""
-        batch = make_batch(self.plan, block.samples, block.lengths, starts=block.starts, vtln_warp=warps)
+        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        samples: npt.NDArray[Any] = block.samples
+        starts, lengths = block.starts, block.lengths
+        rate, wanted = int(block.rates[0]), int(self.options.sample_frequency)
+        if rate != self.options.sample_frequency:
+            audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
+            samples = resample_waveform(audio, rate, wanted)
+            starts, lengths = np.zeros_like(starts), np.array([len(samples)])
+        batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
         if self.options.dither != 0:
             batch = batch.with_seeds(noise.frame_seeds(int(batch.rows[-1])))
         return compute(self.plan, batch), np.diff(batch.rows)
@@ -403,16 +346,24 @@ class TorchComputer:
         except (RuntimeError, AssertionError) as error:
             raise OptionError(f"--device={device}: {str(error).splitlines()[0]}") from error
 
-    def features(self, samples: npt.NDArray[np.int16], rate: float, warp: float, noise: NoiseSource) -> Matrix:
-        """Compute the features of samples at a sampling rate, resampled if that is not the feature's."""
+    def features(
+        self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
+    ) -> tuple[Matrix, npt.NDArray[np.int64]]:
+        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        factors = itertools.repeat(warps) if isinstance(warps, float) else warps
+        waves = (wave for _, wave in block.entries())
+        parts = [self._features(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
+        return np.concatenate(parts), np.array([len(part) for part in parts])
+
+    def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
         from kaldi_compat.tensors.resample import resample_waveform as resample_tensor
 
-        wanted = self.module.options.sample_frequency
+        rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
             # torch warns of arrays that may not be written to, such as views of what was read.
-            samples = samples if samples.flags.writeable else samples.copy()
+            samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
             audio = audio if rate == wanted else resample_tensor(audio, int(rate), int(wanted))
             return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks import ArrayBlock
+from io_ark.errors import WriteError
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
+from io_ark.streams.system import WRITE_FLAGS
+from kaldi_compat.errors import FeatureError, OptionError
 
-__all__ = ["printable_rxfilename", "printable_wxfilename", "text_line_lists", "text_lines", "write_text"]
+Array = npt.NDArray[Any]
 
 
 def text_lines(rxfilename: str) -> Iterator[str]:
@@ -49,3 +58,63 @@ def write_text(wxfilename: str, text: str) -> None:
     """
     with open_output(wxfilename) as output:
         output.write(text.encode(errors="surrogateescape"))
+
+
+class FileSink:
+    """Writes each matrix to a file ``directory/key.extension``. Creates the directory if its parent exists.
+
+    Args:
+        directory: directory of the files.
+        extension: extension of the files.
+        encode: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all matrices; or
+            None if a header cannot hold its fields.
+
+    Raises:
+        OptionError: the directory cannot be created.
+    """
+
+    def __init__(self, directory: str, extension: str, encode: Callable[[ArrayBlock], tuple[Array, Array] | None]):
+        self._prefix, self._suffix = os.path.join(directory, ""), f".{extension}"
+        self._encode = encode
+        if not os.path.exists(directory):
+            try:
+                os.mkdir(directory)
+            except OSError as error:
+                raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
+
+    def write(self, block: ArrayBlock) -> ArrayBlock:
+        """Write the files of a block, and return the block.
+
+        Raises:
+            FeatureError: the files cannot hold a matrix, or what the options say of it.
+            WriteError: a file cannot be written.
+        """
+        encoded = self._encode(block)
+        if encoded is None:
+            rows, columns = block.shapes[0].tolist()
+            raise FeatureError(f"the header of the file cannot hold {rows} x {columns} numbers, or the options")
+        headers, numbers = encoded
+        ends = np.cumsum(block.sizes() * block.values.itemsize).tolist()
+        data, begin = numbers.data, 0
+        for key, header, end in zip(block.names(), headers, ends, strict=True):
+            write_file(f"{self._prefix}{key}{self._suffix}", header.data, data[begin:end])
+            begin = end
+        return block
+
+
+def write_file(path: str, *parts: memoryview) -> None:
+    """Write bytes to a file, which is created or truncated.
+
+    Raises:
+        WriteError: the file cannot be written.
+    """
+    try:
+        descriptor = os.open(path, WRITE_FLAGS, 0o666)
+        try:
+            for part in parts:
+                while part:
+                    part = part[os.write(descriptor, part) :]
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise WriteError(f"cannot be written to: {error.strerror}", file=path) from error

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.array_info import ArrayInfo
-from io_ark.codecs.wave import AudioBlock
-
-__all__ = ["DoubleMatrix", "Indices", "Matrix", "Shaped", "Vector", "audio_block", "duration_of"]
+from io_ark.blocks import Block, Skip, Wave, WaveBlock
+from kaldi_compat.cli.log import logger
 
 Matrix = npt.NDArray[np.float32]
-# A matrix of which only the shape is used.
-Shaped = Matrix | ArrayInfo
 Vector = npt.NDArray[np.float32]
 DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -25,11 +19,37 @@ def duration_of(num_samples: int, rate: float) -> float:
     return float(np.float32(num_samples) / np.float32(rate))
 
 
-def audio_block(item: Any) -> AudioBlock | None:
-    """Return a block as it is, and one entry as a block; None for audio of several channels."""
-    if isinstance(item, AudioBlock):
-        return item
-    key, wave = item
-    if len(wave.samples) > 1 or wave.samples.dtype != np.int16 or wave.sample_frequency % 1:
-        return None
-    return AudioBlock.of(key, wave)
+def waves_of(block: Block) -> list[Wave]:
+    """Return the audio of a block's entries."""
+    return [wave for _, wave in block.entries()]
+
+
+def durations_of(block: Block) -> npt.NDArray[np.float64]:
+    """Return the length of each entry's audio in seconds, in single precision as in Kaldi."""
+    if isinstance(block, WaveBlock):
+        return block.durations()
+    return np.array([duration_of(wave.samples.shape[1], wave.sample_frequency) for wave in waves_of(block)])
+
+
+def channel_of(block: Block, channel: int) -> WaveBlock:
+    """Return a channel of each entry's audio.
+
+    Args:
+        block: the audio.
+        channel: number of the channel, from 0. If it is negative, the audio should have one channel; the first is
+            returned, with Kaldi's warning if there are more.
+
+    Raises:
+        Skip: there are several entries with several channels, or with other samples than 16-bit integers.
+    """
+    if isinstance(block, WaveBlock):
+        return block
+    if len(block) > 1:
+        raise Skip
+    (wave,) = waves_of(block)
+    if channel < 0 and len(wave.samples) > 1:
+        logger.warning(
+            "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)
+        )
+    (key,) = block.names()
+    return WaveBlock.of(key, wave._replace(samples=wave.samples[max(channel, 0) :][:1]))

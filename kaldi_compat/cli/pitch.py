@@ -8,59 +8,37 @@ from typing import Any
 
 import numpy as np
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock, encode_keys
-from io_ark.codecs.wave import AudioBlock, Wave
+from io_ark.blocks import ArrayBlock, Block, WaveBlock
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, Sink, write_block
-from kaldi_compat.cli.objects import audio_block
+from kaldi_compat.cli.loop import Counts, Sink, results
+from kaldi_compat.cli.objects import channel_of
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.tracker import Analysis, track_block
 
-__all__ = ["analyses_of_block", "audio_blocks", "track_of_block", "write_pitch"]
-
 LOG_EVERY = 50
 
 
-def audio_blocks(reader: io_ark.SequentialReader[Wave], options: PitchOptions) -> Iterator[AudioBlock]:
+def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
     """Yield the first channel of each utterance in blocks.
 
     Raises:
         AudioError: an utterance has another sampling rate; those before it have been yielded.
     """
-    for found in reader.blocks():
-        item: Any = found if len(found) > 1 else next(found.entries())
-        block = audio_block(item)
-        if block is None:
-            assert isinstance(item, tuple)
-            key, wave = item
-            if len(wave.samples) > 1:
-                logger.warning(
-                    "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)
-                )
-            block = AudioBlock.of(key, Wave(wave.sample_frequency, wave.samples[:1]))
-        mismatch = np.flatnonzero(block.rates.astype(np.float64) != options.sample_frequency)
-        if not len(mismatch):
-            yield block
-            continue
-        first = int(mismatch[0])
-        if first:
-            names = block.names()[:first]
-            yield replace(
-                block,
-                keys=encode_keys(names),
-                starts=block.starts[:first],
-                lengths=block.lengths[:first],
-                rates=block.rates[:first],
+
+    def checked(block: Block) -> WaveBlock:
+        audio = channel_of(block, -1)
+        if (audio.rates != options.sample_frequency).any():
+            raise AudioError(
+                f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
+                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.names()[0]}"
             )
-        raise AudioError(
-            f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
-            f"{block.rates[first]:g} (use --sample-frequency option).  Utterance is {block.names()[first]}"
-        )
+        return audio
+
+    return results(checked, blocks, Counts())
 
 
-def track_of_block(block: AudioBlock, options: PitchOptions) -> ArrayBlock:
+def track_of_block(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances."""
     features, rows = track_block(block.samples, block.starts, block.lengths, options)
     counts = np.diff(rows)
@@ -68,7 +46,7 @@ def track_of_block(block: AudioBlock, options: PitchOptions) -> ArrayBlock:
     return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
 
-def analyses_of_block(block: AudioBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
+def analyses_of_block(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
     """Analyse a block of utterances for the simulation of online decoding: keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
@@ -78,7 +56,7 @@ def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
     """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are written, too."""
     counts = Counts()
     for block in tracks:
-        write_block(writer, _without_empty_columns(block))
+        writer.write_block(_without_empty_columns(block))
         for frames in block.shapes[:, 0].tolist():
             if frames == 0:
                 logger.warning("No frames output in pitch extraction")

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from io_ark.codecs.blocks import ArrayBlock
-from kaldi_compat.cli.loop import Skip, convert_table
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.objects import Indices, Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
-
-__all__ = ["TruncateOptions", "append_to_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +30,20 @@ def append_to_table(
         options: the number of columns.
         source: rspecifier of features.
         target: wspecifier of the results.
-        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.exact.ragged`).
+        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.blocks`).
     """
 
-    def appended(key: str, feats: Matrix) -> Matrix:
-        if len(feats) == 0:
-            raise Skip(f"Empty feature matrix for key {key}")
+    def appended(block: ArrayBlock) -> ArrayBlock:
+        feats = features(block)
+        if feats.size == 0:
+            raise Skip(f"Empty feature matrix for key {block.names()[0]}")
         if options.truncate > feats.shape[1]:
             raise FeatureError(
                 f"Cannot truncate features as dimension {feats.shape[1]} is smaller than --truncate={options.truncate}"
             )
-        return append(cut(feats), np.array([0, len(feats)]))
+        if options.truncate:
+            feats = np.ascontiguousarray(feats[:, : options.truncate])
+        return block.with_rows(append(feats, block.rows()))
 
-    def cut(feats: Matrix) -> Matrix:
-        return np.ascontiguousarray(feats[:, : options.truncate]) if options.truncate else feats
-
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        feats = block.matrix()
-        if feats is None or options.truncate > feats.shape[1]:
-            return None
-        return block.with_rows(append(cut(feats), block.rows()))
-
-    convert_table("matrix", source, target, appended, output_first=True, block_function=of_block)
+    convert_table(appended, "matrix", source, target, output_first=True)
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kaldi_compat.cli.loop import Skip
+from io_ark.blocks import Skip
 from kaldi_compat.cli.paste import pasted
 from kaldi_compat.dump.batching import one_by_one as utterances_of
 from kaldi_compat.dump.options import Job
@@ -59,7 +59,8 @@ class Computer:
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
-            features = pasted([np.asarray(spectral.features), np.asarray(pitch.features)], self.tolerance, spectral.key)
+            parts = [[np.asarray(spectral.features)], [np.asarray(pitch.features)]]
+            features, _ = pasted(parts, self.tolerance, [spectral.key])
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
         return Computed(spectral.index, spectral.key, features, spectral.duration)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import io_ark
+from io_ark.blocks import Skip
 from io_ark.codecs import codec
 from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
@@ -20,7 +21,6 @@ from io_ark.streams.files import OpenFiles
 from io_ark.tables.blocks import BlockLoader, FileMemory
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
-from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.errors import one_line

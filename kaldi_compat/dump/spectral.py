@@ -6,19 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip, WaveBlock, block_of
 from io_ark.codecs.compressed import CompressedMatrix
-from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
-from kaldi_compat.cli.loop import BlockTable, Skip
-from kaldi_compat.cli.objects import Matrix, audio_block, duration_of
+from kaldi_compat.cli.objects import Matrix, duration_of
+from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
@@ -134,8 +132,7 @@ class SpectralComputer:
         )
         self.seed = plan.seed
         self.extractor = Extractor(self.feature, options)
-        found = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
-        self.warps = None if found is None else BlockTable[float](found)
+        self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
         self.takes_blocks = isinstance(self.extractor.computer, ExactComputer)
 
     def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
@@ -157,10 +154,10 @@ class SpectralComputer:
             counts = num_frames(self.extractor.computer.plan, block.audio.lengths)
             self.extractor.generator = BlockNoise(self.seed, names, counts)
         try:
-            features = self.extractor.of_block(block.audio, names, self.warps)
-        except (ArkError, MemoryError, RuntimeError):  # which of them fails shows one after the other
+            features = self.extractor.of_block(block.audio, self.warps)
+        except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError):  # which fails shows one after the other
             return None
-        return None if features is None else ComputedBlock(block.index, features, block.audio.durations())
+        return ComputedBlock(block.index, features, block.audio.durations())
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""
@@ -170,7 +167,9 @@ class SpectralComputer:
         """Compute one utterance."""
         self.extractor.generator = UtteranceNoise(self.seed, utterance.key)
         try:
-            return computed(utterance, self.extractor(utterance.key, utterance.wave, self.warps))
+            block = block_of([utterance.key], [utterance.wave])
+            ((_, features),) = self.extractor.of_block(block, self.warps).entries()
+            return computed(utterance, features)
         except (Skip, KaldiCompatError, ArkError, MemoryError) as reason:
             return failure(utterance, reason)
         except RuntimeError as error:
@@ -184,7 +183,7 @@ def _groups(batch: Iterable[Utterance | UtteranceBlock]) -> Iterator[Utterance |
     group: list[Utterance] = []
     samples = 0
     for entry in batch:
-        joins = isinstance(entry, Utterance) and audio_block((entry.key, entry.wave)) is not None
+        joins = isinstance(entry, Utterance) and WaveBlock.takes(entry.wave)
         size = entry.wave.samples.size if isinstance(entry, Utterance) else 0
         if group and (not joins or samples + size > _GROUP_SAMPLES or entry.index != group[-1].index + 1):
             yield _joined(group)
@@ -199,16 +198,16 @@ def _groups(batch: Iterable[Utterance | UtteranceBlock]) -> Iterator[Utterance |
 
 
 def _joined(group: Sequence[Utterance]) -> UtteranceBlock:
-    return UtteranceBlock(group[0].index, AudioBlock.joined([(each.key, each.wave) for each in group]))
+    return UtteranceBlock(group[0].index, WaveBlock.joined([(each.key, each.wave) for each in group]))
 
 
-def vtln_warps(job: Job, options: VtlnOptions) -> Any:
+def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
     """Open the VTLN factors by utterance: those that Kaldi's scripts look for, or else those that the options name."""
     if path := warp_file(job):
         utt2spk = f"ark:{job.layout.in_data('utt2spk')}" if path.name == BY_SPEAKER else ""
-        return io_ark.RandomAccessReader[float]("float", f"ark:{path}", utt2spk=utt2spk)
+        return LookupReader[float]("float", f"ark:{path}", utt2spk=utt2spk)
     if options.vtln_map:
-        return io_ark.RandomAccessReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
+        return LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
     return None
 
 

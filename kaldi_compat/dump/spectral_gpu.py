@@ -18,11 +18,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from io_ark.blocks import Skip, block_of
 from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod
 from io_ark.errors import ArkError
 from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
-from kaldi_compat.cli.loop import Skip
 from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.centered import subtract_means
 from kaldi_compat.dump.options import Job
@@ -120,13 +120,15 @@ class PackedComputer(SpectralComputer):
 
     def _member(self, utterance: Utterance) -> Member:
         extractor, wave, options = self.extractor, utterance.wave, self.frame_options
-        samples, warp = extractor.audio(utterance.key, wave, self.warps)
+        block = block_of([utterance.key], [wave])
+        channel, factors = extractor.audio(block), extractor.warps(block, self.warps)
+        warp = factors if isinstance(factors, float) else factors[0]
         try:
-            extractor.check_rate(wave.sample_frequency)
-            audio: npt.NDArray[Any] = samples
+            extractor.check_rates(channel)
+            audio: npt.NDArray[Any] = channel.samples
             if wave.sample_frequency != options.sample_frequency:
                 rates = int(wave.sample_frequency), int(options.sample_frequency)
-                audio = resample_waveform(samples.astype(np.float32), *rates)
+                audio = resample_waveform(audio.astype(np.float32), *rates)
             self.module.filter_bank(warp)  # refuses factors that move bands out of their range
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {utterance.key}: {error}") from error

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import io_ark
-from io_ark.blocks import PosteriorArrays
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs.posterior import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, Table, convert, convert_table, lookup
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert_file, features, map_table
 from kaldi_compat.cli.posteriors import PosteriorOptions, append_posterior, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.cli.tables import Tables
 
 USAGE = """
 Appends posteriors to features: one column per class, zero where a frame does not list the class.
@@ -28,58 +24,35 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     require_post_dim(options)
+    codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
-        posterior: PosteriorArrays = io_ark.read_object(PosteriorArraysCodec(), posteriors)
-        convert(
-            "matrix",
-            source,
-            target,
-            lambda _, feats: appended(feats, posterior, options.post_dim),
-            binary=options.binary,
+        feats, posterior = io_ark.read_object("matrix", source), io_ark.read_object(codec, posteriors)
+        convert_file(
+            lambda block: appended(block, [posterior], options.post_dim), feats, source, target, binary=options.binary
         )
         logger.info("Wrote appended features to %s", target)
         return 0
-    with LookupReader[PosteriorArrays](PosteriorArraysCodec(), posteriors) as reader:
-        table = BlockTable(reader)
-
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats, found = block.matrix(), table.values(block.names())
-            if feats is None or found is None:
-                return None
-            if not np.array_equal([len(each.counts) for each in found], block.shapes[:, 0]):
-                return None
-            try:
-                return block.with_rows(append_posterior(feats, PosteriorArrays.joined(found), options.post_dim))
-            except FeatureError:  # raised again at its utterance
-                return None
-
-        counts = convert_table(
-            "matrix",
-            source,
-            target,
-            lambda key, feats: appended(feats, find(key, table), options.post_dim),
-            block_function=of_block,
-        )
+    with Tables() as tables:
+        blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
+        writer = tables.write("matrix", target)
+        counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing), options.post_dim))
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def find(key: str, posteriors: Table[PosteriorArrays]) -> PosteriorArrays:
-    """Return the posteriors of an utterance.
-
-    Raises:
-        Skip: there are none.
-    """
-    return lookup(key, posteriors, f"Could not read posteriors for utterance {key}")
+def missing(key: str) -> str:
+    """Return the warning for an utterance without posteriors."""
+    return f"Could not read posteriors for utterance {key}"
 
 
-def appended(feats: Matrix, posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Append one column per class to features.
+def appended(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
+    """Append one column per class to the matrices of a block.
 
     Raises:
         Skip: the numbers of frames differ.
         FeatureError: a class is out of range.
     """
-    if len(feats) != len(posterior.counts):
-        raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posterior.counts)}")
-    return append_posterior(feats, posterior, num_classes)
+    feats = features(block)
+    if [len(each.counts) for each in posteriors] != block.shapes[:, 0].tolist():
+        raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posteriors[0].counts)}")
+    return block.with_rows(append_posterior(feats, PosteriorArrays.joined(posteriors), num_classes))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.blocks import columns
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, Table, convert, convert_table, lookup
-from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.loop import convert_file, features, map_table
+from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.exact import ragged
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -35,45 +36,32 @@ class Options(BaseOptions):
 def main(options: Options, source: str, vectors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
-        vector: Vector = io_ark.read_object("vector", vectors)
-        convert("matrix", source, target, lambda key, feats: appended(key, feats, vector), binary=options.binary)
+        feats, vector = io_ark.read_object("matrix", source), io_ark.read_object("vector", vectors)
+        convert_file(lambda block: appended(block, [vector]), feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
-    with LookupReader[Vector]("vector", vectors) as reader:
-        table = BlockTable(reader)
-
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats, found = block.matrix(), table.values(block.names())
-            if feats is None or found is None or len({len(each) for each in found}) > 1:
-                return None
-            return block.with_rows(ragged.appended(feats, block.rows(), np.stack(found)))
-
-        counts = convert_table(
-            "matrix",
-            source,
-            target,
-            lambda key, feats: appended(key, feats, find(key, table)),
-            block_function=of_block,
-        )
+    with Tables() as tables:
+        blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
+        writer = tables.write("matrix", target)
+        counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing)))
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def find(key: str, vectors: Table[Vector]) -> Vector:
-    """Return the vector of an utterance.
+def missing(key: str) -> str:
+    """Return the warning for an utterance without a vector."""
+    return f"Could not read vector for utterance {key}"
+
+
+def appended(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
+    """Append a vector to each row of each matrix.
 
     Raises:
-        Skip: there is none.
+        Skip: a matrix is empty; or the vectors differ in length.
     """
-    return lookup(key, vectors, f"Could not read vector for utterance {key}")
-
-
-def appended(key: str, feats: Matrix, vector: Vector) -> Matrix:
-    """Append the vector to each row of features.
-
-    Raises:
-        Skip: there are no frames.
-    """
-    if len(feats) == 0:
+    feats, (key, *_) = features(block), block.names()
+    if feats.size == 0:
         raise Skip(f"Empty feature matrix for utterance {key}" if key else "the feature matrix is empty")
-    return np.concatenate((feats, np.broadcast_to(vector, (len(feats), len(vector)))), axis=1)
+    if len({len(vector) for vector in vectors}) > 1:
+        raise Skip
+    return block.with_rows(columns.appended(feats, block.rows(), np.stack(vectors)))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.blocks import cmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, convert_table, map_table
-from kaldi_compat.cli.objects import DoubleMatrix, Matrix
+from kaldi_compat.cli.loop import convert_table, features, map_table, only
+from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.exact.ragged import normalized
-from kaldi_compat.functional.cmvn import apply_cmvn, check_stats, count_floored, fake_stats, scale_and_offset
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import OptionError
+from kaldi_compat.functional.cmvn import check_stats, count_floored, fake_stats, scale_and_offset
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import CmvnOptions
 
@@ -41,59 +41,55 @@ class Options(CmvnOptions):
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
     """Normalize a table, or copy it with --norm-means=false."""
     if not options.norm_means:
-        counts = convert_table(
-            "general-matrix", source, target, lambda _, feats: feats, block_function=lambda block: block
-        )
+        counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)
         return counts.status
     skipped = parse_dims(options.skip_dims, "--skip-dims")
-    with ExitStack() as stack:
-        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
-        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader: BlockTable[DoubleMatrix] | None = None
+    with Tables() as tables:
+        blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
         if io_ark.is_table_rspecifier(stats_source):
-            table = LookupReader[DoubleMatrix]("double-matrix", stats_source, utt2spk=options.utt2spk)
-            reader = BlockTable(stack.enter_context(table))
+            table = tables.lookup("double-matrix", stats_source, options.utt2spk)
         elif options.utt2spk:
             raise OptionError(
                 f"--utt2spk option not compatible with rxfilename as input: {stats_source} (did you forget ark:?)"
             )
         else:
-            of_all: DoubleMatrix = io_ark.read_object("double-matrix", stats_source)
+            table, of_all = None, [io_ark.read_object("double-matrix", stats_source)]
 
-        def normalize(key: str, feats: Matrix) -> Matrix:
-            if reader is None:
-                stats: DoubleMatrix = of_all
-            elif key in reader:
-                stats = reader[key]
-            else:
-                raise Skip(
-                    f"No normalization statistics available for key {key}, producing no output for this utterance"
-                )
-            stats = fake_stats(stats, skipped)
-            result = apply_cmvn(feats, stats, options)
-            if options.norm_vars and (floored := count_floored(stats)):
-                logger.warning("Flooring cepstral variance in %d dimensions for %s", floored, key)
-            return result
+        def normalize(block: ArrayBlock) -> ArrayBlock:
+            stats = of_all if table is None else table.find(block, missing)
+            if len({each.shape for each in stats}) > 1:
+                raise Skip
+            return normalized(block, fake_stats(np.stack(stats), skipped), options)
 
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats = block.matrix()
-            each = [of_all] if reader is None else reader.values(block.names())
-            if feats is None or each is None or any(stats.shape != each[0].shape for stats in each):
-                return None
-            try:
-                all_stats = fake_stats(np.stack(each), skipped)
-                check_stats(all_stats, feats.shape[1], options)
-            except FeatureError:
-                return None
-            if options.norm_vars and count_floored(all_stats):
-                return None
-            scale, offset = scale_and_offset(all_stats, options, feats.dtype)
-            shape = (len(block), feats.shape[1])
-            factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
-            return block.with_rows(normalized(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))
-
-        counts = map_table(feats_reader, writer, normalize, of_block)
+        counts = map_table(blocks, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
     logger.info("Applied cepstral %s normalization to %d utterances, errors on %d", what, counts.done, counts.failed)
     return counts.status
+
+
+def missing(key: str) -> str:
+    """Return the warning for an utterance without statistics."""
+    return f"No normalization statistics available for key {key}, producing no output for this utterance"
+
+
+def normalized(block: ArrayBlock, stats: DoubleMatrix, options: Options) -> ArrayBlock:
+    """Normalize the matrices of a block.
+
+    Args:
+        block: the features.
+        stats: of each, or the same for all: (entries or 1, 2, dim + 1).
+        options: options of the program.
+
+    Raises:
+        FeatureError: the statistics do not fit the features.
+    """
+    feats = features(block)
+    check_stats(stats if len(stats) > 1 else stats[0], feats.shape[1], options)
+    if options.norm_vars and (floored := count_floored(stats)):
+        only(block, floored)
+        logger.warning("Flooring cepstral variance in %d dimensions for %s", floored, block.names()[0])
+    scale, offset = scale_and_offset(stats, options, feats.dtype)
+    shape = (len(block), feats.shape[1])
+    factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
+    return block.with_rows(cmvn.normalized(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.blocks.cmvn import sliding_cmvn
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
+from kaldi_compat.cli.loop import convert_table, features, only
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.exact.ragged import sliding_cmvn
 from kaldi_compat.exact.sliding import normalized_by_windows
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
@@ -27,21 +27,16 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     """Normalize a table."""
 
-    def normalize(key: str, feats: Matrix) -> Matrix:
-        if len(feats) == 0:
-            raise Skip(f"Empty feature matrix for utterance {key}")
-        start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
-        normalized, variance = normalized_by_windows(feats, start, end, norm_vars=options.norm_vars)
-        if options.norm_vars:
-            warn_of_floored(variance, end - start, options.max_warnings)
-        return normalized
+    def normalize(block: ArrayBlock) -> ArrayBlock:
+        feats = features(block)
+        if feats.size == 0:
+            raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
+        normalized = sliding_cmvn(feats, block.rows(), options)
+        if normalized is None:  # a variance is floored, of which Kaldi warns
+            normalized = normalized_with_warnings(only(block, feats), options)
+        return block.with_rows(normalized)
 
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        feats = block.matrix()
-        normalized = None if feats is None else sliding_cmvn(feats, block.rows(), options)
-        return None if normalized is None else block.with_rows(normalized)
-
-    counts = convert_table("matrix", source, target, normalize, block_function=of_block)
+    counts = convert_table(normalize, "matrix", source, target)
     logger.info(
         "Applied sliding-window cepstral mean %snormalization to %d utterances, %d had errors.",
         "and variance " if options.norm_vars else "",
@@ -49,6 +44,16 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         counts.failed,
     )
     return counts.status
+
+
+def normalized_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
+    """Normalize an utterance, and log warnings of floored variances."""
+    start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
+    normalized: Matrix
+    normalized, variance = normalized_by_windows(feats, start, end, norm_vars=options.norm_vars)
+    if options.norm_vars:
+        warn_of_floored(variance, end - start, options.max_warnings)
+    return normalized
 
 
 def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:

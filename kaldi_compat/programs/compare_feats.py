@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import numpy as np
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.blocks.means import products
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Table, items_of
+from kaldi_compat.cli.loop import Counts, features, results, stacked
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.ragged import products
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -37,11 +37,12 @@ class Options(BaseOptions):
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
     """Compare utterances of two tables."""
-    with (
-        io_ark.SequentialReader[Matrix]("matrix", first, blocks=True) as reader,
-        LookupReader[Matrix]("matrix", second) as other,
-    ):
-        sums, counts = summed_products(reader, BlockTable(other))
+    counts = Counts()
+    with Tables() as tables:
+        blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)
+        sums = np.zeros((3, 0))
+        for each in results(lambda block: products_of_block(block, other), blocks, counts):
+            sums = added(sums, each)
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(sums[0]))
     logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(sums[1]))
     logger.info("cross-product for each column dimension: %s", in_brackets(sums[2]))
@@ -61,73 +62,44 @@ def main(options: Options, first: str, second: str) -> int:
     return 0 if similar else 1
 
 
-def summed_products(entries: Iterable[tuple[str, Matrix]], other: BlockTable[Matrix]) -> tuple[DoubleMatrix, Counts]:
-    """Sum the products of each column with itself, for both tables, and of one table with the other: ``(3, dim)``.
+def added(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
+    """Add the sums of utterances, one by one, to those before them: (3, dim).
 
     Raises:
-        FeatureError: the dimension differs between utterances.
+        FeatureError: the dimension differs from that of the first utterance.
     """
-    counts = Counts()
-    total = np.zeros((3, 0))
-    for item in items_of(entries):
-        sums = None if isinstance(item, tuple) else products_of_block(cast(ArrayBlock, item), other)
-        if sums is not None and (not counts.done or sums.shape[2] == total.shape[1]):
-            before = [total[None]] if counts.done else []
-            total = np.add.reduce(np.concatenate([*before, sums]), axis=0)
-            counts.done += len(sums)
-        else:
-            total = add_products([item] if isinstance(item, tuple) else item.entries(), other, total, counts)
-    return total, counts
-
-
-def products_of_block(block: ArrayBlock, other: BlockTable[Matrix]) -> DoubleMatrix | None:
-    """Return the sums of each utterance ``(utterances, 3, dim)``; None for one utterance, or if anything is unusual."""
-    if len(block.shapes) == 1:
-        return None  # it may be large
-    feats, found = block.matrix(), other.values(block.names())
-    if feats is None or found is None or not np.array_equal([each.shape for each in found], block.shapes):
-        return None
-    return products(feats, block.rows(), np.concatenate(found)).astype(np.float64)
-
-
-def add_products(
-    entries: Iterable[tuple[str, Matrix]], other: Table[Matrix], total: DoubleMatrix, counts: Counts
-) -> DoubleMatrix:
-    """Add the sums of some utterances to those before them, and count the utterances.
-
-    Raises:
-        FeatureError: the dimension differs between utterances.
-    """
-    for key, feats in entries:
-        if key not in other:
-            logger.warning("Second table has no feature for utterance %s", key)
-            counts.failed += 1
-            continue
-        others = other[key]
-        if feats.shape == others.shape and feats.size == 0:
-            logger.warning("Both features of utterance %s are empty, skipping utterance.", key)
-            counts.failed += 1
-            continue
-        if feats.shape != others.shape:
-            logger.warning(
-                "Feature dimensions differ for utterance %s, %s vs. %s, skipping utterance.",
-                key,
-                _shape(feats),
-                _shape(others),
-            )
-            counts.failed += 1
-            continue
-        if not counts.done:
-            total = np.zeros((3, feats.shape[1]))
-        if feats.shape[1] != total.shape[1]:
-            raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {total.shape[1]} before")
-        total = total + products(feats, np.array([0, len(feats)]), others)[0]
-        counts.done += 1
+    each = stacked(block).astype(np.float64)
+    if sums.size and each.shape[2] != sums.shape[1]:
+        key = block.names()[0]
+        raise FeatureError(f"{key}: dimension {each.shape[2]}, but {sums.shape[1]} before")
+    total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], each] if sums.size else [each]), axis=0)
     return total
 
 
-def _shape(matrix: Matrix) -> str:
-    return f"{matrix.shape[0]}x{matrix.shape[1]}"
+def products_of_block(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
+    """Sum the products of each column of an utterance with itself, for both tables, and of one table with the other.
+
+    Returns:
+        For each utterance (3, dim).
+
+    Raises:
+        Skip: an utterance cannot be compared; with Kaldi's warning.
+    """
+    others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
+    shapes, (key, *_) = block.shapes.tolist(), block.names()
+    if [list(other.shape) for other in others] != shapes:
+        raise Skip(
+            f"Feature dimensions differ for utterance {key}, {_shape(shapes[0])} vs. {_shape(others[0].shape)}, "
+            "skipping utterance."
+        )
+    feats = features(block)
+    if feats.size == 0:
+        raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
+    return block.with_matrices(products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others)))
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"{shape[0]}x{shape[1]}"
 
 
 def in_brackets(values: DoubleMatrix) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Block, Skip, block_of
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
+from kaldi_compat.cli.loop import map_table, only, stacked
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.cli.tables import LookupReader, Tables
+from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -50,76 +50,49 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         raise OptionError(f"{target}: the output must be a table if one of the inputs is, and a file if none is")
     if not a_is_table and not b_is_table:
         return compose_files(options, a, b, target)
-    with ExitStack() as stack:
-        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", a if a_is_table else b, blocks=True))
+    with Tables() as tables:
+        speakers = tables.lookup("token", options.utt2spk) if options.utt2spk else None
+        writer = tables.write("matrix", target)
         if a_is_table:
-            find_b, find_all_b = finder(b, options.utt2spk, stack)
-            map_table(
-                reader,
-                writer,
-                lambda key, matrix: composed(matrix, find_b(key), options),
-                lambda block: composed_block(block.stacked(), find_all_b(block), block, options),
-            )
+            blocks = tables.read("matrix", a)
+            find_b = finder(tables, b, speakers, options.utt2spk)
+            map_table(blocks, writer, lambda block: composed(block, stacked(block), find_b(block), options))
         else:
-            of_all: Matrix = io_ark.read_object("matrix", a)
-            map_table(
-                reader,
-                writer,
-                lambda _, matrix: composed(of_all, matrix, options),
-                lambda block: composed_block(of_all, block.stacked(), block, options),
-            )
+            of_all = io_ark.read_object("matrix", a)
+            map_table(tables.read("matrix", b), writer, lambda block: composed(block, of_all, stacked(block), options))
     return 0
 
 
 def finder(
-    source: str, utt2spk: str, stack: ExitStack
-) -> tuple[Callable[[str], Matrix], Callable[[ArrayBlock], Matrix | None]]:
-    """Return functions that find a matrix in a table (optionally by speaker), or return the one in a file.
+    tables: Tables, source: str, speakers: LookupReader[str] | None, utt2spk: str
+) -> Callable[[ArrayBlock], Matrix]:
+    """Return a function of a block that returns its matrices in a table (optionally by speaker), or the one in a file.
 
-    Returns:
-        A function of a key; and one of a block, which returns a matrix for each entry or one for all, or None if the
-        matrices of the entries cannot be found at once or differ in shape.
+    It raises :class:`Skip` if one is missing, or if they cannot be looked up at once or differ in shape.
     """
     if not io_ark.is_table_rspecifier(source):
         of_all: Matrix = io_ark.read_object("matrix", source)
-        return lambda _: of_all, lambda _: of_all
-    reader = stack.enter_context(LookupReader[Matrix]("matrix", source))
-    if not utt2spk:
-        table = BlockTable(reader)
+        return lambda _: of_all
+    table: LookupReader[Matrix] = tables.lookup("matrix", source)
 
-        def of_block(block: ArrayBlock) -> Matrix | None:
-            found = table.values(block.names())
-            return np.stack(found) if found is not None and len({each.shape for each in found}) == 1 else None
+    def find(block: Block) -> Matrix:
+        if speakers is not None:
+            warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
+            block = block_of(only(block, speakers).find(block, lambda _: warning), [None])
+        found = table.find(block, lambda key: f"Second table does not have key {key}")
+        matrices: Matrix = np.stack(found if len({each.shape for each in found}) == 1 else only(block, found))
+        return matrices
 
-        return lambda key: lookup(key, table, f"Second table does not have key {key}"), of_block
-    speakers = stack.enter_context(LookupReader[str]("token", utt2spk))
-
-    def of_speaker(key: str) -> Matrix:
-        speaker = lookup(key, speakers, f"No speaker provided for utterance {key} in {utt2spk}")
-        return lookup(speaker, reader, f"Second table does not have key {speaker}")
-
-    return of_speaker, lambda _: None
+    return find
 
 
-def composed_block(a: Matrix | None, b: Matrix | None, block: ArrayBlock, options: Options) -> ArrayBlock | None:
-    """Return the block of composed transforms; None if anything is unusual.
+def composed(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
+    """Multiply transforms.
 
     Args:
-        a, b: transforms, (entries, out, columns) or the same for all entries, (out, columns).
         block: the entries.
+        a, b: transforms, (entries, out, columns) or the same for all entries, (out, columns).
         options: options of the program.
-    """
-    if a is None or b is None or not a.size or not b.size:
-        return None
-    try:
-        return block.with_matrices(compose_transforms(a, b, b_is_affine=options.b_is_affine))
-    except FeatureError:  # raised again at its entry
-        return None
-
-
-def composed(a: Matrix, b: Matrix, options: Options) -> Matrix:
-    """Multiply two transforms.
 
     Raises:
         Skip: one of them is empty.
@@ -127,7 +100,7 @@ def composed(a: Matrix, b: Matrix, options: Options) -> Matrix:
     """
     if a.size == 0 or b.size == 0:
         raise Skip("Empty matrix in compose transforms")
-    return compose_transforms(a, b, b_is_affine=options.b_is_affine)
+    return block.with_matrices(compose_transforms(a, b, b_is_affine=options.b_is_affine))
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
@@ -138,8 +111,9 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        io_ark.write_object("matrix", target, composed(first, second, options), binary=options.binary)
+        result = composed(ArrayBlock.of([""], [first]), first[None], second, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
+    io_ark.write_object("matrix", target, stacked(result)[0], binary=options.binary)
     return 0

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
-from io_ark.codecs.wave import Wave
-from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import first_pass_features
@@ -51,10 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
         block: ArrayBlock = result.with_rows(features, counts)
         return block
 
-    with (
-        io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True) as reader,
-        write_in_background(writer) as writing,
-        compute_in_background(partial(compute, options=options), audio_blocks(reader, options)) as computed,
-    ):
-        return write_pitch(map(finish, computed), writing).status
+    with Tables() as tables:
+        blocks, writer = tables.read("wave", source), tables.write("matrix", target)
+        computed = tables.computed(partial(compute, options=options), audio_blocks(tables.ahead(blocks), options))
+        return write_pitch(map(finish, computed), writer).status

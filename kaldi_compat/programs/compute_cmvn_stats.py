@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, Block
+from io_ark.blocks import ArrayBlock, Block, Skip
+from io_ark.errors import ArkError
+from kaldi_compat.blocks.cmvn import stats, weighted_stats
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, LookupReader, Skip, items_of, map_table
+from kaldi_compat.cli.loop import Counts, features, for_each, map_table
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.exact.ragged import stats
 from kaldi_compat.functional.cmvn import cmvn_stats
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -29,6 +30,8 @@ Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stat
 e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp
 """
 
+UTTERANCES_AT_ONCE = 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
@@ -39,127 +42,126 @@ class Options(BaseOptions):
     weights: str = option("", "rspecifier of a vector of frame weights for each utterance")
 
 
-Accumulate = Callable[[str, Matrix, "DoubleMatrix | None"], DoubleMatrix]
-
-
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Compute statistics per utterance, per speaker or of all utterances."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
-    with ExitStack() as stack:
-        weights = None
-        if options.weights:
-            weights = stack.enter_context(LookupReader[Vector]("vector", options.weights))
-        accumulate = accumulator(weights)
+    with Tables() as tables:
+        weights = tables.lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
-            counts = by_speaker(options.spk2utt, source, target, accumulate)
+            counts = by_speaker(tables, options.spk2utt, source, target, weights)
         elif to_table:
-            writer = stack.enter_context(io_ark.Writer[DoubleMatrix]("double-matrix", target))
-            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=weights is None))
-
-            def of_block(block: ArrayBlock) -> ArrayBlock | None:
-                feats = block.matrix()
-                if feats is None or weights is not None:
-                    return None
-                each = stats(feats, block.rows())
-                return block.with_rows(each.reshape(-1, each.shape[-1]), np.full(len(block), 2))
-
-            counts = map_table(reader, writer, lambda key, feats: accumulate(key, feats, None), of_block)
+            writer = tables.write("double-matrix", target)
+            blocks = tables.read("matrix", source)
+            counts = map_table(blocks, writer, lambda block: of_each(block, weights))
         else:
-            reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=weights is None))
-            items = items_of(reader, only_blocks=weights is None)
-            counts = of_all(items, target, accumulate, binary=options.binary)
+            counts = of_all(tables.read("matrix", source), target, weights, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def accumulator(weights: LookupReader[Vector] | None) -> Accumulate:
-    """Return a function that adds the statistics of an utterance to those of others."""
+def frames_of(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
+    """Return the frames of a block, and their weights.
 
-    def accumulate(key: str, feats: Matrix, onto: DoubleMatrix | None) -> DoubleMatrix:
-        if feats.size == 0:
-            raise Skip(f"Empty feature matrix for utterance {key}")
-        if onto is not None and onto.shape[1] != feats.shape[1] + 1:
-            raise FeatureError(f"{key}: dimension {feats.shape[1]}, but {onto.shape[1] - 1} before")
+    Raises:
+        Skip: an utterance is empty or lacks weights.
+    """
+    feats, (key, *_) = features(block), block.names()
+    if feats.size == 0:
+        raise Skip(f"Empty feature matrix for utterance {key}")
+    if weights is None:
+        return feats, None
+    found = weights.find(block, lambda key: f"No weights available for utterance {key}")
+    if [len(each) for each in found] != block.shapes[:, 0].tolist():
+        raise Skip(f"Weights for utterance {key} have wrong dimension {len(found[0])} vs. {len(feats)}")
+    return feats, np.concatenate(found)
+
+
+def of_each(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
+    """Compute the statistics of each utterance."""
+    feats, frame_weights = frames_of(block, weights)
+    if frame_weights is None:
+        return block.with_matrices(stats(feats, block.rows()))
+    return block.with_matrices(weighted_stats(feats, block.rows(), frame_weights))
+
+
+class Sum:
+    """Sum of the statistics of utterances.
+
+    Attributes:
+        stats: the sum; None without any features, zeros if all utterances were skipped.
+    """
+
+    def __init__(self, weights: LookupReader[Vector] | None) -> None:
+        self.stats: DoubleMatrix | None = None
+        self._weights = weights
+
+    def add(self, blocks: Iterable[Block], counts: Counts) -> None:
+        """Add the statistics of utterances, and count those with and without."""
+        for_each(self._add, blocks, counts)
+
+    def _add(self, block: ArrayBlock) -> ArrayBlock:
+        dim = features(block).shape[1]
+        if self.stats is None and dim:
+            self.stats = np.zeros((2, dim + 1))
+        feats, weights = frames_of(block, self._weights)
+        assert self.stats is not None
+        if self.stats.shape[1] != dim + 1:
+            raise FeatureError(f"dimension {dim}, but {self.stats.shape[1] - 1} before")
         if weights is None:
-            before = None if onto is None else onto[None]
-            total: DoubleMatrix = stats(np.ascontiguousarray(feats), np.array([0, len(feats)]), onto=before)[0]
-            return total
-        if key not in weights:
-            raise Skip(f"No weights available for utterance {key}")
-        each = weights[key]
-        if len(each) != len(feats):
-            raise Skip(f"Weights for utterance {key} have wrong dimension {len(each)} vs. {len(feats)}")
-        return cmvn_stats(feats, weights=each, onto=onto)
-
-    return accumulate
-
-
-def add_up(
-    entries: Iterable[tuple[str, Matrix | None]],
-    accumulate: Accumulate,
-    counts: Counts,
-    total: DoubleMatrix | None = None,
-) -> DoubleMatrix | None:
-    """Sum the statistics of several utterances onto others: None without any features, zeros if all were skipped."""
-    for key, feats in entries:
-        try:
-            if feats is None:
-                raise Skip(f"Did not find features for utterance {key}")
-            if total is None and feats.size:
-                total = np.zeros((2, feats.shape[1] + 1))
-            total = accumulate(key, feats, total)
-        except Skip as reason:
-            counts.failed += 1
-            logger.warning("%s", reason)
+            self.stats = stats(feats, np.array([0, len(feats)]), onto=self.stats[None])[0]
         else:
-            counts.done += 1
-    return total
+            total: DoubleMatrix = cmvn_stats(feats, weights=weights, onto=self.stats)
+            self.stats = total
+        return block
 
 
-def by_speaker(spk2utt: str, source: str, target: str, accumulate: Accumulate) -> Counts:
+def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None) -> Counts:
     """Write statistics for each speaker, and count utterances."""
     counts = Counts()
+    writer = tables.write("double-matrix", target)
+    speakers = tables.read("token-vector", spk2utt)
+    feats: LookupReader[Matrix] = tables.lookup("matrix", source)
+    size = UTTERANCES_AT_ONCE if feats.finds_many(source) else 1
 
     def of_speaker(speaker: str, utterances: list[str]) -> DoubleMatrix:
-        total = add_up(((key, feats.get(key)) for key in utterances), accumulate, counts)
-        if total is None:
+        total = Sum(weights)
+        for first in range(0, len(utterances), size):
+            total.add(present(feats, utterances[first : first + size], counts), counts)
+        if total.stats is None:
             raise Skip(f"No stats accumulated for speaker {speaker}")
-        return total
+        return total.stats
 
-    with (
-        io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
-        io_ark.SequentialReader[list[str]]("token-vector", spk2utt) as speakers,
-        LookupReader[Matrix]("matrix", source) as feats,
-    ):
-        map_table(speakers, writer, of_speaker)
+    map_table(speakers, writer, lambda block: block.map(of_speaker))
     return counts
 
 
-def of_all(items: Iterable[Block | tuple[str, Matrix]], target: str, accumulate: Accumulate, *, binary: bool) -> Counts:
-    """Write the statistics of all utterances together, in single precision as in Kaldi.
-
-    Args:
-        items: entries, and blocks of entries whose frames have no weights.
-        target: name of the file.
-        accumulate: adds the statistics of an entry.
-        binary: write in binary.
-    """
-    counts = Counts()
-    total: DoubleMatrix | None = None
-    for item in items:
-        feats = None if isinstance(item, tuple) else cast(ArrayBlock, item).matrix()
-        if feats is not None and (total is None or total.shape[1] == feats.shape[1] + 1):
-            total = stats(feats, np.array([0, len(feats)]), onto=None if total is None else total[None])[0]
-            counts.done += len(cast(ArrayBlock, item))
+def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
+    """Yield the features of utterances, together if all are there; count those that are not."""
+    with suppress(ArkError):  # which is raised again at its key
+        found = [value for value in table.find_each(keys) if value is not None]
+        if len(found) == len(keys):
+            yield ArrayBlock.of(keys, found)
+            return
+    for key in keys:
+        (value,) = table.find_each([key])
+        if value is None:
+            logger.warning("Did not find features for utterance %s", key)
+            counts.failed += 1
         else:
-            total = add_up([item] if isinstance(item, tuple) else item.entries(), accumulate, counts, total)
-    if total is None:
+            yield ArrayBlock.of([key], [value])
+
+
+def of_all(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
+    """Write the statistics of all utterances together, in single precision as in Kaldi."""
+    counts, total = Counts(), Sum(weights)
+    total.add(blocks, counts)
+    if total.stats is None:
         # As in Kaldi, only the exit status reports the failure.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")
-        total = np.zeros((0, 0))
-    io_ark.write_object("matrix", target, total.astype(np.float32), binary=binary)
+        total.stats = np.zeros((0, 0))
+    io_ark.write_object("matrix", target, total.stats.astype(np.float32), binary=binary)
     logger.info("Wrote global CMVN stats to %s", printable_wxfilename(target))
     return counts

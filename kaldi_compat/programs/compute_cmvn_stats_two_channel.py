@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
-import io_ark
-from io_ark.codecs.blocks import BLOCK_BYTES, ArrayBlock
+from io_ark.blocks import BLOCK_BYTES, ArrayBlock
+from io_ark.errors import ArkError
 from io_ark.text import split_words
+from kaldi_compat.blocks.cmvn import weighted_stats
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, Counts, LookupReader, Sink, finds_many, write_block
-from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix, Vector
+from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact import ragged
-from kaldi_compat.functional.cmvn import cmvn_stats, two_channel_weights
+from kaldi_compat.functional.cmvn import two_channel_weights
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -48,14 +50,13 @@ class Options(BaseOptions):
 def main(options: Options, calls: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
-    with (
-        LookupReader[Matrix]("matrix", source) as feats,
-        io_ark.Writer[DoubleMatrix]("double-matrix", target) as writer,
-    ):
-        of_calls = groups(text_lines(calls), calls)
-        size = CALLS_AT_ONCE if finds_many(feats, source) else 1
-        for first in range(0, len(of_calls), size):
-            write_stats(of_calls[first : first + size], BlockTable(feats), writer, options, counts)
+    of_calls = groups(text_lines(calls), calls)
+    with Tables() as tables:
+        table, writer = tables.lookup("matrix", source), tables.write("double-matrix", target)
+        size = CALLS_AT_ONCE if table.finds_many(source) else 1
+        for block in blocks_of(of_calls, table, size, counts):
+            if block.keys:
+                writer.write_block(block.stats(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -84,81 +85,87 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
     return found
 
 
-def write_stats(
-    of_calls: list[list[str]], feats: BlockTable[Matrix], writer: Sink, options: Options, counts: Counts
-) -> None:
-    """Write the statistics of the sides of some calls."""
-    found = feats.values(list(chain.from_iterable(of_calls))) if len(of_calls) > 1 else None
-    if found is not None and len({each.shape[1] for each in found}) == 1 and all(each.size for each in found):
-        write_blocks(of_calls, found, writer, options)
-        counts.done += len(found)
-        return
-    for sides in of_calls:
-        present = [key for key in sides if key in feats]
-        for key in sides:
-            if key not in present:
-                logger.warning("No feature data for utterance %s", key)
-        counts.failed += len(sides) - len(present)
-        for key, each in zip(present, stats_of(present, [feats[key] for key in present], options), strict=True):
-            writer[key] = each
-            counts.done += 1
+@dataclass
+class CallBlock:
+    """Utterances of calls.
+
+    Attributes:
+        keys, feats, roles: of each utterance; each OTHER follows its ONE.
+        size: bytes of the features.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    feats: list[Matrix] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def takes(self, feats: list[Matrix]) -> bool:
+        """Return True if features can be added: they have the same dimension, and the block is not too large."""
+        dims = {each.shape[1] for each in (*self.feats[:1], *feats)}
+        return not self.feats or (len(dims) == 1 and self.size < BLOCK_BYTES)
+
+    def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
+        """Add utterances."""
+        self.keys += keys
+        self.feats += feats
+        self.roles += roles
+        self.size += sum(each.nbytes for each in feats)
+
+    def stats(self, quieter_channel_weight: float) -> ArrayBlock:
+        """Compute the statistics (2, dim + 1) of each utterance."""
+        lengths = np.array([len(each) for each in self.feats])
+        rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
+        if not rows.size:
+            return ArrayBlock.of(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
+        one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
+        loudness = rows[:, :1]
+        weights = np.ones(len(rows), np.float32)
+        weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
+        stats = weighted_stats(rows, np.concatenate(([0], np.cumsum(lengths))), weights)
+        return ArrayBlock.of(self.keys, list(stats))
 
 
-def write_blocks(of_calls: list[list[str]], feats: list[Matrix], writer: Sink, options: Options) -> None:
-    """Write the statistics of calls in blocks.
+def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
+    """Yield the utterances of calls in blocks, and count those that are there and those that are not.
 
     Args:
         of_calls: the utterances of each call.
-        feats: their features, of one dimension and not empty.
-        writer: the table.
-        options: options of the program.
-    """
-    keys: list[str] = []
-    block: list[Matrix] = []
-    roles: list[int] = []
-    size = 0
-    left = iter(feats)
-    for number, sides in enumerate(of_calls, 1):
-        of_sides = list(islice(left, len(sides)))
-        keys += sides
-        block += of_sides
-        roles += [ONE, OTHER] if compared(sides, of_sides) else [ALONE] * len(sides)
-        size += sum(each.nbytes for each in of_sides)
-        if size >= BLOCK_BYTES or number == len(of_calls):
-            stats = stats_of_block(block, np.array(roles), options)
-            write_block(writer, ArrayBlock.of(keys, list(stats)))
-            keys, block, roles, size = [], [], [], 0
-
-
-def stats_of_block(feats: list[Matrix], roles: Indices, options: Options) -> DoubleMatrix:
-    """Compute the statistics ``(utterances, 2, dim + 1)`` of utterances, of which each OTHER follows its ONE."""
-    lengths = np.array([len(each) for each in feats])
-    rows = feats[0] if len(feats) == 1 else np.concatenate(feats)
-    one, other = (np.repeat(roles == role, lengths) for role in (ONE, OTHER))
-    loudness = rows[:, :1]
-    weights = np.ones(len(rows), np.float32)
-    weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], options.quieter_channel_weight)
-    return ragged.weighted_stats(rows, np.concatenate(([0], np.cumsum(lengths))), weights)
-
-
-def stats_of(keys: list[str], feats: list[Matrix], options: Options) -> list[DoubleMatrix]:
-    """Compute the statistics of the two sides of a call, or of its single utterance.
+        table: their features.
+        size: number of calls that are looked up at once.
+        counts: added to.
 
     Raises:
-        FeatureError: the sides differ in dimension.
+        FeatureError: the sides of a call differ in dimension; after the blocks before it.
+        ArkError: features cannot be read; after the blocks before them.
     """
-    if compared(keys, feats):
-        weights = two_channel_weights(feats[0][:, :1], feats[1][:, :1], options.quieter_channel_weight)
-        return [weighted_stats(each, of_each) for each, of_each in zip(feats, weights, strict=True)]
-    return [weighted_stats(each, np.ones(len(each), np.float32)) for each in feats]
+    block = CallBlock()
+    try:
+        for number, utterances in enumerate(of_calls):
+            if number % size == 0:
+                with suppress(ArkError):  # which is raised again at its call
+                    table.find_each(list(chain.from_iterable(of_calls[number : number + size])))
+            keys, feats = present(utterances, table)
+            counts.failed += len(utterances) - len(keys)
+            roles = [ONE, OTHER] if compared(keys, feats) else [ALONE] * len(keys)
+            if not block.takes(feats):
+                yield block
+                block = CallBlock()
+            block.add(keys, feats, roles)
+            counts.done += len(keys)
+    except (ArkError, FeatureError):
+        yield block
+        raise
+    yield block
 
 
-def weighted_stats(feats: Matrix, weights: Vector) -> DoubleMatrix:
-    """Compute the statistics of an utterance, ``(2, dim + 1)``."""
-    if not feats.size:
-        return cmvn_stats(feats, weights=weights)
-    stats: DoubleMatrix = ragged.weighted_stats(np.ascontiguousarray(feats), np.array([0, len(feats)]), weights)[0]
-    return stats
+def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
+    """Return the utterances of a call that have features, and these; log a warning for each of the others."""
+    found = table.find_each(utterances)
+    for key, value in zip(utterances, found, strict=True):
+        if value is None:
+            logger.warning("No feature data for utterance %s", key)
+    keys = [key for key, value in zip(utterances, found, strict=True) if value is not None]
+    return keys, [value for value in found if value is not None]
 
 
 def compared(keys: list[str], feats: list[Matrix]) -> bool:

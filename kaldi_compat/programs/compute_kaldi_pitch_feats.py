@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
-from io_ark.codecs.wave import AudioBlock, Wave
-from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.pipeline import compute_in_background, has_second_core, write_in_background
+from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.online import first_pass_pitch
 
@@ -29,16 +26,13 @@ See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio."""
     function = partial(_first_pass if options.simulate_first_pass_online else track_of_block, options=options)
-    with (
-        io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Wave]("wave", source, background=has_second_core(), blocks=True) as reader,
-        write_in_background(writer) as writing,
-        compute_in_background(function, audio_blocks(reader, options)) as tracks,
-    ):
-        return write_pitch(tracks, writing).status
+    with Tables() as tables:
+        blocks, writer = tables.read("wave", source), tables.write("matrix", target)
+        audio = audio_blocks(tables.ahead(blocks), options)
+        return write_pitch(tables.computed(function, audio), writer).status
 
 
-def _first_pass(block: AudioBlock, options: PitchOptions) -> ArrayBlock:
+def _first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
     names, analyses = analyses_of_block(block, options)
     return ArrayBlock.of(names, [first_pass_pitch(each, options) for each in analyses])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.blocks import vad
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
-from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.loop import convert_table, features, only
 from kaldi_compat.cli.program import program
-from kaldi_compat.exact import ragged
-from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import VadOptions
 
@@ -35,37 +33,24 @@ def main(options: Options, source: str, target: str) -> int:
     """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
     frames = voiced_frames = voiced = unvoiced = 0
 
-    def judge(key: str, feats: Matrix) -> Vector:
+    def judge(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames, voiced_frames, voiced, unvoiced
-        if len(feats) == 0:
+        feats, (key, *_) = features(block), block.names()
+        if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {key}")
-        decision = compute_vad(feats, options)
-        count = int(decision.sum(dtype=int))
-        frames += len(decision)
-        voiced_frames += count
-        if count:
-            voiced += 1
-            return decision
-        unvoiced += 1
-        if options.omit_unvoiced_utts:
-            raise Skip(f"No frames were judged voiced for utterance {key}")
-        logger.warning("No frames were judged voiced for utterance %s", key)
-        return decision
-
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        nonlocal frames, voiced_frames, voiced
-        feats = block.matrix()
-        if feats is None:
-            return None
-        decisions, numbers = ragged.voiced(feats, block.rows(), options)
+        decisions, numbers = vad.voiced(feats, block.rows(), options)
         if not numbers.all():
-            return None
+            unvoiced += only(block, 1)
         frames += len(decisions)
         voiced_frames += int(numbers.sum())
-        voiced += len(numbers)
+        voiced += int((numbers > 0).sum())
+        if not numbers.all():
+            if options.omit_unvoiced_utts:
+                raise Skip(f"No frames were judged voiced for utterance {key}")
+            logger.warning("No frames were judged voiced for utterance %s", key)
         return block.with_vectors(decisions)
 
-    counts = convert_table("matrix", source, target, judge, kind_out="vector", block_function=of_block)
+    counts = convert_table(judge, "matrix", source, target, kind_out="vector")
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",

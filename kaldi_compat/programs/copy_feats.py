@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, Block, compressed_block
+from io_ark.blocks import ArrayBlock, Block, compressed_block
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.codecs.general import GeneralMatrix
 from io_ark.codecs.htk import HtkFeatures
@@ -17,6 +16,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
@@ -61,35 +61,34 @@ def main(options: Options, source: str, target: str) -> int:
 
 def copy_table(options: Options, source: str, target: str) -> int:
     """Copy a table, with --compress compressed, and with --write-num-frames write the numbers of frames."""
-    with ExitStack() as stack:
-        num_frames = None
-        if options.write_num_frames:
-            num_frames = stack.enter_context(io_ark.Writer[int]("int", options.write_num_frames))
-        writer = stack.enter_context(io_ark.Writer[GeneralMatrix]("general-matrix", target))
+    with Tables() as tables:
+        num_frames = tables.write("int", options.write_num_frames) if options.write_num_frames else None
+        writer = tables.write("general-matrix", target)
         method = CompressionMethod.of(options.compression_method) if options.compress else None
-        reader = stack.enter_context(io_ark.SequentialReader[Any](options.kind_in, source, blocks=True))
 
-        def copy(key: str, value: Any) -> GeneralMatrix:
-            matrix = matrix_of(value)
+        def copy(block: Block) -> Block:
+            matrices = block.map(lambda _, value: matrix_of(value)) if options.htk_in else block
+            copied = matrices if method is None else compressed(matrices, method, writer)
             if num_frames is not None:
-                num_frames[key] = len(matrix)
-            return matrix if method is None else compressed(key, matrix, method)
-
-        def copy_block(block: ArrayBlock) -> Block | None:
-            copied: Block | None = block
-            if method is not None:
-                copied = compressed_block(block, method) if writer.takes_packed(block.keys) else None
-            if copied is not None and num_frames is not None:
-                num_frames.write_block(block.with_numbers(block.shapes[:, 0]))
+                num_frames.write_block(matrices.map(lambda _, matrix: len(matrix)))
             return copied
 
-        counts = map_table(reader, writer, copy, copy_block)
+        counts = map_table(tables.read(options.kind_in, source), writer, copy)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status
 
 
-def compressed(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
-    """Compress a matrix, or return it as it is if it holds NaN or infinities, which no code stands for."""
+def compressed(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
+    """Compress matrices; those with NaN or infinities, which no code stands for, stay as they are."""
+    if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
+        packed = compressed_block(block, method)
+        if packed is not None:
+            return packed
+    return block.map(lambda key, matrix: compressed_matrix(key, matrix, method))
+
+
+def compressed_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
+    """Compress a matrix, or return it as it is if it holds NaN or infinities."""
     try:
         return compress(matrix, method)
     except FormatError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import io_ark
 from io_ark.codecs.sphinx import encode_block
+from kaldi_compat.cli.files import FileSink
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import FileSink, map_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import for_each
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -31,14 +31,9 @@ class Options(BaseOptions):
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
-    sink = FileSink(
-        options.output_dir,
-        options.output_ext,
-        lambda path, feats: io_ark.write_object("sphinx", path, feats, big_endian=False),
-        lambda block: encode_block(block, big_endian=False),
-    )
-    with io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader:
-        counts = map_table(reader, sink, lambda _, feats: feats, lambda block: block)
+    sink = FileSink(options.output_dir, options.output_ext, lambda block: encode_block(block, big_endian=False))
+    with Tables() as tables:
+        counts = for_each(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.
     logger.info("%d Sphinx feature files generated in the direcory: %s", counts.done, options.output_dir)
     return counts.status

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import io_ark
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, copied, map_table
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -33,11 +33,9 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table or a single file. Single files have another layout than the entries of a table."""
     if are_tables(source, target):
-        with (
-            io_ark.Writer[Any]("int-vector", target) as writer,
-            io_ark.SequentialReader[Any]("int-vector", source, blocks=True) as reader,
-        ):
-            counts = map_table(reader, writer, lambda _, vector: vector, lambda block: copied(block, writer))
+        with Tables() as tables:
+            writer = tables.write("int-vector", target)
+            counts = map_table(tables.read("int-vector", source), writer, lambda block: copied(block, writer))
         logger.info("Copied %d vectors of int32.", counts.done)
         return counts.status
     codec = PlainIntVectorCodec()

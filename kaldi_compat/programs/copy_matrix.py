@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.loop import convert, features
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.libm import expf, logf
@@ -50,23 +50,13 @@ class Options(BaseOptions):
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table or a single file."""
+    changes = options != Options(binary=options.binary)
 
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        if options == Options(binary=options.binary):
-            return block
-        matrix = block.matrix()
-        return None if matrix is None else block.with_rows(transformed(matrix, options))
+    def copy(block: ArrayBlock) -> ArrayBlock:
+        return block.with_rows(transformed(features(block), options)) if changes else block
 
     with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
-        counts = convert(
-            "matrix",
-            source,
-            target,
-            lambda _, matrix: transformed(matrix, options),
-            binary=options.binary,
-            output_first=True,
-            block_function=of_block,
-        )
+        counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)
     else:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-import io_ark
-from io_ark.blocks import PosteriorArrays
+from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs.posterior import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -32,24 +32,23 @@ class Options(BaseOptions):
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
-    with (
-        io_ark.SequentialReader[PosteriorArrays](PosteriorArraysCodec(), source, blocks=True) as reader,
-        io_ark.Writer[PosteriorArrays](PosteriorArraysCodec(), target) as writer,
-    ):
-        counts = map_table(
-            reader,
-            writer,
-            lambda _, posterior: scaled(posterior, options.scale),
-            lambda block: copied(block, writer) if options.scale == 1.0 else None,
-        )
+    codec = PosteriorArraysCodec()
+    with Tables() as tables:
+        blocks, writer = tables.read(codec, source), tables.write(codec, target)
+
+        def copy(block: PosteriorBlock) -> Block:
+            return copied(block, writer) if options.scale == 1.0 else scaled(block, options.scale)
+
+        counts = map_table(blocks, writer, copy)
     logger.info("Done copying %d posteriors.", counts.done)
     return counts.status
 
 
-def scaled(posterior: PosteriorArrays, scale: float) -> PosteriorArrays:
+def scaled(block: PosteriorBlock, scale: float) -> PosteriorBlock:
     """Multiply each weight by ``scale`` in single precision; a scale of zero removes all entries."""
-    if scale == 1.0:
-        return posterior
+    counts, classes, weights = block.posteriors
     if scale == 0.0:
-        return PosteriorArrays(np.zeros_like(posterior.counts), posterior.integers[:0], posterior.weights[:0])
-    return posterior._replace(weights=posterior.weights * np.float32(scale))
+        changed = block.posteriors._replace(counts=np.zeros_like(counts), integers=classes[:0], weights=weights[:0])
+    else:
+        changed = block.posteriors._replace(weights=weights * np.float32(scale))
+    return replace(block, posteriors=changed, data=block.data[:0], ends=block.ends[:0])

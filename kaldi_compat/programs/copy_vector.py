@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
-from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.products import scaled
 from kaldi_compat.options.base import BaseOptions, option
@@ -48,13 +47,12 @@ def main(options: Options, source: str, target: str) -> int:
         )
         scale = 1.0
     counts = convert(
+        lambda block: changed(block, options.change_dim, scale),
         "vector",
         source,
         target,
-        lambda _, v: changed(v, options.change_dim, scale),
         binary=options.binary,
         output_first=True,
-        block_function=lambda block: changed_block(block, options.change_dim, scale),
     )
     if not io_ark.is_table_wspecifier(target):
         logger.info("Copied vector to %s", target)
@@ -65,19 +63,11 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def changed(vector: Vector, dim: int, scale: float) -> Vector:
-    """Truncate a vector or append zeros to give it ``dim`` elements (unless negative), and scale it."""
+def changed(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
+    """Truncate vectors or append zeros to give them ``dim`` elements (unless negative), and scale them."""
     if dim >= 0:
-        vector = np.pad(vector[:dim], (0, max(0, dim - len(vector))))
-    return vector if scale == 1.0 else scaled(vector, scale)
-
-
-def changed_block(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
-    """Change the vectors of a block as :func:`changed` does."""
-    if dim >= 0:
-        kept = np.minimum(block.shapes[:, 0], dim)
         values = np.zeros((len(block), dim), np.float32)
         place = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])
-        values[np.arange(dim) < kept[:, None]] = block.values[place < dim]
+        values[np.arange(dim) < block.shapes[:, :1]] = block.values[place < dim]
         block = block.with_vectors(values.reshape(-1), np.full(len(block), dim))
     return block if scale == 1.0 else block.with_vectors(scaled(block.values, scale))

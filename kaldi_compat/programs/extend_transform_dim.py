@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.objects import Matrix
@@ -44,24 +41,12 @@ def main(options: Options, source: str, target: str) -> int:
     """Extend a single transform, or a table of them."""
     old_dim = 0
 
-    def extend(key: str, transform: Matrix) -> Matrix:
+    def extend(_: str, transform: Matrix) -> Matrix:
         nonlocal old_dim
         old_dim = len(transform)
         return extend_transform(transform, options.new_dimension)
 
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        nonlocal old_dim
-        transforms, new = block.stacked(), options.new_dimension
-        if transforms is None or new < transforms.shape[1] or transforms.shape[2] - transforms.shape[1] not in (0, 1):
-            return None
-        old_dim, columns = transforms.shape[1:]
-        extended = np.zeros((len(block), new, new + columns - old_dim), np.float32)
-        extended[:, :, :new] = np.eye(new)
-        extended[:, :old_dim, :old_dim] = transforms[:, :, :old_dim]
-        extended[:, :old_dim, new:] = transforms[:, :, old_dim:]
-        return block.with_matrices(extended)
-
-    counts = convert("matrix", source, target, extend, binary=options.binary, block_function=of_block)
+    counts = convert(lambda block: block.map(extend), "matrix", source, target, binary=options.binary)
     new_dim = options.new_dimension
     if io_ark.is_table_wspecifier(target):
         logger.info("Increased transform dim to %d for %d matrices.", new_dim, counts.done)

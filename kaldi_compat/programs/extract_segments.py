@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import io_ark
-from io_ark.codecs.wave import Wave
+from io_ark.blocks import Block, Skip, block_of
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, map_lines
+from kaldi_compat.cli.loop import map_lines
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
+from kaldi_compat.cli.tables import Tables
 
 USAGE = """
 Cuts segments from audio. A line of the segments file is
@@ -25,18 +25,16 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 @program("extract-segments", USAGE, SegmentOptions)
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
     """Write each segment. As in Kaldi, the status is 0 even if there is none."""
-    with (
-        LookupReader[Wave]("wave", source) as recordings,
-        io_ark.Writer[Wave]("wave", target) as writer,
-    ):
+    with Tables() as tables:
+        recordings, writer = tables.lookup("wave", source), tables.write("wave", target)
         recording = lru_cache(maxsize=1)(recordings.get)  # a recording's segments come one after the other
 
-        def extract(line: str) -> tuple[str, Wave]:
+        def extract(line: str) -> Block:
             segment = parse_segment(line)
             wave = recording(segment.recording)
             if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
-            return segment.key, cut(wave, segment, options)
+            return block_of([segment.key], [cut(wave, segment, options)])
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)

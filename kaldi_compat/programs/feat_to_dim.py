@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io_ark
 from io_ark.codecs.info import InfoCodec
+from io_ark.errors import ArkError
 from kaldi_compat.cli.files import write_text
-from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.objects import Shaped
+from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 
 USAGE = """
@@ -22,19 +23,18 @@ e.g.:  feat-to-dim scp:feats.scp -
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
     """Write the table of dimensions, or the first dimension."""
-    to_table = io_ark.is_table_wspecifier(target)
-    with io_ark.SequentialReader[Shaped](InfoCodec("matrix"), source, blocks=to_table) as reader:
-        if to_table:
-            with io_ark.Writer[int]("int", target) as writer:
-                map_table(
-                    reader,
-                    writer,
-                    lambda _, feats: feats.shape[1],
-                    lambda block: block.with_numbers(block.shapes[:, 1]),
-                )
-        else:
-            first = next(iter(reader), None)
-            if first is None:
-                raise OptionError(f"Could not read any features from {source} (empty archive?)")
-            write_text(target, f"{first[1].shape[1]}\n")
+    codec = InfoCodec("matrix")
+    if io_ark.is_table_wspecifier(target):
+        convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")
+        return 0
+    with Tables() as tables:
+        blocks = tables.read(codec, source)
+        try:
+            first = next(blocks, None)
+        except ArkError:
+            write_text(target, "")  # Kaldi opens it before it reads the first object of a script file
+            raise
+        if first is None:
+            raise OptionError(f"Could not read any features from {source} (empty archive?)")
+        write_text(target, f"{first.shapes[0, 1]}\n")
     return 0

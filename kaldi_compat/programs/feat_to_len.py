@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import io_ark
+from io_ark.blocks import ArrayBlock, ShapeBlock
 from io_ark.codecs.info import InfoCodec
 from kaldi_compat.cli.files import write_text
-from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.objects import Shaped
+from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
 
 USAGE = """
 Writes a table of the number of frames of each utterance or, without a wspecifier, prints the total.
@@ -24,23 +22,15 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
     """Write the table or print the total."""
     codec = InfoCodec("matrix")
-    if target is None:
-        with io_ark.SequentialReader[Shaped](codec, source, blocks=True) as reader:
-            write_text("-", f"{sum(map(frames_of, reader.blocks()))}\n")
-    else:
-        with (
-            io_ark.Writer[int]("int", target) as writer,
-            io_ark.SequentialReader[Shaped](codec, source, blocks=True) as reader,
-        ):
-            map_table(
-                reader,
-                writer,
-                lambda _, feats: feats.shape[0],
-                lambda block: block.with_numbers(block.shapes[:, 0]),
-            )
+    if target is not None:
+        convert_table(lengths, codec, source, target, kind_out="int", output_first=True)
+        return 0
+    with Tables() as tables:
+        total = sum(int(block.shapes[:, 0].sum()) for block in tables.read(codec, source))
+    write_text("-", f"{total}\n")
     return 0
 
 
-def frames_of(item: Any) -> int:
-    """Return the number of frames of an entry, or of all entries of a block."""
-    return int(item[1].shape[0] if isinstance(item, tuple) else item.shapes[:, 0].sum())
+def lengths(block: ShapeBlock) -> ArrayBlock:
+    """Return the number of rows of each matrix."""
+    return block.with_numbers(block.shapes[:, 0])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
-from kaldi_compat.cli.objects import DoubleMatrix
+from kaldi_compat.cli.loop import convert_table, stacked
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import fake_stats, mean_and_variance
@@ -37,24 +36,21 @@ def main(options: Options, first: str, second: str, third: str | None = None) ->
     dims, source, target = ("", first, second) if third is None else (first, second, third)
     fake_dims = parse_dims(dims, "first argument")
 
-    def modify(key: str, stats: DoubleMatrix) -> DoubleMatrix:
-        if len(stats) != 2:
+    def modify(block: ArrayBlock) -> ArrayBlock:
+        stats = stacked(block)
+        if stats.shape[1] != 2:
             raise FeatureError(
-                f"Expected input to be CMVN stats (should have two rows), not a matrix with {len(stats)}"
+                f"Expected input to be CMVN stats (should have two rows), not a matrix with {stats.shape[1]}"
             )
         stats = fake_stats(stats, fake_dims)
-        if not options.convert_to_mean_and_var:
-            return stats
-        if stats[0, -1] <= 0:
-            raise Skip(f"Zero or negative count for speaker {key}, not outputting mean and variance stats.")
-        return mean_and_variance(stats)
+        if options.convert_to_mean_and_var:
+            if (stats[:, 0, -1] <= 0).any():
+                raise Skip(
+                    f"Zero or negative count for speaker {block.names()[0]}, not outputting mean and variance stats."
+                )
+            stats = mean_and_variance(stats)
+        return block.with_matrices(stats)
 
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        stats = block.stacked()
-        if stats is None or stats.shape[1] != 2 or options.convert_to_mean_and_var:
-            return None
-        return block.with_matrices(fake_stats(stats, fake_dims))
-
-    counts = convert_table("double-matrix", source, target, modify, block_function=of_block)
+    counts = convert_table(modify, "double-matrix", source, target)
     logger.info("Modified %d sets of stats.", counts.done)
     return counts.status

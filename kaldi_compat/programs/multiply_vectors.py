@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
+from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import common_length, missing
+from kaldi_compat.cli.paste import OtherTables, common_lengths, joined
 from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -25,6 +27,8 @@ Usage: multiply-vectors [options] <rspecifier1> <rspecifier2> [<rspecifier3> ...
 e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
        multiply-vectors foo.vec bar.vec baz.vec
 """
+
+Lengths = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,35 +45,23 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
     if not io_ark.is_table_rspecifier(source):
         return multiply_files(options, [source, *others], target)
-    with ExitStack() as stack:
-        writer = stack.enter_context(io_ark.Writer[Vector]("vector", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Vector]("vector", source, blocks=True))
-        tables = [(name, BlockTable(stack.enter_context(LookupReader[Vector]("vector", name)))) for name in others]
+    with Tables() as tables:
+        writer, blocks = tables.write("vector", target), tables.read("vector", source)
+        factors = OtherTables(tables, "vector", others)
 
-        def multiply(key: str, vector: Vector) -> Vector:
-            factors = [vector, *(lookup(key, other, missing(key, name)) for name, other in tables)]
-            return product(factors, options.length_tolerance, key)
+        def multiply(block: ArrayBlock) -> ArrayBlock:
+            return block.with_vectors(*product(factors.find(block), options.length_tolerance, block.names()))
 
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            names, values = block.names(), block.values
-            if options.length_tolerance < 0:  # refuses equal lengths, too
-                return None
-            found = [table.values(names) for _, table in tables]
-            for vectors in found:
-                if vectors is None or not np.array_equal([len(each) for each in vectors], block.shapes[:, 0]):
-                    return None
-                values = values * np.concatenate(vectors)
-            return block.with_vectors(values) if block.shapes[:, 0].all() else None
-
-        counts = map_table(reader, writer, multiply, of_block)
+        counts = map_table(blocks, writer, multiply)
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
 def multiply_files(options: Options, sources: Sequence[str], target: str) -> int:
     """Multiply single files."""
+    vectors = [io_ark.read_object("vector", name) for name in sources]
     try:
-        result = product([io_ark.read_object("vector", name) for name in sources], options.length_tolerance)
+        result, _ = product([[each] for each in vectors], options.length_tolerance, [""])
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
@@ -78,14 +70,19 @@ def multiply_files(options: Options, sources: Sequence[str], target: str) -> int
     return 0
 
 
-def product(vectors: Sequence[Vector], tolerance: int, key: str = "") -> Vector:
+def product(factors: Sequence[Sequence[Vector]], tolerance: int, keys: Sequence[str]) -> tuple[Vector, Lengths]:
     """Multiply vectors, truncated to the shortest.
+
+    Args:
+        factors: of each table, the factor for each entry.
+        tolerance: by how much the lengths of an entry's factors may differ.
+        keys: of the entries.
+
+    Returns:
+        The elements of all products, and how many each has.
 
     Raises:
         Skip: the lengths differ by more than the tolerance, or one is empty.
     """
-    shortest = common_length(list(map(len, vectors)), tolerance, key)
-    result = np.ones(shortest, np.float32)
-    for vector in vectors:
-        result *= vector[:shortest]
-    return result
+    lengths = common_lengths(factors, tolerance, keys)
+    return reduce(np.multiply, [joined(each, lengths) for each in factors]), np.array(lengths)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
-
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, lookup, map_table
-from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.paste import missing, pasted
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.paste import OtherTables, pasted
 from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -43,40 +40,26 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
     if not io_ark.is_table_rspecifier(source):
         return paste_files(options, [source, *others], target)
-    with ExitStack() as stack:
-        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
-        tables = [(name, BlockTable(stack.enter_context(LookupReader[Matrix]("matrix", name)))) for name in others]
+    with Tables() as tables:
+        writer, blocks = tables.write("matrix", target), tables.read("matrix", source)
+        parts = OtherTables(tables, "matrix", others)
 
-        def paste(key: str, feats: Matrix) -> Matrix:
-            parts = [feats, *(lookup(key, other, missing(key, name)) for name, other in tables)]
-            return pasted(parts, options.length_tolerance, key)
+        def paste(block: ArrayBlock) -> ArrayBlock:
+            return block.with_rows(*pasted(parts.find(block), options.length_tolerance, block.names()))
 
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats, names, parts = block.matrix(), block.names(), []
-            if options.length_tolerance < 0:  # refuses equal lengths, too
-                return None
-            found = [table.values(names) for _, table in tables]
-            for matrices in found:
-                if feats is None or matrices is None or len({each.shape[1] for each in matrices}) > 1:
-                    return None
-                if not np.array_equal([len(each) for each in matrices], block.shapes[:, 0]):
-                    return None
-                parts.append(np.concatenate(matrices))
-            return None if feats is None else block.with_rows(np.concatenate([feats, *parts], axis=1))
-
-        counts = map_table(reader, writer, paste, of_block)
+        counts = map_table(blocks, writer, paste)
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
 def paste_files(options: Options, sources: Sequence[str], target: str) -> int:
     """Paste single files."""
+    matrices = [io_ark.read_object("matrix", name) for name in sources]
     try:
-        feats = pasted([io_ark.read_object("matrix", name) for name in sources], options.length_tolerance)
+        result, _ = pasted([[each] for each in matrices], options.length_tolerance, [""])
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
-    io_ark.write_object("matrix", target, feats, binary=options.binary)
+    io_ark.write_object("matrix", target, result, binary=options.binary)
     logger.info("Wrote appended features to %s", target)
     return 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock, PosteriorBlock
+from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs.posterior import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
 from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.errors import FeatureError
 
 USAGE = """
 Converts posteriors to features: one column per class, zero where a frame does not list the class.
@@ -27,23 +26,12 @@ def main(options: PosteriorOptions, source: str, target: str) -> int:
     """Convert a table, or a single file."""
     require_post_dim(options)
 
-    def of_block(block: PosteriorBlock) -> ArrayBlock | None:
-        try:
-            matrix = posterior_matrix(block.posteriors, options.post_dim)
-        except FeatureError:  # raised again at its posterior
-            return None
+    def matrices(block: PosteriorBlock) -> ArrayBlock:
+        rows = posterior_matrix(block.posteriors, options.post_dim)
         shapes = np.stack((block.frames, np.full(len(block), options.post_dim)), axis=1)
-        return ArrayBlock(block.keys, matrix.reshape(-1), shapes)
+        return ArrayBlock(block.keys, rows.reshape(-1), shapes)
 
-    counts = convert(
-        PosteriorArraysCodec(),
-        source,
-        target,
-        lambda _, posterior: posterior_matrix(posterior, options.post_dim),
-        binary=options.binary,
-        kind_out="matrix",
-        block_function=of_block,
-    )
+    counts = convert(matrices, PosteriorArraysCodec(), source, target, binary=options.binary, kind_out="matrix")
     if io_ark.is_table_wspecifier(target):
         logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Block
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import option
@@ -41,15 +40,14 @@ def main(options: Options, source: str, target: str) -> int:
     """Process a table of pitch tracks."""
     random = KaldiRandom(options.srand)
 
-    def process(key: str, track: Matrix) -> Matrix:
-        return process_pitch(track, options, generator=random) if len(track) else track
+    def process(block: ArrayBlock) -> Block:
+        tracks = features(block)
+        if tracks.size == 0:
+            return block
+        if not is_track(tracks):
+            return block.map(lambda _, track: process_pitch(track, options, generator=random))
+        return block.with_rows(*process_ragged(tracks, block.rows(), options, random))
 
-    def process_block(block: ArrayBlock) -> ArrayBlock | None:
-        features = block.matrix()
-        if features is None or not is_track(features):
-            return None
-        return block.with_rows(*process_ragged(features, block.rows(), options, random))
-
-    counts = convert_table("matrix", source, target, process, block_function=process_block)
+    counts = convert_table(process, "matrix", source, target)
     logger.info("Post-processed pitch for %d utterances.", counts.done)
     return counts.status

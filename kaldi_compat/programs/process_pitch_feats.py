@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.pitch.smooth import is_supported, smooth_pitch, smooth_ragged
@@ -23,17 +22,14 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
     """Process a table of pitch tracks."""
 
-    def process(key: str, track: Matrix) -> Matrix:
-        if len(track) == 0:
-            raise Skip(f"Feature file has bad size {track.shape[0]} by {track.shape[1]}")
-        return smooth_pitch(track, options)
+    def process(block: ArrayBlock) -> Block:
+        tracks = features(block)
+        if tracks.size == 0:
+            raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
+        if not is_supported(tracks):
+            return block.map(lambda _, track: smooth_pitch(track, options))
+        return block.with_rows(smooth_ragged(tracks, block.rows(), options))
 
-    def process_block(block: ArrayBlock) -> ArrayBlock | None:
-        features = block.matrix()
-        if features is None or not is_supported(features):
-            return None
-        return block.with_rows(smooth_ragged(features, block.rows(), options))
-
-    counts = convert_table("matrix", source, target, process, block_function=process_block)
+    counts = convert_table(process, "matrix", source, target)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Any
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock
+from kaldi_compat.blocks.columns import select_columns
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import items_of, map_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.ragged import select_columns
 from kaldi_compat.options.base import require
 
 USAGE = """
@@ -30,36 +27,28 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # an index or a r
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
     """Select columns of each utterance. The selection must fit the dimension of the first one."""
-    with io_ark.SequentialReader[Matrix]("matrix", source, blocks=True) as reader:
-        entries: Iterator[Any] = items_of(reader)
-        first = next(entries, None)
+    with Tables() as tables:
+        blocks = tables.read("matrix", source)
+        first = next(blocks, None)
         if first is None:
             logger.warning("Empty archive provided.")
             return 0
-        dim = int(first[1].shape[1] if isinstance(first, tuple) else first.shapes[0, 1])
-        columns = selected(selection, dim)
-
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats = block.matrix()
-            if feats is None or feats.shape[1] <= max(columns):
-                return None
-            return block.with_rows(select_columns(feats, columns))
-
-        with io_ark.Writer[Matrix]("matrix", target) as writer:
-            chained = itertools.chain([first], entries)
-            map_table(chained, writer, lambda _, feats: picked(feats, columns), of_block)
+        columns = selected(selection, int(first.shapes[0, 1]))
+        blocks = itertools.chain([first], blocks)
+        map_table(blocks, tables.write("matrix", target), lambda block: picked(block, columns))
     return 0
 
 
-def picked(feats: Matrix, columns: list[int]) -> Matrix:
+def picked(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     """Return these columns of the features.
 
     Raises:
         FeatureError: the features have fewer columns than the first utterance.
     """
+    feats = features(block)
     if max(columns) >= feats.shape[1]:
         raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}")
-    return feats[:, columns]
+    return block.with_rows(select_columns(feats, columns))
 
 
 def selected(selection: str, dim: int) -> list[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import BlockTable, LookupReader, Skip, convert_table
-from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.program import NoOptions, program
-from kaldi_compat.functional.vad import select_voiced
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import FeatureError
 
 USAGE = """
 Copies the voiced frames of features. The decisions, 1 for voiced and 0 for unvoiced, come from compute-vad or similar.
@@ -22,37 +22,28 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     """Select frames of each utterance of a table."""
-    with LookupReader[Vector]("vector", decisions) as reader:
-        vad = BlockTable(reader)
+    with Tables() as tables:
+        blocks, vad = tables.read("matrix", source), tables.lookup("vector", decisions)
 
-        def select(key: str, feats: Matrix) -> Matrix:
-            if len(feats) == 0:
+        def select(block: ArrayBlock) -> ArrayBlock:
+            feats, (key, *_) = features(block), block.names()
+            if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
-            if key not in vad:
-                raise Skip(f"No VAD input found for utterance {key}")
-            voiced = vad[key]
-            if len(voiced) != len(feats):
+            found = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
+            voiced, lengths = np.concatenate(found), block.shapes[:, 0]
+            if not np.array_equal([len(each) for each in found], lengths):
                 raise Skip(
                     f"Mismatch in number for frames {len(feats)} for features and VAD {len(voiced)}, "
                     f"for utterance {key}"
                 )
-            if not voiced.any():
-                raise Skip(f"No features were judged as voiced for utterance {key}")
-            return select_voiced(feats, voiced)
-
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats, found = block.matrix(), vad.values(block.names())
-            if feats is None or found is None:
-                return None
-            if not np.array_equal([len(each) for each in found], block.shapes[:, 0]):
-                return None
-            voiced = np.concatenate(found)
             chosen = voiced == 1
             numbers = np.add.reduceat(chosen, block.rows()[:-1], dtype=np.int64)
-            if not numbers.all() or not (chosen | (voiced == 0)).all():
-                return None
+            if not np.add.reduceat(voiced != 0, block.rows()[:-1]).all():
+                raise Skip(f"No features were judged as voiced for utterance {key}")
+            if not (chosen | (voiced == 0)).all():
+                raise FeatureError("voice activity must be 0 or 1 for each frame")
             return block.with_rows(feats[chosen], numbers)
 
-        counts = convert_table("matrix", source, target, select, block_function=of_block)
+        counts = map_table(blocks, tables.write("matrix", target), select)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
     return counts.status

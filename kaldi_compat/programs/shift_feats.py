@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -35,33 +34,20 @@ class Options(BaseOptions):
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Shift a table, or a single file."""
-
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        feats = block.matrix()
-        if feats is None:
-            return None
-        first, end = np.repeat(block.rows()[:-1], block.shapes[:, 0]), np.repeat(block.rows()[1:], block.shapes[:, 0])
-        return block.with_rows(feats[np.clip(np.arange(len(feats)) - options.shift, first, end - 1)])
-
-    counts = convert(
-        "matrix",
-        source,
-        target,
-        lambda key, m: shifted(m, options.shift, key),
-        binary=options.binary,
-        block_function=of_block,
-    )
+    counts = convert(lambda block: shifted(block, options.shift), "matrix", source, target, binary=options.binary)
     if io_ark.is_table_wspecifier(target):
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status
 
 
-def shifted(matrix: Matrix, shift: int, key: str = "") -> Matrix:
-    """Shift rows: row ``r`` of the result is row ``r - shift``, limited to the first and last row.
+def shifted(block: ArrayBlock, shift: int) -> ArrayBlock:
+    """Shift rows: row ``r`` of a result is row ``r - shift``, limited to the first and last row.
 
     Raises:
-        Skip: the matrix is empty.
+        Skip: a matrix is empty.
     """
-    if len(matrix) == 0:
+    feats, (key, *_) = features(block), block.names()
+    if feats.size == 0:
         raise Skip(f"Empty matrix for key {key}" if key else "Empty input matrix")
-    return matrix[np.clip(np.arange(len(matrix)) - shift, 0, len(matrix) - 1)]
+    first, end = (np.repeat(bounds, block.shapes[:, 0]) for bounds in (block.rows()[:-1], block.rows()[1:]))
+    return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first, end - 1)])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Skip, convert_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert_table, features, only
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option, require
 
@@ -19,6 +19,8 @@ Keeps every n-th frame of features; with a negative n, repeats each frame -n tim
 Usage: subsample-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subsample-feats --n=2 ark:- ark:-
 """
+
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,41 +43,39 @@ def main(options: Options, source: str, target: str) -> int:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
     frames_in = frames_out = 0
 
-    def subsample(key: str, feats: Matrix) -> Matrix:
+    def subsample(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames_in, frames_out
-        result = subsampled(feats, options.n, options.offset)
-        frames_in += len(feats)
-        frames_out += len(result)
-        if options.n > 0 and len(result) == 0:
-            raise Skip(f"For utterance {key}, output would have no rows, producing no output.")
-        return result
-
-    def of_block(block: ArrayBlock) -> ArrayBlock | None:
-        nonlocal frames_in, frames_out
-        feats, rows = block.matrix(), block.shapes[:, 0]
-        if feats is None or options.offset < 0:
-            return None
-        if options.n > 0:
-            counts = -(-(rows - options.offset) // options.n)
-            if (counts <= 0).any():
-                return None
-            # The first row of an output is `offset` after its input's; the others are `n` after the one before.
-            before = np.cumsum(counts) - counts
-            within = np.arange(counts.sum()) - np.repeat(before, counts)
-            chosen = np.repeat(block.rows()[:-1] + options.offset, counts) + within * options.n
-        else:
-            counts = rows * -options.n
-            chosen = np.repeat(np.arange(len(feats)), -options.n)
+        feats = features(block)
+        chosen, counts = subsampled(block.shapes[:, 0], options.n, options.offset)
+        if options.n > 0 and not counts.all():
+            frames_in += only(block, len(feats))
+            raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
         frames_in += len(feats)
         frames_out += len(chosen)
         return block.with_rows(feats[chosen], counts)
 
-    counts = convert_table("matrix", source, target, subsample, block_function=of_block)
+    counts = convert_table(subsample, "matrix", source, target)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
     logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
     return counts.status
 
 
-def subsampled(matrix: Matrix, n: int, offset: int = 0) -> Matrix:
-    """Return rows ``offset``, ``offset + n`` and so on; with a negative ``n`` each row ``-n`` times."""
-    return matrix[offset::n] if n > 0 else np.repeat(matrix, -n, axis=0)
+def subsampled(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integers]:
+    """Choose rows ``offset``, ``offset + n`` and so on of each utterance; with a negative ``n`` each row ``-n`` times.
+
+    Args:
+        lengths: rows of each utterance.
+        n, offset: see above.
+
+    Returns:
+        The rows, counted over all utterances, and how many there are of each utterance.
+
+    >>> subsampled(np.array([3, 2]), 2, 0)
+    (array([0, 2, 3]), array([2, 1]))
+    """
+    if n < 0:
+        return np.repeat(np.arange(lengths.sum()), -n), lengths * -n
+    counts = np.maximum(-(-(lengths - offset) // n), 0)
+    # The first row of an output is `offset` after its input's; the others are `n` after the one before.
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + within * n, counts

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-import io_ark
-from io_ark.codecs.blocks import ArrayBlock
-from io_ark.specifier import parse_rspecifier
+from io_ark.blocks import Block
 from io_ark.text import split_words
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Collector, Counts, Skip, items_of, map_table
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option, require
 
 USAGE = """
@@ -50,53 +47,29 @@ class Options(BaseOptions):
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
-    has_list = bool(options.include or options.exclude)
-    # Of a script file, only the utterances that are copied need to be readable.
-    one_by_one = has_list and parse_rspecifier(source).kind == "scp"
-    with (
-        io_ark.Writer[Matrix]("matrix", target) as writer,
-        io_ark.SequentialReader[Matrix]("matrix", source, blocks=not one_by_one) as reader,
-    ):
-        if not has_list:
-            map_table(first_items(items_of(reader), options.n), writer, lambda _, feats: feats, lambda block: block)
+    with Tables() as tables:
+        writer = tables.write("matrix", target)
+        if not (options.include or options.exclude):
+            map_table(first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
             return 0
         listed = first_fields(text_lines(options.include or options.exclude))
 
         def is_chosen(key: str) -> bool:
             return (key in listed) == bool(options.include)
 
-        def copy(key: str, feats: Any) -> Any:
-            if not is_chosen(key):
-                raise Skip
-            return feats
+        def chosen(block: Block) -> Block:
+            return block.select(np.array([is_chosen(key) for key in block.names()]))
 
-        def of_block(block: ArrayBlock) -> ArrayBlock:
-            return block.chosen(np.array([is_chosen(key) for key in block.names()]))
-
-        if one_by_one:
-            counts = Counts()
-            with Collector(writer) as collector:
-                for key, read in reader.entries():
-                    if is_chosen(key):
-                        collector[key] = read()
-                        counts.done += 1
-                    else:
-                        counts.failed += 1
-        else:
-            counts = map_table(reader, writer, copy, of_block)
+        counts = map_table(tables.read("matrix", source, is_chosen), writer, chosen)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
-def first_items(items: Iterable[Any], count: int) -> Iterator[Any]:
-    """Yield the first ``count`` entries of blocks and single entries."""
-    for item in items:
-        size = 1 if isinstance(item, tuple) else len(item)
-        if isinstance(item, ArrayBlock) and size > count:
-            yield item.chosen(np.arange(size) < count)
-        else:
-            yield item
-        count -= size
+def first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
+    """Yield the first ``count`` entries of a table."""
+    for block in blocks:
+        yield block.select(np.arange(len(block)) < count)
+        count -= len(block)
         if count <= 0:
             return
 

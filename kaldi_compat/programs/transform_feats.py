@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import LookupReader, Skip, map_table
+from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.exact.products import product_with_transpose
-from kaldi_compat.functional.transform import apply_transform, log_determinant
+from kaldi_compat.functional.transform import log_determinant
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -79,42 +80,43 @@ def mismatch(key: str, transform: Matrix, dim: int) -> str:
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
     """Transform a table."""
     logdets = LogDeterminants()
-    with ExitStack() as stack:
-        feats_reader = stack.enter_context(io_ark.SequentialReader[Matrix]("matrix", source, blocks=True))
-        writer = stack.enter_context(io_ark.Writer[Matrix]("matrix", target))
-        reader: LookupReader[Matrix] | None = None
+    with Tables() as tables:
+        blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
+        table: LookupReader[Matrix] | None = None
+        of_all: Matrix = np.empty((0, 0), np.float32)
         if io_ark.is_table_rspecifier(transform_source):
-            reader = stack.enter_context(LookupReader("matrix", transform_source, utt2spk=options.utt2spk))
+            table = tables.lookup("matrix", transform_source, options.utt2spk)
         else:
-            of_all: Matrix = io_ark.read_object("matrix", transform_source)
+            of_all = io_ark.read_object("matrix", transform_source)
 
-        def transform(key: str, feats: Matrix) -> Matrix:
-            if reader is None:
-                matrix: Matrix = of_all
-            elif key in reader:
-                matrix = reader[key]
-            else:
-                raise Skip(f"No fMLLR transform available for utterance {key}, producing no output for this utterance")
-            try:
-                transformed = apply_transform(feats, matrix)
-            except FeatureError as error:
-                raise Skip(mismatch(key, matrix, feats.shape[1])) from error
-            logdets.add(matrix, feats.shape[1], len(feats))
-            return transformed
-
-        def of_block(block: ArrayBlock) -> ArrayBlock | None:
-            feats = block.matrix()
-            if reader is not None or feats is None or of_all.shape[1] - feats.shape[1] not in (0, 1):
-                return None
+        def transform(block: ArrayBlock) -> ArrayBlock:
+            feats = features(block)
+            matrices = [of_all] if table is None else table.find(block, missing)
             dim = feats.shape[1]
-            transformed = product_with_transpose(feats, of_all[:, :dim], block.rows())
-            if of_all.shape[1] > dim:
-                transformed = transformed + of_all[:, dim]
-            for frames in block.shapes[:, 0].tolist():
-                logdets.add(of_all, dim, frames)
-            return block.with_rows(transformed)
+            if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
+                raise Skip(mismatch(block.names()[0], matrices[0], dim))
+            if len({len(matrix) for matrix in matrices}) > 1:
+                raise Skip
+            for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
+                logdets.add(matrix, dim, frames)
+            if table is None:
+                return block.with_rows(transformed(feats, of_all, block.rows()))
+            each = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
+            return block.with_rows(np.concatenate([transformed(*one) for one in each]))
 
-        counts = map_table(feats_reader, writer, transform, of_block)
+        counts = map_table(blocks, writer, transform)
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
+
+
+def missing(key: str) -> str:
+    """Return the warning for an utterance without a transform."""
+    return f"No fMLLR transform available for utterance {key}, producing no output for this utterance"
+
+
+def transformed(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
+    """Apply a linear or affine transform to the rows of utterances with these boundaries, by default of one."""
+    dim = feats.shape[1]
+    linear = product_with_transpose(feats, matrix[:, :dim], bounds)
+    return linear + matrix[:, dim] if matrix.shape[1] > dim else linear

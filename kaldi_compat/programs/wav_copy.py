@@ -20,7 +20,7 @@ e.g.:  wav-copy scp:wav.scp ark:-
 @program("wav-copy", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
     """Copy a table or a single file."""
-    counts = convert("wave", source, target, lambda _, wave: wave)
+    counts = convert(lambda block: block, "wave", source, target)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d wave files", counts.done)
     return counts.status

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
-from io_ark.codecs.wave import AudioBlock
+from io_ark.blocks import ArrayBlock, Block, WaveBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
@@ -37,24 +36,23 @@ def main(options: Options, source: str, target: str) -> int:
     """Write the durations, and log their mean, minimum and maximum."""
     durations: list[float] = []
 
-    def duration(key: str, wave: Any) -> float:
+    def duration(_: str, wave: Any) -> float:
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
             raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
-        durations.append(duration_of(num_samples, wave.sample_frequency))
-        return durations[-1]
+        return duration_of(num_samples, wave.sample_frequency)
 
-    def of_block(block: AudioBlock) -> ArrayBlock:
-        each = block.lengths.astype(np.float32) / block.rates.astype(np.float32)
-        durations.extend(each.tolist())
-        return ArrayBlock(block.keys, each, np.zeros((len(block), 2), np.int64), dimensions=0)
+    def durations_of(block: Block) -> Block:
+        if isinstance(block, WaveBlock):
+            numbers = block.durations().astype(np.float32)
+            each: Block = ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
+        else:
+            each = block.map(duration)
+        durations.extend(value for _, value in each.entries())
+        return each
 
     kind: io_ark.Kind = "wave" if options.read_entire_file else "wave-info"
-    with (
-        io_ark.Writer[float]("float", target) as writer,
-        io_ark.SequentialReader[Any](kind, source, blocks=True) as reader,
-    ):
-        counts = map_table(reader, writer, duration, of_block)
+    counts = convert_table(durations_of, kind, source, target, kind_out="float", output_first=True)
     logger.info("Printed duration for %d audio files.", counts.done)
     if durations:
         logger.info(

@@ -1,24 +1,70 @@
-"""Tests of kaldi_compat.cli.loop."""
+"""Tests of kaldi_compat.cli.loop: what a program does to blocks, it does to their entries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kaldi_compat.cli.loop import Skip, map_table
+import io_ark
+from io_ark.blocks import Block, Skip, block_of
+from io_ark.errors import FormatError
+from kaldi_compat.cli.loop import Counts, map_table
+from kaldi_compat.errors import FeatureError
 
-Run = Callable[..., int]
+GOOD, SKIPPED, SILENT, WRONG, UNREADABLE = range(5)
+ERRORS = {WRONG: FeatureError("wrong"), UNREADABLE: FormatError("unreadable", key="u")}
 
 
-def test_skips_are_counted(caplog: pytest.LogCaptureFixture) -> None:
-    def function(key: str, value: int) -> int:
-        if value < 0:
-            raise Skip(f"{key} is negative" if value < -1 else "")
-        return value
+class Written:
+    """Takes blocks of results."""
 
-    written: dict[str, int] = {}
-    counts = map_table([("a", 1), ("b", -1), ("c", -2), ("d", 2)], written, function)
-    assert (counts.done, counts.failed, counts.total, counts.status) == (2, 2, 4, 0)
-    assert written == {"a": 1, "d": 2}
-    assert [record.getMessage() for record in caplog.records] == ["c is negative"]
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def write_block(self, block: Block) -> None:
+        self.keys += block.names()
+
+
+def refuse(key: str, kind: int) -> None:
+    if kind in ERRORS:
+        raise ERRORS[kind]
+    if kind != GOOD:
+        raise Skip(f"{key} is skipped" if kind == SKIPPED else "")
+
+
+def of_block(block: Block) -> Block:
+    for key, kind in block.entries():
+        refuse(key, kind)
+    return block
+
+
+def by_entry(block: Block) -> Block:
+    return block.map(lambda key, kind: refuse(key, kind) or kind)
+
+
+@pytest.mark.parametrize("function", [of_block, by_entry])
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=7), max_size=4))
+def test_results_before_an_error_are_written_and_warnings_come_in_order(
+    function: object, kinds: list[list[int]]
+) -> None:
+    blocks = [block_of([f"{i}-{j}" for j in range(len(each))], each) for i, each in enumerate(kinds)]
+    entries = [entry for block in blocks for entry in block.entries()]
+    first_error = next((at for at, (_, kind) in enumerate(entries) if kind in ERRORS), len(entries))
+    written, counts = Written(), Counts()
+    with pytest.MonkeyPatch.context() as patch:
+        warnings: list[str] = []
+        for name in "kaldi_compat.cli.loop", "io_ark.blocks.base":
+            patch.setattr(f"{name}.logger.warning", lambda _, reason: warnings.append(str(reason)))
+        try:
+            counts = map_table(blocks, written, function)  # type: ignore[arg-type]
+        except FeatureError as error:
+            assert str(error) == f"{entries[first_error][0]}: wrong"
+        except io_ark.ArkError as error:
+            assert error is ERRORS[UNREADABLE]
+        else:
+            assert first_error == len(entries)
+            assert (counts.done, counts.total) == (len(written.keys), len(entries))
+            assert counts.status == (0 if written.keys else 1)
+    assert written.keys == [key for key, kind in entries[:first_error] if kind == GOOD]
+    assert warnings == [f"{key} is skipped" for key, kind in entries[:first_error] if kind == SKIPPED]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from io_ark.blocks import Skip
 from io_ark.codecs.wave import Wave
-from kaldi_compat.cli.loop import Skip
 from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 from kaldi_compat.errors import AudioError
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.cli.loop import Skip
+from io_ark.blocks import Skip
 from kaldi_compat.cli.segments import parse_segment
 from kaldi_compat.programs import (
     extract_feature_segments,

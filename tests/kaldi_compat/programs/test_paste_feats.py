@@ -8,7 +8,8 @@ import kaldiio
 import numpy as np
 import pytest
 
-from kaldi_compat.cli.loop import Skip
+from io_ark.blocks import Skip
+from kaldi_compat.cli.paste import pasted
 from kaldi_compat.programs import (
     paste_feats,
 )
@@ -20,11 +21,11 @@ Run = Callable[..., int]
 
 def test_lengths_beyond_the_tolerance_are_skipped() -> None:
     short, long = matrices(5)["u0"], matrices(7)["u0"]
-    assert paste_feats.pasted([short, long], 2).shape == (5, 6)
+    assert pasted([[short], [long]], 2, [""])[0].shape == (5, 6)
     with pytest.raises(Skip, match=r"Length mismatch 7 vs\. 5 exceeds tolerance 1"):
-        paste_feats.pasted([short, long], 1)
+        pasted([[short], [long]], 1, [""])
     with pytest.raises(Skip):
-        paste_feats.pasted([short, long[:0]], 10)
+        pasted([[short], [long[:0]]], 10, [""])
 
 
 def test_files_are_pasted_and_missing_utterances_skipped() -> None:

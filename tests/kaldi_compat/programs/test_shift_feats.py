@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.programs import (
     shift_feats,
 )
@@ -20,7 +21,8 @@ Run = Callable[..., int]
 def test_frames_at_the_edges_are_repeated(frames: int, shift: int) -> None:
     matrix = np.arange(frames, dtype=np.float32)[:, None]
     expected = [min(max(r - shift, 0), frames - 1) for r in range(frames)]
-    assert shift_feats.shifted(matrix, shift)[:, 0].tolist() == expected
+    shifted = shift_feats.shifted(ArrayBlock.of(["a", "b"], [matrix, matrix + 99]), shift)
+    assert [each[:, 0].tolist() for _, each in shifted.entries()] == [expected, [99 + row for row in expected]]
 
 
 def test_empty_matrices_are_skipped() -> None:

@@ -18,11 +18,16 @@ from tests.support.tables import load, matrices, save
 Run = Callable[..., int]
 
 
-@given(st.integers(0, 9), st.integers(1, 4), st.integers(0, 5))
-def test_every_nth_frame_is_kept_or_each_repeated(frames: int, n: int, offset: int) -> None:
-    matrix = np.arange(frames, dtype=np.float32)[:, None]
-    assert subsample_feats.subsampled(matrix, n, offset)[:, 0].tolist() == list(range(offset, frames, n))
-    assert subsample_feats.subsampled(matrix, -n)[:, 0].tolist() == [i for i in range(frames) for _ in range(n)]
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 5))
+def test_every_nth_frame_is_kept_or_each_repeated(lengths: list[int], n: int, offset: int) -> None:
+    rows, counts = subsample_feats.subsampled(np.array(lengths), n, offset)
+    kept = [list(range(offset, frames, n)) for frames in lengths]
+    firsts = np.cumsum([0, *lengths])
+    assert counts.tolist() == list(map(len, kept))
+    assert rows.tolist() == [first + row for first, each in zip(firsts, kept, strict=False) for row in each]
+    rows, counts = subsample_feats.subsampled(np.array(lengths), -n, 0)
+    assert counts.tolist() == [frames * n for frames in lengths]
+    assert rows.tolist() == [row for row in range(sum(lengths)) for _ in range(n)]
 
 
 @pytest.mark.parametrize(

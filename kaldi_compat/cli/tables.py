@@ -1,0 +1,169 @@
+"""The tables of a program, opened in Kaldi's order; and look-up of the keys of a block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+import io_ark
+from io_ark.blocks import Block, Skip, block_of
+from io_ark.codecs import Codec
+from io_ark.errors import ArkError, PipeError
+from io_ark.specifier import parse_rspecifier
+from io_ark.tables.prefetch import ReadAhead
+from kaldi_compat.cli.log import logger
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
+Kind = io_ark.Kind | Codec[Any]
+
+THREADS = 2
+
+
+class Tables(ExitStack):
+    """Opens the tables of a program, and closes them at the end of the context.
+
+    A program opens them in the order of Kaldi's program of that name. If a table cannot be opened, an older output that
+    Kaldi's program has opened by then is empty, and a recipe that ignores the exit status cannot take it for this
+    run's output; one that it has not opened is still there.
+    """
+
+    def read(self, kind: Kind, rspecifier: str, wanted: Callable[[str], bool] | None = None) -> Iterator[Any]:
+        """Open a table and return its blocks. Of a script file, no object is read before the first block is needed.
+
+        Args:
+            kind: type of the objects.
+            rspecifier: name of the table.
+            wanted: returns False for keys whose objects need not be readable: of a script file they are not read, and
+                their value is None.
+        """
+        reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier, blocks=True))
+        if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
+            return (block_of([key], [read() if wanted(key) else None]) for key, read in reader.entries())
+        return (block_of([item[0]], [item[1]]) if isinstance(item, tuple) else item for item in reader.blocks())
+
+    def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
+        """Open a table to look up entries by key."""
+        reader = LookupReader[Any](kind, rspecifier, utt2spk=utt2spk)
+        self.callback(reader.close)
+        return reader
+
+    def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
+        """Open a table to write."""
+        return self.enter_context(io_ark.Writer[Any](kind, wspecifier))
+
+    def ahead(self, items: Iterator[Value]) -> Iterator[Value]:
+        """Return an iterator over items that are computed ahead in a thread if the process has a second core.
+
+        This is the one queue of the programs. A chain of them makes a pipeline: one thread reads, one computes, and the
+        main thread writes. The queue is bounded; an error is raised in place of the item that failed; and when the
+        context ends, so does the thread.
+        """
+        if not has_second_core():
+            return items
+        queue = ReadAhead(item for item in items)
+        self.callback(queue.close)
+        return iter(queue)
+
+    def computed(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
+        """Return ``function(item)`` for each item, in order, computed in threads if the process has a second core."""
+        if not has_second_core():
+            return map(function, items)
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+        pool = self.enter_context(ThreadPoolExecutor(THREADS))
+        return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
+
+
+def has_second_core() -> bool:
+    """Return True if this process may use more than one core."""
+    return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
+
+
+class LookupReader(io_ark.RandomAccessReader[Value]):
+    """Random-access reader of a program's second table.
+
+    If the command of a pipe fails, keys that did not arrive are missing, with a warning, as in Kaldi: each costs its
+    utterance, not the job.
+    """
+
+    def __init__(self, kind: Kind, rspecifier: str, *, utt2spk: str = "") -> None:
+        super().__init__(kind, rspecifier, utt2spk=utt2spk)
+        # Values of the keys of the last block, or None: some tables allow only one look-up of each key.
+        self._found: dict[str, Value | None] = {}
+        self._failed: tuple[str, ArkError] | None = None
+
+    def __contains__(self, key: str) -> bool:
+        try:
+            return super().__contains__(key)
+        except PipeError as error:
+            logger.warning("%s", error)
+            return super().__contains__(key)
+
+    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        try:
+            return super().values_of(keys)
+        except PipeError as error:
+            logger.warning("%s", error)
+            return None
+
+    def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
+        """Return the values under the keys of a block.
+
+        The next calls may ask for parts of the block. They do not look up a key again.
+
+        Args:
+            block: the block.
+            missing: returns the warning for a key that is missing.
+
+        Raises:
+            Skip: a key is missing.
+            ArkError: a value cannot be read.
+        """
+        values = self.find_each(block.names())
+        found = [value for value in values if value is not None]
+        if len(found) < len(values):
+            raise Skip("" if len(values) > 1 else missing(block.names()[0]))
+        return found
+
+    def find_each(self, keys: Sequence[str]) -> list[Value | None]:
+        """Return the values under some keys, None where one is missing. See :meth:`find`."""
+        if not self._found.keys() >= set(keys):
+            if self._failed is not None and self._failed[0] in keys:
+                raise self._failed[1]
+            self._look_up(keys)
+        return [self._found[key] for key in keys]
+
+    def _look_up(self, keys: Sequence[str]) -> None:
+        self._found, self._failed = {}, None
+        failure: ArkError | None = None
+        try:
+            values = self.values_of(keys)
+        except ArkError as error:  # a table that was read up to there raises it once only
+            failure, values = error, None
+        if values is not None:
+            self._found = dict(zip(keys, values, strict=True))
+            return
+        for key in keys:
+            try:
+                present = key in self
+                if not present and failure is not None:
+                    raise failure
+                self._found[key] = self[key] if present else None
+            except ArkError as error:
+                # Reading on from the middle of a damaged object raises another error than the first time.
+                self._failed = key, error if failure is None else failure
+                raise self._failed[1] from None
+
+    def finds_many(self, rspecifier: str) -> bool:
+        """Return True if many keys of the table can be looked up at once without taking more memory or time.
+
+        This holds for archives that keep what has been read. It does not hold for standard input and named pipes, from
+        which the entries of one key may arrive long before those of the next.
+        """
+        if self.values_of([]) is None:
+            return False
+        name = parse_rspecifier(rspecifier).rxfilename
+        return name.endswith("|") or os.path.isfile(name)

@@ -1,0 +1,86 @@
+"""Tests of kaldi_compat.cli.tables: reading ahead, and look-up of the keys of a block."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark.blocks import Skip, block_of
+from kaldi_compat.cli import tables as module
+from kaldi_compat.cli.tables import LookupReader, Tables
+
+
+@pytest.fixture(params=[True, False], autouse=True)
+def has_second_core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(module, "has_second_core", lambda: request.param)
+    return bool(request.param)
+
+
+def test_items_come_in_order_and_an_error_after_those_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield from range(20)
+        raise OSError("gone")
+
+    got: list[int] = []
+    with Tables() as tables, pytest.raises(OSError, match="gone"):
+        for item in tables.computed(lambda number: number * number, tables.ahead(items())):
+            got.append(item)  # noqa: PERF402
+    assert got == [number * number for number in range(20)]
+
+
+def test_the_error_of_a_computation_is_raised_in_its_place() -> None:
+    got: list[float] = []
+    with Tables() as tables, pytest.raises(ZeroDivisionError):
+        got.extend(tables.computed(lambda number: 6 / number, iter([3, 2, 0, 1])))
+    assert got == [2, 3]
+
+
+def test_the_queue_is_bounded_and_its_thread_ends_with_the_context(has_second_core: bool) -> None:
+    made: list[int] = []
+    before = threading.active_count()
+    with Tables() as tables:
+        items = tables.ahead(made.append(number) or number for number in range(1000))  # type: ignore[func-returns-value]
+        assert next(items) == 0
+        time.sleep(0.1 * has_second_core)
+        assert len(made) < 10
+    assert threading.active_count() == before
+
+
+def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
+    """The option "o" promises that no key is looked up twice; the loop asks again for parts of a block."""
+    path = tmp_path / "v.ark"
+    with io_ark.Writer("vector", f"ark:{path}") as writer:
+        for number, key in enumerate("abde"):
+            writer[key] = np.full(2, number, np.float32)
+    block = block_of(list("abcde"), list(range(5)))
+    for options in "ark", "ark,o", "ark,s,cs":
+        with LookupReader[np.ndarray]("vector", f"{options}:{path}") as reader:
+            with pytest.raises(Skip):
+                reader.find(block, str)
+            for at, key in enumerate("abcde"):
+                part = block.select(np.arange(5) == at)
+                if key == "c":
+                    with pytest.raises(Skip, match="no c"):
+                        reader.find(part, lambda key: f"no {key}")
+                else:
+                    assert reader.find(part, str)[0][0] == "abde".index(key)
+
+
+def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "v.ark"
+    path.write_text("a [ 1 ]\nb [ 2 ]\nc [ x ]\nd [ 4 ]\n")
+    block = block_of(list("abcd"), list(range(4)))
+    with LookupReader[np.ndarray]("vector", f"ark:{path}") as reader:
+        messages = []
+        for part in (block, block.select(np.arange(4) >= 2), block.select(np.arange(4) == 2)):
+            with pytest.raises(io_ark.ArkError) as caught:
+                reader.find(part, str)
+            messages.append(str(caught.value))
+        assert len(set(messages)) == 1
+        assert [each.tolist() for each in reader.find(block.select(np.arange(4) < 2), str)] == [[1], [2]]
