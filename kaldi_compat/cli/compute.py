@@ -240,7 +240,7 @@ class Extractor:
                 if end > first:
                     features[first:end] = subtract_mean(features[first:end])
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
-        return ArrayBlock(block.keys, features.reshape(-1), np.where(shapes.all(axis=1, keepdims=True), shapes, 0))
+        return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def audio(self, block: Block) -> WaveBlock:
         """Return the audio to compute features of: one channel of each utterance.

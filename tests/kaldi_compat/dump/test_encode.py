@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
-from io_ark.codecs.wave import AudioBlock
+from io_ark.blocks import ArrayBlock, Block
 from kaldi_compat.cli.compute import Extractor
+from kaldi_compat.cli.objects import durations_of
 from kaldi_compat.dump import cli, read, shard, write
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.read import Failure, TaskReader
@@ -63,20 +63,14 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    audio, of_block = Extractor.audio, Extractor.of_block
+    of_block = Extractor.of_block
 
-    def limited(self: Extractor, key: str, wave: io_ark.Wave, warps: Any) -> tuple[np.ndarray, float]:
-        if wave.samples.shape[1] > 8000:
+    def limited(self: Extractor, block: Block, warps: Any) -> ArrayBlock:
+        if (durations_of(block) > 0.5).any():
             raise error
-        return audio(self, key, wave, warps)
+        return of_block(self, block, warps)
 
-    def limited_block(self: Extractor, block: AudioBlock, names: list[str], warps: Any) -> ArrayBlock | None:
-        if block.lengths.max() > 8000:
-            raise error
-        return of_block(self, block, names, warps)
-
-    monkeypatch.setattr(Extractor, "audio", limited)
-    monkeypatch.setattr(Extractor, "of_block", limited_block)
+    monkeypatch.setattr(Extractor, "of_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
