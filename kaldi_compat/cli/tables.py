@@ -42,7 +42,7 @@ class Tables(ExitStack):
         reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier, blocks=True))
         if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
             return (block_of([key], [read() if wanted(key) else None]) for key, read in reader.entries())
-        return (block_of([item[0]], [item[1]]) if isinstance(item, tuple) else item for item in reader.blocks())
+        return reader.blocks()
 
     def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
         """Open a table to look up entries by key."""
