@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors, kaldi_names, native, preset_names, public_names
+from generate import constructors, io_ark_stub, kaldi_names, native, preset_names, public_names
 
 ROOT = Path(__file__).parents[1]
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
+    "io_ark/__init__.pyi": io_ark_stub.source,
     "io_ark/interop/kaldi.pyi": kaldi_names.kaldi_source,
     "io_ark/interop/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),

@@ -13,24 +13,13 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, overload
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from io_ark.codecs import AnyCodec, Codec
 from io_ark.codecs.kinds import (
-    ArrayKind,
-    Float32,
-    Float32Kind,
-    Float64,
-    Float64Kind,
-    FloatKind,
-    Int32,
-    Int32Kind,
     Kind,
-    OtherWrittenKind,
 )
 from io_ark.errors import FormatError
 from io_ark.specifier import (
@@ -48,47 +37,9 @@ from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
 if TYPE_CHECKING:
-    from io_ark.codecs.compressed import CompressedMatrix
-    from io_ark.codecs.posterior import Posterior
-    from io_ark.codecs.wave import Wave, WaveInfo
-
-__all__ = ["load", "load_scp", "read", "writer"]
+    pass
 
 
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ...) -> Float32: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ..., network: bool = ...) -> Float64: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ..., network: bool = ...) -> Int32: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ..., network: bool = ...) -> int: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: FloatKind, pipes: bool = ..., network: bool = ...) -> float: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ..., network: bool = ...) -> str: ...
-@overload
-def load(
-    rxfilename: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ..., network: bool = ...
-) -> list[str]: ...
-@overload
-def load(
-    rxfilename: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ..., network: bool = ...
-) -> CompressedMatrix: ...
-@overload
-def load(
-    rxfilename: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ..., network: bool = ...
-) -> Posterior: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ..., network: bool = ...) -> Wave: ...
-@overload
-def load(
-    rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ..., network: bool = ...
-) -> WaveInfo: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...) -> Any: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Any: ...
 def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True) -> Any:
     """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
@@ -109,58 +60,6 @@ def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
     return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes, network=network)
 
 
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Float32]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Float64Kind, pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Float64]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Int32Kind, pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Int32]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["int"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, int]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: FloatKind, pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, float]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["token"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, str]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["token-vector"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, list[str]]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["compressed-matrix"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, CompressedMatrix]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["posterior"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Posterior]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["wave"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Wave]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, WaveInfo]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Any]]: ...
-@overload
-def read(
-    rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...
-) -> Iterator[tuple[str, Any]]: ...
 def read(
     rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
@@ -189,149 +88,6 @@ def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
         yield from reader
 
 
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Float32Kind,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Float32]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Float64Kind,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Float64]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Int32Kind,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Int32]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["int"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, int]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: FloatKind,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, float]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["token"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, str]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["token-vector"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, list[str]]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["compressed-matrix"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, CompressedMatrix]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["posterior"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Posterior]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["wave"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Wave]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Literal["wave-info"],
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, WaveInfo]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: Kind,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Any]: ...
-@overload
-def load_scp(
-    rxfilename: str | PathLike[str],
-    *,
-    kind: None = ...,
-    mmap: bool = ...,
-    max_open_files: int = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-    relative_to: RelativeTo | None = ...,
-) -> Mapping[str, Any]: ...
 def load_scp(
     rxfilename: str | PathLike[str],
     *,
@@ -370,87 +126,6 @@ def load_scp(
     return ScriptTable(Script.open(rxfilename, pipes=pipes, network=network), loader.load_value)
 
 
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: ArrayKind,
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[npt.ArrayLike]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: Literal["int"],
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[int]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: FloatKind,
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[float]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: Literal["token"],
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[str]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: Literal["token-vector"],
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[Iterable[str]]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: Literal["posterior"],
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[Sequence[Sequence[tuple[int, float]]]]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: Literal["wave"],
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[Wave]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: OtherWrittenKind,
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[Any]: ...
-@overload
-def writer(
-    wspecifier: str | PathLike[str],
-    *,
-    compress: int | str | None = ...,
-    kind: None = ...,
-    pipes: bool = ...,
-    network: bool = ...,
-) -> Writer[Any]: ...
 def writer(
     wspecifier: str | PathLike[str],
     *,

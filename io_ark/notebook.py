@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-__all__ = ["FIRST", "html_table"]
-
 FIRST = 5  # entries shown of a long list
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["WHITE_SPACE", "printable", "split_words"]
-
 WHITE_SPACE = " \t\n\v\f\r"
 _SPACE = re.compile(r"\s+", re.ASCII)
 

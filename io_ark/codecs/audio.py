@@ -15,8 +15,6 @@ import numpy.typing as npt
 from io_ark.extras import missing
 from io_ark.streams.source import Source
 
-__all__ = ["audio_format", "decode", "require_decoder", "size_of"]
-
 logger = logging.getLogger("io_ark")
 
 # The first bytes of a file, its format, and a command that converts it.

@@ -23,34 +23,6 @@ from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
-__all__ = [
-    "BINARY_MARKER",
-    "INT32_MAX",
-    "INT32_MIN",
-    "INTEGER",
-    "LONGEST_NUMBER",
-    "LONGEST_TOKEN",
-    "NUMBER",
-    "VALUE_KINDS",
-    "ArrayCodec",
-    "Codec",
-    "Sink",
-    "as_int32",
-    "end_line",
-    "expect_token",
-    "int32_bytes",
-    "peek_byte",
-    "quoted",
-    "raw_bytes",
-    "read_bool",
-    "read_float",
-    "read_int32",
-    "read_marker",
-    "read_size",
-    "read_token",
-    "written_as",
-]
-
 T = TypeVar("T")
 
 # Errors of operations on values of a wrong type (RuntimeError: tensors that cannot be converted to arrays).

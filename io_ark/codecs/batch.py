@@ -18,8 +18,6 @@ import numpy.typing as npt
 from io_ark.codecs.text_format import format_row
 from io_ark.native.pack import packer
 
-__all__ = ["Batch", "floats", "integers", "lines", "objects", "print_numbers"]
-
 _NATIVE = packer()
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38

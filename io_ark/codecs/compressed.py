@@ -22,19 +22,6 @@ from io_ark.errors import FormatError
 from io_ark.native.compressed import compressed as native_functions
 from io_ark.streams.source import Source
 
-__all__ = [
-    "CompressedMatrix",
-    "CompressedMatrixCodec",
-    "CompressionMethod",
-    "compress",
-    "decompress",
-    "read_compressed",
-    "read_decompressed",
-    "read_linear",
-    "skip_compressed",
-    "write_compressed",
-]
-
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 

@@ -19,18 +19,6 @@ from io_ark.errors import FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
-__all__ = [
-    "HEADER_SIZE",
-    "as_matrix",
-    "bracketed_text",
-    "read_dense",
-    "read_dense_range",
-    "read_text",
-    "skip_dense",
-    "write_dense",
-    "write_text",
-]
-
 Array = npt.NDArray[Any]
 
 # A token of two letters and a space, then rows and columns as sized integers.

@@ -21,8 +21,6 @@ from io_ark.errors import FormatError, TruncatedError
 from io_ark.specifier import Range
 from io_ark.streams.source import BytesSource, Source
 
-__all__ = ["AnyCodec", "detect_kind", "kind_of", "read_any"]
-
 # Bytes examined to classify text and integers, at first and then. Longer text is one long row.
 _WINDOWS = (1 << 12, 1 << 20)
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")

@@ -17,8 +17,6 @@ from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, quo
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
 
-__all__ = ["Acceptor", "read_acceptor"]
-
 Array = npt.NDArray[Any]
 
 _MAGIC = 2125659606

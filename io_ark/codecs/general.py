@@ -19,8 +19,6 @@ from io_ark.errors import RangeError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
-__all__ = ["GeneralMatrix", "GeneralMatrixCodec"]
-
 GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
 
 

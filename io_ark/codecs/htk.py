@@ -17,8 +17,6 @@ from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["HtkCodec", "HtkFeatures", "encode_block"]
-
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct(">iihH")

@@ -11,8 +11,6 @@ from io_ark.codecs.scan import Scan, ShapeScan
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
-__all__ = ["InfoCodec"]
-
 
 class InfoCodec(Codec[Any]):
     """Codec that reads the shape of each object: see :meth:`Codec.read_info`. It cannot write.

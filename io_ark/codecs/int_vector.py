@@ -34,21 +34,6 @@ from io_ark.codecs.text_parse import nearest_float32, parse_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = [
-    "IntVectorCodec",
-    "IntVectorVectorCodec",
-    "PairVectorCodec",
-    "PlainIntVectorCodec",
-    "as_integers",
-    "fits",
-    "parse_integers",
-    "plain_integers",
-    "read_sized",
-    "read_text_line",
-    "sized",
-    "write_sized",
-]
-
 Array = npt.NDArray[Any]
 
 _INT32 = np.dtype(np.int32)

@@ -11,19 +11,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ArrayKind",
-    "Float32",
-    "Float32Kind",
-    "Float64",
-    "Float64Kind",
-    "FloatKind",
-    "Int32",
-    "Int32Kind",
-    "Kind",
-    "OtherWrittenKind",
-]
-
 Float32: TypeAlias = npt.NDArray[np.float32]
 Float64: TypeAlias = npt.NDArray[np.float64]
 Int32: TypeAlias = npt.NDArray[np.int32]

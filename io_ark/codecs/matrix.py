@@ -29,8 +29,6 @@ from io_ark.codecs.dense import (
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
-__all__ = ["MatrixCodec"]
-
 Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"

@@ -19,17 +19,6 @@ from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.native.pack import Columns, packer
 from io_ark.streams.source import Source
 
-__all__ = [
-    "format_lists",
-    "lengths_in_text",
-    "pack_nested",
-    "print_nested",
-    "read_lists",
-    "remove_counts",
-    "split_lists",
-    "write_lists",
-]
-
 Integers = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
 

@@ -29,17 +29,6 @@ from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = [
-    "ChainOutput",
-    "NnetChainExample",
-    "NnetChainExampleCodec",
-    "NnetExample",
-    "NnetExampleCodec",
-    "NnetIo",
-    "Supervision",
-    "read_indexes",
-]
-
 Array = npt.NDArray[Any]
 
 # A byte up to this magnitude is the step in t from the previous index; 127 precedes a full index.

@@ -18,8 +18,6 @@ from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["PackedMatrixCodec", "unpack"]
-
 Array = npt.NDArray[Any]
 
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dtype("<f8")}

@@ -13,8 +13,6 @@ from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
 
-__all__ = ["Pair", "format_pairs", "parse_pairs", "read_pairs", "write_pairs"]
-
 Pair = tuple[int, float]
 
 _LAYOUTS = {

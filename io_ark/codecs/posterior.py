@@ -34,8 +34,6 @@ from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["GaussPosteriorCodec", "Posterior", "PosteriorArraysCodec", "PosteriorCodec"]
-
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
 _WITHOUT_BRACKETS = bytes.maketrans(b"[]", b"  ")

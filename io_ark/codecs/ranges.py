@@ -10,8 +10,6 @@ import numpy as np
 from io_ark.errors import RangeError
 from io_ark.specifier import Range
 
-__all__ = ["extract_range", "slices"]
-
 logger = logging.getLogger("io_ark")
 
 _FLOAT = np.dtype(np.float32)

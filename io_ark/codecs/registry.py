@@ -13,8 +13,6 @@ from typing import Any
 from io_ark.codecs.base import Codec
 from io_ark.errors import FormatError
 
-__all__ = ["KINDS", "codec"]
-
 CodecClass = Callable[..., Codec[Any]]
 
 

@@ -16,8 +16,6 @@ from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["BoolCodec", "FloatCodec", "IntCodec"]
-
 # Simple values that are in range, on a line of their own; other lines take the slow path.
 _INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
 _FLOAT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE](?:-[0-9]{1,2}|\+?0?[0-9]))?)[ \t\r]*\n")

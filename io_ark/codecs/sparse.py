@@ -18,8 +18,6 @@ from io_ark.codecs.vector import as_vector
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["SparseMatrix", "SparseMatrixCodec", "SparseVector", "SparseVectorCodec"]
-
 Array = npt.NDArray[Any]
 
 

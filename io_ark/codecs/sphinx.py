@@ -17,8 +17,6 @@ from io_ark.codecs.dense import as_matrix
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["SphinxCodec", "encode_block"]
-
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from io_ark.native.text import text_functions
 
-__all__ = ["format_integers", "format_row", "format_rows", "format_values"]
-
 Floats = npt.NDArray[Any]
 Words = npt.NDArray[np.uint64]
 

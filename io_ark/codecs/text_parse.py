@@ -22,8 +22,6 @@ import numpy.typing as npt
 
 from io_ark.native.text import text_functions
 
-__all__ = ["nearest_float32", "parse", "parse_short_row", "parse_words", "scan"]
-
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

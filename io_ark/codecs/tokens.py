@@ -14,8 +14,6 @@ from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["TokenCodec", "TokenVectorCodec", "token_bytes", "token_text"]
-
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 _SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
 _LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")

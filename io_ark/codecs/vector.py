@@ -20,8 +20,6 @@ from io_ark.codecs.text_parse import parse, parse_short_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-__all__ = ["VectorCodec", "as_vector"]
-
 Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")

@@ -25,18 +25,6 @@ from io_ark.extras import ANY_ENCODING
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
-__all__ = [
-    "UNKNOWN_DATA_SIZES",
-    "AudioBlock",
-    "Chunks",
-    "Wave",
-    "WaveCodec",
-    "WaveInfo",
-    "WaveInfoCodec",
-    "pcm16",
-    "read_header",
-]
-
 logger = logging.getLogger("io_ark")
 
 _PCM = 1

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from io_ark import read_object, write_object
 from io_ark.codecs.base import (
     Codec,
     Sink,
@@ -28,7 +29,6 @@ from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
 from io_ark.streams.source import Source
-from io_ark.tables.loader import read_object, write_object
 
 T = TypeVar("T")
 Name = str | PathLike[str]

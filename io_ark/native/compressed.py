@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from io_ark.native import library
 
-__all__ = ["Compressed", "compressed"]
-
 Array = npt.NDArray[Any]
 Number = float | np.float32
 

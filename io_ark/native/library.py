@@ -18,8 +18,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["INTERFACE", "Library", "load"]
-
 logger = logging.getLogger("io_ark")
 
 INTERFACE = 1

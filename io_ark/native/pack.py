@@ -13,8 +13,6 @@ import numpy.typing as npt
 from io_ark.native import library
 from io_ark.native.compressed import address
 
-__all__ = ["Columns", "Packer", "packer"]
-
 Array = npt.NDArray[Any]
 Columns = tuple[Array] | tuple[Array, Array]
 """Numbers of all lists, as int32 or float32: one array, or two for pairs."""

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from io_ark.native import library
 from io_ark.native.compressed import address, aligned
 
-__all__ = ["Text", "text_functions"]
-
 Array = npt.NDArray[Any]
 
 _POINTER, _SIZE, _INT, _CHARACTERS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p

@@ -7,8 +7,6 @@ import re
 from io_ark.errors import KeyFormatError, TruncatedError
 from io_ark.streams.source import Source
 
-__all__ = ["check_key", "decode_key", "encode_key", "read_key"]
-
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
 _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")

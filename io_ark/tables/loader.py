@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import (
-    ArrayKind,
-    Float32,
-    Float32Kind,
-    Float64,
-    Float64Kind,
-    FloatKind,
-    Int32,
-    Int32Kind,
     Kind,
-    OtherWrittenKind,
 )
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError
@@ -36,11 +25,7 @@ from io_ark.streams.system import SIGPIPE
 from io_ark.tables.relative import in_folder
 
 if TYPE_CHECKING:
-    from io_ark.codecs.compressed import CompressedMatrix
-    from io_ark.codecs.posterior import Posterior
-    from io_ark.codecs.wave import Wave, WaveInfo
-
-__all__ = ["Loader", "as_codec", "name_key", "read_object", "ready", "write_object"]
+    pass
 
 T = TypeVar("T")
 
@@ -178,78 +163,6 @@ class Loader:
         self._last = None
 
 
-@overload
-def read_object(
-    kind: Float32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> Float32: ...
-@overload
-def read_object(
-    kind: Float64Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> Float64: ...
-@overload
-def read_object(
-    kind: Int32Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> Int32: ...
-@overload
-def read_object(
-    kind: Literal["int"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> int: ...
-@overload
-def read_object(
-    kind: FloatKind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> float: ...
-@overload
-def read_object(
-    kind: Literal["token"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> str: ...
-@overload
-def read_object(
-    kind: Literal["token-vector"],
-    rxfilename: str | PathLike[str],
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> list[str]: ...
-@overload
-def read_object(
-    kind: Literal["compressed-matrix"],
-    rxfilename: str | PathLike[str],
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> CompressedMatrix: ...
-@overload
-def read_object(
-    kind: Literal["posterior"],
-    rxfilename: str | PathLike[str],
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> Posterior: ...
-@overload
-def read_object(
-    kind: Literal["wave"], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> Wave: ...
-@overload
-def read_object(
-    kind: Literal["wave-info"],
-    rxfilename: str | PathLike[str],
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> WaveInfo: ...
-@overload
-def read_object(
-    kind: Kind, rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> Any: ...
-@overload
-def read_object(
-    kind: Codec[T], rxfilename: str | PathLike[str], *, pipes: bool = ..., network: bool = ..., **options: Any
-) -> T: ...
 def read_object(
     kind: Kind | Codec[Any],
     rxfilename: str | PathLike[str],
@@ -279,105 +192,6 @@ def read_object(
     ).load(name_of(rxfilename))
 
 
-@overload
-def write_object(
-    kind: ArrayKind,
-    wxfilename: str | PathLike[str],
-    value: npt.ArrayLike,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Literal["int"],
-    wxfilename: str | PathLike[str],
-    value: int,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: FloatKind,
-    wxfilename: str | PathLike[str],
-    value: float,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Literal["token"],
-    wxfilename: str | PathLike[str],
-    value: str,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Literal["token-vector"],
-    wxfilename: str | PathLike[str],
-    value: Iterable[str],
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Literal["posterior"],
-    wxfilename: str | PathLike[str],
-    value: Sequence[Sequence[tuple[int, float]]],
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Literal["wave"],
-    wxfilename: str | PathLike[str],
-    value: Wave,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: OtherWrittenKind,
-    wxfilename: str | PathLike[str],
-    value: Any,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
-@overload
-def write_object(
-    kind: Codec[T],
-    wxfilename: str | PathLike[str],
-    value: T,
-    binary: bool = ...,
-    *,
-    pipes: bool = ...,
-    network: bool = ...,
-    **options: Any,
-) -> None: ...
 def write_object(
     kind: Kind | Codec[Any],
     wxfilename: str | PathLike[str],

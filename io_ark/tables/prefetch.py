@@ -12,8 +12,6 @@ from typing import Any
 
 from io_ark.errors import ClosedError
 
-__all__ = ["ReadAhead"]
-
 # A key and a value, or a block of entries.
 Item = Any
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.

@@ -27,8 +27,6 @@ from io_ark.tables.keys import decode_key, encode_key
 from io_ark.tables.loader import Loader, as_codec
 from io_ark.tables.script import Script
 
-__all__ = ["ArchiveLookup", "Lookup", "ScriptLookup", "SortedArchiveLookup", "open_lookup"]
-
 logger = logging.getLogger("io_ark")
 
 

@@ -10,8 +10,6 @@ from io_ark.errors import SpecifierError
 from io_ark.specifier import name_of, parse_rxfilename, split_range
 from io_ark.streams.remote import is_url
 
-__all__ = ["RelativeTo", "folder_of", "in_folder"]
-
 RelativeTo = Literal["script"]
 
 

@@ -23,8 +23,6 @@ from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
 
-__all__ = ["LineSplitter", "Script", "ScriptTable", "split_line", "split_lines"]
-
 logger = logging.getLogger("io_ark")
 
 _TAIL = 1 << 16

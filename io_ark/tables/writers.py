@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import Codec
-from io_ark.codecs.kinds import ArrayKind, FloatKind, Kind, OtherWrittenKind
+from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
@@ -28,7 +27,7 @@ from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
 
 if TYPE_CHECKING:
-    from io_ark.codecs.wave import Wave
+    pass
 
 logger = logging.getLogger("io_ark")
 
@@ -200,96 +199,6 @@ class Writer(Generic[Value]):
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
-    @overload
-    def __init__(
-        self: Writer[npt.ArrayLike],
-        kind: ArrayKind,
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[int],
-        kind: Literal["int"],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[float],
-        kind: FloatKind,
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[str],
-        kind: Literal["token"],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[Iterable[str]],
-        kind: Literal["token-vector"],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[Sequence[Sequence[tuple[int, float]]]],
-        kind: Literal["posterior"],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[Wave],
-        kind: Literal["wave"],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[Any],
-        kind: OtherWrittenKind,
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Writer[Value],
-        kind: Codec[Value],
-        wspecifier: str | Wspecifier,
-        *,
-        pipes: bool = ...,
-        network: bool = ...,
-        **options: Any,
-    ) -> None: ...
     def __init__(
         self,
         kind: Kind | Codec[Any],

@@ -17,6 +17,7 @@ utt1 (2, 2)
 
 from __future__ import annotations
 
+from io_ark import read_object as _read_object
 from io_ark.interop.kaldi_native_io import table_types
 from io_ark.interop.kaldi_native_io.blob import BlobCodec as _BlobCodec
 from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
@@ -33,7 +34,6 @@ from io_ark.interop.kaldi_native_io.values import (
     WaveInfo,
 )
 from io_ark.streams.input import open_input as _open_input
-from io_ark.tables.loader import read_object as _read_object
 
 __all__ = [
     "CompressionMethod",

@@ -1,0 +1,107 @@
+"""The types of io_ark's functions and classes by the kind of object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import io_ark
+
+Types = Sequence[tuple[str, str]]
+
+# Kinds, and the type of the values that are read.
+READ: Types = (
+    ("Float32Kind", "Float32"),
+    ("Float64Kind", "Float64"),
+    ("Int32Kind", "Int32"),
+    ('Literal["int"]', "int"),
+    ("FloatKind", "float"),
+    ('Literal["token"]', "str"),
+    ('Literal["token-vector"]', "list[str]"),
+    ('Literal["compressed-matrix"]', "CompressedMatrix"),
+    ('Literal["posterior"]', "Posterior"),
+    ('Literal["wave"]', "Wave"),
+    ('Literal["wave-info"]', "WaveInfo"),
+    ("Kind", "Any"),
+)
+# Kinds, and the type of the values that are written.
+WRITTEN: Types = (
+    ("ArrayKind", "npt.ArrayLike"),
+    ('Literal["int"]', "int"),
+    ("FloatKind", "float"),
+    ('Literal["token"]', "str"),
+    ('Literal["token-vector"]', "Iterable[str]"),
+    ('Literal["posterior"]', "Sequence[Sequence[tuple[int, float]]]"),
+    ('Literal["wave"]', "Wave"),
+    ("OtherWrittenKind", "Any"),
+)
+DETECTED = ("None", "Any")
+OF_CODEC = ("Codec[Value]", "Value")
+
+# Function: the types of its values, and what it returns.
+FUNCTIONS: dict[str, tuple[Types, str]] = {
+    "load": ((*READ, DETECTED), "{}"),
+    "load_scp": ((*READ, DETECTED), "Mapping[str, {}]"),
+    "read": ((*READ, DETECTED), "Iterator[tuple[str, {}]]"),
+    "writer": ((*WRITTEN, DETECTED), "Writer[{}]"),
+    "read_object": ((*READ, OF_CODEC), "{}"),
+    "write_object": ((*WRITTEN, OF_CODEC), "None"),
+}
+CLASSES: dict[str, Types] = {
+    "SequentialReader": (*READ, OF_CODEC),
+    "RandomAccessReader": (*READ, OF_CODEC),
+    "Writer": (*WRITTEN, OF_CODEC),
+}
+
+HEAD = """\
+# Written by `make generate`: do not edit.
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeVar, overload
+
+import numpy.typing as npt
+
+from io_ark.blocks.posterior import Posterior
+from io_ark.codecs import Codec
+from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.codecs.kinds import (
+    ArrayKind, Float32, Float32Kind, Float64, Float64Kind, FloatKind, Int32, Int32Kind, Kind, OtherWrittenKind
+)
+from io_ark.specifier import Rspecifier, Wspecifier
+from io_ark.tables import readers, writers
+from io_ark.tables.relative import RelativeTo
+"""
+
+
+def source() -> str:
+    """Return the text of ``io_ark/__init__.pyi``."""
+    parts = [HEAD]
+    others = [name for name in io_ark.__all__ if name not in (*FUNCTIONS, *CLASSES, "Kind", "__version__")]
+    parts += [f"from {getattr(io_ark, name).__module__} import {name} as {name}\n" for name in others]
+    parts.append('\nValue = TypeVar("Value")\n\n__version__: str\n')
+    parts.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in io_ark.__all__) + "]\n")
+    for name, types in CLASSES.items():
+        module = "writers" if name == "Writer" else "readers"
+        parts.append(f"\nclass {name}({module}.{name}[Value]):\n    def __enter__(self) -> {name}[Value]: ...\n")
+        init = getattr(io_ark, name).__init__
+        parts += [_overload(init, kind, value, "None", f"{name}[{value}]") for kind, value in types]
+    for name, (types, returned) in FUNCTIONS.items():
+        parts.append("\n")
+        parts += [_overload(getattr(io_ark, name), kind, value, returned.format(value)) for kind, value in types]
+    return "".join(parts)
+
+
+def _overload(function: Callable[..., Any], kind: str, value: str, returned: str, instance: str = "") -> str:
+    """Return the overload of a function, or of a method of ``instance``, for some kinds of objects."""
+    words: list[str] = []
+    for each in inspect.signature(function).parameters.values():
+        annotation = {"kind": kind, "value": value, "self": instance}.get(each.name, each.annotation)
+        # A kind that is given has no default.
+        optional = each.default is not each.empty and (each.name != "kind" or kind == "None")
+        if each.kind == each.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        stars = "**" if each.kind == each.VAR_KEYWORD else ""
+        words.append(f"{stars}{each.name}: {annotation}{' = ...' if optional else ''}")
+    indent = "    " if instance else ""
+    return f"{indent}@overload\n{indent}def {function.__name__}({', '.join(words)}) -> {returned}: ...\n"
