@@ -14,7 +14,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import MAX_ENTRIES, Wave, WaveBlock, WaveInfo
+from io_ark.blocks import MAX_ENTRIES, WaveBlock
+from io_ark.blocks import Wave as Wave
+from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
