@@ -22,7 +22,14 @@ from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
-from kaldi_compat.dump.finalize import Outcome, clear_all_unfinished, finalize, prepare_archives, start_over
+from kaldi_compat.dump.finalize import (
+    Outcome,
+    check_outputs,
+    clear_all_unfinished,
+    finalize,
+    prepare_archives,
+    start_over,
+)
 from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock_alone, lock_with_others, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -176,7 +183,9 @@ def dump(job: Job) -> int:
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
-    stamps = stamps_of(job, conf_texts(job))
+    confs = conf_texts(job)
+    check_outputs(job, confs)
+    stamps = stamps_of(job, confs)
     if not (job.options.shard and job.layout.plan.exists()):
         listing = job.layout.in_data(listing_of(job))
         with open(listing, "rb") as lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, pairwise
@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from io_ark.codecs import codec
+from io_ark.tables.overwriting import refuse_overwriting
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import clear_directory, make_directory, remove_unfinished, whole_file, write_whole
-from kaldi_compat.dump.inputs import UTT2SPK
+from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, how_to_start_over
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
@@ -72,6 +73,27 @@ def clear_all_unfinished(job: Job) -> None:
         remove_unfinished(layout.in_data("conf") / name)
     if job.options.report:
         remove_unfinished(Path(job.options.report))
+
+
+def check_outputs(job: Job, confs: Mapping[str, str]) -> None:
+    """Raise :class:`ArkError` if a file that the dump writes is one that it reads.
+
+    Args:
+        job: the job.
+        confs: texts of the configuration, which are written to the data directory.
+    """
+    layout = job.layout
+    inputs = [str(path) for path in input_paths(job, confs).values()]
+    inputs += [str(path) for path in job.conf_paths().values() if path]
+    outputs = [layout.in_data(name) for name in IN_DATA]
+    outputs += [path for name, text in confs.items() if not _holds(path := layout.in_data("conf") / name, text)]
+    outputs += [Path(job.options.report)] if job.options.report else []
+    for path in outputs:
+        refuse_overwriting(str(path), [f"scp:{layout.in_data(SCRIPT)}", *inputs])
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == in_bytes(text)
 
 
 def start_over(layout: Layout, plan: Plan) -> None:
@@ -132,7 +154,7 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     # The script keeps no copy of how pitch is processed.
     for name in [name for name in confs if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name
-        if not (target.is_file() and target.read_bytes() == in_bytes(confs[name])):
+        if not _holds(target, confs[name]):
             write_whole(target, confs[name])
     warnings: list[str] = []
     if job.options.cmvn_levels:

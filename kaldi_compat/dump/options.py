@@ -97,14 +97,12 @@ class DumpOptions(BaseOptions):
         return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
     @property
-    def batching(self) -> str:
-        """Description of what decides which utterances are computed together.
+    def processor(self) -> str:
+        """Kind of processor that computes the features: they differ by rounding between CPU and GPU, but not within.
 
-        This matters on a GPU, whose matrix products round differently for other numbers of rows.
+        A frame's features do not depend on its batch, so a dump on a GPU may be resumed with batches of another size.
         """
-        if not self.on_gpu:
-            return "each utterance alone"
-        return f"{self.seconds_in_batch:g} s at once, at most {self.window_utterances} utterances"
+        return "GPU" if self.on_gpu else "CPU"
 
     @property
     def cmvn_levels(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ DECISIVE = (
     "pipes",
     "network",
     "speeds",
-    "batching",
+    "processor",
 )
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")

@@ -105,6 +105,30 @@ def test_change_of_an_input_ends_the_job(
     assert archive_bytes(data) == resumed and len(resumed) == 6
 
 
+@pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "wav/spk0-utt001.wav", "conf/fbank.conf"])
+def test_report_that_is_an_input_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    path = tmp_path / name if name.startswith("conf") else data / name
+    before = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    assert dump(data, f"--report={tmp_path}/link") == 255
+    assert "is read as well" in capsys.readouterr().err
+    assert path.read_bytes() == before and not (data / "log").exists()
+
+
+def test_configuration_in_the_data_directory_keeps_its_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    conf = data / "conf" / "fbank.conf"
+    conf.parent.mkdir()
+    conf.write_text("--dither=0\n")
+    assert dump(data, f"--conf={conf}", "--num-mel-bins=40") == 255
+    assert f"{conf}: is read as well" in capsys.readouterr().err
+    assert dump(data, f"--conf={conf}") == 0
+    assert conf.read_text() == "--dither=0\n"
+
+
 def test_worker_processes_see_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(tmp_path, 6, samples=(2000,))
     when("before", lambda: replace_by_reversed(data / "wav.scp"), monkeypatch)

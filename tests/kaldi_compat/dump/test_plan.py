@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
@@ -87,7 +88,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
         ({"compress": False}, "compress"),
         ({"pipes": False}, "pipes"),
         ({"network": False}, "network"),
-        ({"device": "cuda"}, "batching"),
+        ({"device": "cuda"}, "processor"),
     ],
 )
 def test_changed_decisive_options_are_refused(data: Path, change: dict[str, object], named: str) -> None:
@@ -100,6 +101,13 @@ def test_other_options_may_change_when_resuming(data: Path) -> None:
     changed = job_of(data, nj=9, resume=True, max_failures=4, readers=7)
     plan = make_plan(job_of(data))
     assert updated(plan, changed, Path("plan"), [1, 2]) is plan
+
+
+def test_size_of_batches_may_change_when_resuming_on_a_gpu(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "devices_of", lambda text: [text])
+    plan = make_plan(job_of(data, device="cuda"))
+    changed = job_of(data, device="cuda:0", batch_seconds=100.0, window_utterances=64, resume=True)
+    assert updated(plan, changed, Path("plan"), []) is plan
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "utt2warp"])
@@ -117,6 +125,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
     [
         ("", "is empty"),
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
+        ("a x.wav\nb y.wav\nb z.wav\n", "line 3: b occurs a second time"),
         ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
         ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
     ],
@@ -170,13 +179,13 @@ def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
         "conf", "pitch_conf", "pitch_postprocess_conf",  # whose contents are in the plan
         "write_utt2num_frames", "write_utt2dur", "nj", "shard_utterances", "readers", "max_device_memory", "resume",
         "max_failures", "cmvn", "speed_dir", "report", "runner", "address", "shard",
-        "device", "batch_seconds", "window_utterances",  # see batching
+        "device", "batch_seconds", "window_utterances",  # see processor
         "max_duration", "command_timeout", "verify", "retry_failed",  # which decide about failures alone
     }  # fmt: skip
     from kaldi_compat.dump.plan import DECISIVE
 
     fields = {field.name for field in dataclasses.fields(DumpOptions)}
-    assert fields - harmless == set(DECISIVE) - {"batching"}
+    assert fields - harmless == set(DECISIVE) - {"processor"}
 
 
 def test_frame_shift_is_written_as_the_scripts_write_it() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark import native
 from io_ark.errors import FormatError
+from io_ark.tables.script import Script
 from kaldi_compat.dump import read
 from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.errors import DumpError
@@ -34,6 +35,7 @@ from kaldi_compat.dump.read import (
     read_task,
 )
 from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed, with_speed
+from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
 
@@ -146,7 +148,6 @@ def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
 def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kaldi_compat.dump.options import Job, Layout
     from kaldi_compat.dump.plan import make_plan
-    from kaldi_compat.dump.shard import opened
 
     data = make_data(tmp_path, 1)
     write_wav(data / "wav" / "r.wav", audio(48000, 3))
@@ -154,7 +155,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     (data / "segments").write_text("a r1 0 1\nb r1 1 2\nc r2 0 1\nd r1 2 2.5\n")
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
     plan = make_plan(job)
-    found = list(read.tasks_of(job, plan, plan.shards[0], opened(job, "wav.scp")))
+    found = list(read.tasks_of(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
     assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found if isinstance(task, Task) for each in read_task(task, DumpOptions())]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
@@ -200,6 +201,13 @@ def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
     middle = changed.samples[0, RATE // 4 : RATE // 4 + RATE].astype(float) * np.hanning(RATE)
     assert abs(np.argmax(np.abs(np.fft.rfft(middle))) - hertz) <= 1
     assert abs(np.abs(changed.samples[0, 1000:-1000]).max() - 8000) < 80
+
+
+def test_samples_at_another_speed_are_rounded() -> None:
+    samples = audio(4000, 1)
+    exact = resample_waveform(samples[0].astype(np.float32), 17600, RATE)
+    changed = at_speed(io_ark.Wave(float(RATE), samples), "1.1").samples[0]
+    assert np.abs(changed - exact).max() <= 0.5
 
 
 # What utils/data/perturb_data_dir_speed_3way.sh left of SOURCE, file by file.

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.options import Layout
+from kaldi_compat.dump.write import read_manifest
 from tests.support.dump_data import archive_bytes, audio, dump, make_data, write_wav
 
 OPTIONS = ("--cmvn=speaker,global", "--shard-utterances=2")
@@ -186,6 +188,19 @@ def test_odd_manifest_costs_its_archive(data: Path, whole: tuple[Path, Path], ma
     (data / FILES["manifest"]).write_bytes(manifest)
     assert dump(data, *OPTIONS, "--resume") == 0
     assert results(data) == _expected(whole)
+
+
+def test_manifest_of_another_archive_is_not_taken(tmp_path: Path) -> None:
+    """Not even if its files have the same sizes, and checksums are not compared."""
+    data = make_data(tmp_path, 2, samples=(2000,))
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(2000, 1))
+    write_wav(data / "wav" / "spk0-utt000.wav", audio(2000, 0))
+    assert dump(data, "--shard-utterances=1") == 0
+    layout = Layout.of(data, "fbank")
+    first, second = read_manifest(layout, 1), read_manifest(layout, 2)
+    assert first and second and [size for size, _ in first.files.values()] == [s for s, _ in second.files.values()]
+    layout.manifest(2).write_bytes(layout.manifest(1).read_bytes())
+    assert read_manifest(layout, 2) is None
 
 
 def test_job_without_all_its_archives_is_no_success(
