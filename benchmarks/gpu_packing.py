@@ -24,9 +24,10 @@ import numpy as np
 import torch
 
 from kaldi_compat.dump import packed_batch
-from kaldi_compat.dump.batching import batches, one_by_one
+from kaldi_compat.dump.batching import batches
+from kaldi_compat.dump.entries import Audio
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.read import Lines, RowMemory, TaskReader, Utterance, UtteranceBlock
+from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.options.spectral import FbankOptions
 
 RATE = 16000
@@ -61,14 +62,14 @@ def write(folder: Path, count: int, seconds: float) -> list[bytes]:
     return lines
 
 
-def read(lines: list[bytes], reader: TaskReader) -> Iterator[UtteranceBlock | Utterance]:
+def read(lines: list[bytes], reader: TaskReader) -> Iterator[Audio]:
     """Read all lines, as the dump does, in one thread."""
     done = 0
     while done < len(lines):
         task = Lines(done, lines[done : done + reader.lines_at_once])
         for each in reader(task):
-            assert isinstance(each, UtteranceBlock | Lines)
-            if isinstance(each, UtteranceBlock):
+            assert isinstance(each, Audio | Lines)
+            if isinstance(each, Audio):
                 done += len(each)
                 yield each
 
@@ -78,8 +79,8 @@ def seconds_taken(lines: list[bytes], memory: Callable[[], RowMemory] | None) ->
     options = DumpOptions()
     begun = time.process_time()
     reader = TaskReader(options, memory)
-    for batch in batches(one_by_one(read(lines, reader)), options.window_utterances, options.seconds_in_batch):
-        utterances: list[Any] = list(batch)
+    for batch in batches(read(lines, reader), options.window_utterances, options.seconds_in_batch):
+        utterances: list[Any] = [one for audio in batch for one in audio.each()]
         places = [each.place for each in utterances]
         packed_batch.pack([each.wave.samples[0] for each in utterances], FRAMES, pinned=True, places=places)
     return time.process_time() - begun

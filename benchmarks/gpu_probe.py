@@ -31,9 +31,9 @@ from io_ark import Wave
 from io_ark.codecs.compressed import CompressionMethod
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
 from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump.entries import Audio
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.features.engines import engine_for
 
@@ -116,7 +116,7 @@ def overlapped_dump(folder: Path) -> bool:
     rng = np.random.default_rng(0)
     most = 1500 if IN_INTERPRETER else 99999
     waves = [Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, most))).astype(np.int16)) for _ in keys]
-    utterances = [Utterance(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
+    utterances = [Audio.of(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
     batches = [utterances[first : first + 4] for first in range(0, len(keys), 4)]
     computer.submit(batches[0])()
     with synchronization_forbidden():
@@ -127,7 +127,7 @@ def overlapped_dump(folder: Path) -> bool:
 
 def content(result: Any) -> tuple[object, ...]:
     """Return what is compared of an utterance's features and statistics."""
-    return result.key, np.asarray(result.features).tobytes(), result.stats.tobytes()
+    return result.key, np.asarray(result.matrix).tobytes(), result.stats.tobytes()
 
 
 @contextlib.contextmanager

@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from kaldi_compat.dump.read import Entry, Failure, Utterance, UtteranceBlock
-
-
-def count_of(entry: Entry) -> int:
-    """Return how many utterances an entry has."""
-    return len(entry) if isinstance(entry, UtteranceBlock) else 1
-
-
-def seconds_of(entry: Entry) -> float:
-    """Return the duration of an entry's audio in seconds."""
-    if isinstance(entry, UtteranceBlock):
-        return entry.seconds
-    return entry.wave.duration if isinstance(entry, Utterance) else 0.0
-
-
-def one_by_one(entries: Iterable[Entry]) -> Iterator[Utterance | Failure]:
-    """Yield the utterances of blocks one by one, and other entries as they are."""
-    for entry in entries:
-        if isinstance(entry, UtteranceBlock):
-            yield from entry.utterances()
-        else:
-            yield entry
+from kaldi_compat.dump.entries import Entry, Result
 
 
 def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[list[Entry]]:
@@ -39,7 +16,7 @@ def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[lis
     batch: list[Entry] = []
     utterances, total = 0, 0.0
     for entry in entries:
-        count, length = count_of(entry), seconds_of(entry)
+        count, length = len(entry), entry.seconds
         if batch and (utterances + count > most or total + length > seconds):
             yield batch
             batch, utterances, total = [], 0, 0.0
@@ -53,19 +30,19 @@ def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[lis
 class InOrder:
     """Puts results back into the order of their indices, which start at 0 and have no gaps.
 
+    >>> from kaldi_compat.dump.entries import Failure
     >>> order = InOrder()
-    >>> list(order.add(1, "b")), list(order.add(0, "a"))
+    >>> list(order.add(Failure(1, "b", ""))), [each.key for each in order.add(Failure(0, "a", ""))]
     ([], ['a', 'b'])
     """
 
     def __init__(self) -> None:
         self._next = 0
-        self._waiting: list[tuple[int, int, Any]] = []
+        self._waiting: dict[int, Result] = {}
 
-    def add(self, index: int, result: Any, count: int = 1) -> Iterator[Any]:
-        """Add a result, which has ``count`` indices, and yield those that are next in order."""
-        heapq.heappush(self._waiting, (index, count, result))
-        while self._waiting and self._waiting[0][0] == self._next:
-            _, count, result = heapq.heappop(self._waiting)
-            self._next += count
-            yield result
+    def add(self, result: Result) -> Iterator[Result]:
+        """Add a result, and yield those that are next in order."""
+        self._waiting[result.index] = result
+        while (found := self._waiting.pop(self._next, None)) is not None:
+            self._next += len(found)
+            yield found

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, PackedBlock, compressed_block
 from io_ark.codecs import Codec, codec
-from io_ark.codecs.blocks import ArrayBlock, PackedBlock, compressed_block, encode_keys
 from io_ark.errors import ArkError, FormatError
 from io_ark.native.blocks import BlockFunctions, block_functions
 from io_ark.streams.source import BytesSource
+from kaldi_compat.dump.entries import Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.read import Failure, failed
-from kaldi_compat.dump.spectral import Computed, ComputedBlock
 from kaldi_compat.exact.ragged import stats as cmvn_stats
 
 logger = logging.getLogger(__name__)
@@ -55,16 +54,18 @@ class Encoder:
         self.method = options.compression_method if options.compress else None
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
-    def __call__(self, computed: Computed | ComputedBlock) -> Sequence[Encoded | Failure]:
+    def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
         """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
-        if isinstance(computed, Computed):
-            return [self.one(computed)]
-        features, functions = computed.features, block_functions()
-        packed = None if functions is None else self._packed(functions, features)
-        if functions is None or packed is None:
-            return [self.one(each) for each in computed.each()]
-        stats = self._stats(functions, packed, features) if self.with_stats else None
-        return [Encoded(packed, features.shapes[:, 0], computed.durations, stats)]
+        block, functions = features.block, block_functions()
+        packed = None
+        if functions is not None and isinstance(block, ArrayBlock):
+            packed = self._packed(functions, block)
+        if functions is None or packed is None or not isinstance(block, ArrayBlock):
+            return [self.one(each) for each in features.each()]
+        stats = features.stats
+        if self.with_stats and stats is None:
+            stats = self._stats(functions, packed, block)
+        return [Encoded(packed, block.shapes[:, 0], features.durations, stats)]
 
     def _packed(self, functions: BlockFunctions, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
@@ -82,31 +83,29 @@ class Encoder:
         columns = int(features.shapes[0, 1])
         return cmvn_stats(np.ascontiguousarray(features.values.reshape(-1, columns), np.float32), features.rows())
 
-    def one(self, computed: Computed) -> Encoded | Failure:
+    def one(self, features: Features) -> Encoded | Failure:
         """Return the bytes of one utterance."""
         try:
-            data, left_uncompressed = self._data(computed)
+            data, left_uncompressed = self._data(features.key, features.matrix)
         except ArkError as error:
-            return failed(computed.index, computed.key, error)
-        frames = computed.features.shape[0]
-        stats = computed.stats
+            return failed(features.index, features.key, error)
+        frames, stats = features.matrix.shape[0], features.stats
         if self.with_stats and frames and stats is None:
             stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
-            stats = cmvn_stats(stored, np.array([0, frames]))[0]
-        keys = encode_keys([computed.key])
+            stats = cmvn_stats(stored, np.array([0, frames]))
+        keys = features.block.keys
         start = len(keys)  # a space follows the key there, and a newline here
         packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([start]))
-        durations = np.array([computed.duration])
-        return Encoded(packed, np.array([frames]), durations, None if stats is None else stats[None], left_uncompressed)
+        return Encoded(packed, np.array([frames]), features.durations, stats, left_uncompressed)
 
-    def _data(self, computed: Computed) -> tuple[bytes, bool]:
+    def _data(self, key: str, matrix: Any) -> tuple[bytes, bool]:
         if self.compressed is None:
-            return _written(self.matrix, computed.features), False
+            return _written(self.matrix, matrix), False
         try:
-            return _written(self.compressed, computed.features), False
+            return _written(self.compressed, matrix), False
         except FormatError as error:
-            logger.warning("%s: written uncompressed: %s", computed.key, error)
-            return _written(self.matrix, computed.features), True
+            logger.warning("%s: written uncompressed: %s", key, error)
+            return _written(self.matrix, matrix), True
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:

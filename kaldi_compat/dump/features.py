@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from io_ark.blocks import Skip
+from io_ark.blocks import Skip, block_of
 from kaldi_compat.cli.paste import pasted
-from kaldi_compat.dump.batching import one_by_one as utterances_of
+from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance, UtteranceBlock, failed
-from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, one_by_one, ready
+from kaldi_compat.dump.spectral import Pending, SpectralComputer
 
 
 class Computer:
@@ -25,7 +24,6 @@ class Computer:
 
     Attributes:
         memory: makes the memory that wave files are best read to; None for ordinary memory.
-        takes_blocks: True if blocks of utterances are computed at once.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
@@ -33,23 +31,18 @@ class Computer:
         self.pitch = pitch_computer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
-        self.takes_blocks = self.pitch is None and self.spectral is not None and self.spectral.takes_blocks
 
-    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
-        """Start computing a batch; call the returned function for the features of each utterance, in any order.
-
-        Args:
-            batch: utterances, and blocks of them if ``takes_blocks`` is true.
-        """
+    def submit(self, batch: Sequence[Audio]) -> Pending:
+        """Start computing a batch; call the returned function for the features of all utterances, in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch([each for each in utterances_of(batch) if isinstance(each, Utterance)])
+        pitch = self.pitch([one for audio in batch for one in audio.each()])
         if spectral is None:
-            return ready(pitch)
+            return lambda: pitch
         by_index = {each.index: each for each in pitch}
-        return lambda: [self._paste(each, by_index[each.index]) for each in one_by_one(spectral())]
+        return lambda: [self._paste(one, by_index[one.index]) for each in spectral() for one in each.each()]
 
     def figures(self) -> dict[str, float]:
         """Return figures for the summary."""
@@ -59,14 +52,14 @@ class Computer:
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
-            parts = [[np.asarray(spectral.features)], [np.asarray(pitch.features)]]
+            parts = [[np.asarray(spectral.matrix)], [np.asarray(pitch.matrix)]]
             features, _ = pasted(parts, self.tolerance, [spectral.key])
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
-        return Computed(spectral.index, spectral.key, features, spectral.duration)
+        return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)
 
 
-def pitch_computer(job: Job, plan: Plan) -> Callable[[Sequence[Utterance]], list[Result]]:
+def pitch_computer(job: Job, plan: Plan) -> Callable[[Sequence[Audio]], list[Result]]:
     """Make the function that computes pitch features of a batch."""
     from kaldi_compat.dump.pitch import PitchComputer
 

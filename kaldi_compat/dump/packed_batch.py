@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels
+from kaldi_compat.dump.entries import OnGrid
 from kaldi_compat.dump.noise import frame_seeds, utterance_state
-from kaldi_compat.dump.read import OnGrid, RowMemory
+from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import num_frames, reflected
 

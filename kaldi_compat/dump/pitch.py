@@ -8,11 +8,10 @@ import numpy as np
 
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.dump.configuration import configured_options
+from kaldi_compat.dump.entries import Audio, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, Utterance
-from kaldi_compat.dump.spectral import Result, computed
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
@@ -26,20 +25,21 @@ class PitchComputer:
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
 
-    def __call__(self, batch: Sequence[Utterance]) -> list[Result]:
-        """Return the pitch features of each utterance, or its failure."""
+    def __call__(self, batch: Sequence[Audio]) -> list[Result]:
+        """Return the pitch features of each utterance, or its failure, for audio of one utterance each."""
         wanted = self.options.sample_frequency
         results: list[Result] = []
         good = []
-        for utterance in batch:
-            rate = utterance.wave.sample_frequency
-            if rate == wanted:
-                good.append((utterance, utterance.wave.samples[0]))
+        for audio in batch:
+            wave = audio.wave
+            if wave.sample_frequency == wanted:
+                good.append((audio, wave.samples[0]))
             else:
-                reason = f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={wanted:g}"
-                results.append(Failure(utterance.index, utterance.key, reason))
-        for utterance, track in track_pitches(good, self.options):
-            results.append(computed(utterance, self._processed(utterance.key, track)))
+                rate = f"{wave.sample_frequency:g} Hz"
+                reason = f"it has {rate}, but the pitch tracker expects --sample-frequency={wanted:g}"
+                results.append(Failure(audio.index, audio.key, reason))
+        for audio, track in track_pitches(good, self.options):
+            results.append(Features.of(audio, self._processed(audio.key, track)))
         return results
 
     def _processed(self, key: str, track: Matrix) -> Matrix:

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import io_ark
-from io_ark.blocks import Skip
+from io_ark.blocks import Skip, WaveBlock
 from io_ark.codecs import codec
-from io_ark.codecs.wave import AudioBlock
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.blocks import BlockLoader, FileMemory
@@ -23,8 +22,7 @@ from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.commands import read_from_command
-from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.dump.plan import Plan, Shard, lines_of
@@ -53,91 +51,6 @@ class RowMemory(FileMemory):
     """
 
     tensor: Any = None
-
-
-class OnGrid(NamedTuple):
-    """Place of an utterance's samples in memory that a device can copy from.
-
-    Attributes:
-        tensor: the memory, int16.
-        start: its first sample there.
-    """
-
-    tensor: Any
-    start: int
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """Audio to compute features of.
-
-    Attributes:
-        index: its position in the archive's list.
-        key: its name.
-        wave: its samples, int16 of shape (channels, samples), and their rate.
-        place: where the samples are, if a device can copy them from there.
-    """
-
-    index: int
-    key: str
-    wave: io_ark.Wave
-    place: OnGrid | None = None
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An utterance without features.
-
-    Attributes:
-        index: its position in the archive's list.
-        key: its name.
-        reason: the cause in one line, which does not repeat the key.
-    """
-
-    index: int
-    key: str
-    reason: str
-
-
-def failed(index: int, key: str, error: BaseException) -> Failure:
-    """Return the failure that an error means for an utterance."""
-    if isinstance(error, MemoryError):
-        return Failure(index, key, "not enough memory for it: cut it into segments")
-    return Failure(index, key, reason_for(key, one_line(error)))
-
-
-@dataclass(frozen=True)
-class UtteranceBlock:
-    """Utterances of one channel that follow each other in the archive's list, with their audio in one array.
-
-    Attributes:
-        index: position of the first one.
-        audio: their keys and audio.
-        tensor: the memory of the samples, if a device can copy them from there.
-    """
-
-    index: int
-    audio: AudioBlock
-    tensor: Any = None
-
-    def __len__(self) -> int:
-        return len(self.audio)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio."""
-        return float((self.audio.lengths / self.audio.rates).sum())
-
-    def utterances(self) -> list[Utterance]:
-        """Return the utterances one by one; their samples are views."""
-        numbered = enumerate(self.audio.entries(), self.index)
-        if self.tensor is None:
-            return [Utterance(index, *entry) for index, entry in numbered]
-        places = [OnGrid(self.tensor, start) for start in self.audio.starts.tolist()]
-        return [Utterance(index, *entry, place) for (index, entry), place in zip(numbered, places, strict=True)]
-
-
-Entry = Utterance | Failure | UtteranceBlock
 
 
 @dataclass(frozen=True)
@@ -180,7 +93,7 @@ class Lines:
         return _task_of(self.index + number, self.lines[number])
 
 
-Read = list[Utterance | Failure | UtteranceBlock | Lines]
+Read = list[Audio | Failure | Lines]
 
 
 def tasks_of(
@@ -266,7 +179,7 @@ class TaskReader:
 
     def __call__(self, task: Task | Lines) -> Read:
         """Read a task; what is left of lines whose audio is too much at once comes last."""
-        return read_task(task, self.options) if isinstance(task, Task) else self._read_lines(task)
+        return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> Read:
         found: Read = []
@@ -274,12 +187,12 @@ class TaskReader:
         while done < len(lines) and size < BYTES_AT_ONCE:
             audio = self._block(lines.lines, done)
             if audio is not None:
-                found.append(UtteranceBlock(lines.index + done, audio, self._tensor_of(audio)))
+                found.append(Audio(lines.index + done, audio, self._place_of(audio)))
                 done, size = done + len(audio), size + audio.samples.nbytes
                 continue
             one = read_task(lines.task(done), self.options)
             found += one
-            done, size = done + 1, size + sum(map(_bytes_of, one))
+            done, size = done + 1, size + sum(each.nbytes for each in one)
         if done < len(lines):
             self.lines_at_once = done
             return [*found, Lines(lines.index + done, lines.lines[done:])]
@@ -287,34 +200,27 @@ class TaskReader:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
         return found
 
-    def _block(self, lines: list[bytes], first: int) -> AudioBlock | None:
+    def _block(self, lines: list[bytes], first: int) -> WaveBlock | None:
         """Return the audio of the first lines; None if nothing can be read together, or one is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
             self._of_thread.loader = BlockLoader(self._codec, files, largest=LARGEST_FILE, memory=memory)
         block = self._of_thread.loader.load(lines, first)
-        if not isinstance(block, AudioBlock) or (block.durations() > self.options.max_duration).any():
+        if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():
             return None
         return block
 
-    def _tensor_of(self, audio: AudioBlock) -> Any:
-        """Return the memory of audio that was just read if a device can copy from there; None otherwise."""
+    def _place_of(self, audio: WaveBlock) -> OnGrid | None:
+        """Return the place of audio that was just read if a device can copy from there; None otherwise."""
         memory = self._of_thread.memory
         if memory is None or memory.tensor is None:
             return None
-        address = memory.tensor.data_ptr()
-        return memory.tensor if audio.samples.__array_interface__["data"][0] == address else None
+        is_there = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
+        return OnGrid(memory.tensor, 0) if is_there else None
 
 
-def _bytes_of(entry: Entry | Lines) -> int:
-    """Return how many bytes of audio an entry has."""
-    if isinstance(entry, UtteranceBlock):
-        return entry.audio.samples.nbytes
-    return entry.wave.samples.nbytes if isinstance(entry, Utterance) else 0
-
-
-def read_task(task: Task, options: DumpOptions) -> Read:
+def read_task(task: Task, options: DumpOptions) -> list[Entry]:
     """Read a task's audio; an error becomes the failure of the utterances concerned."""
     try:
         wave = read_audio(
@@ -328,13 +234,13 @@ def read_task(task: Task, options: DumpOptions) -> Read:
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
         return [failed(index, key, error) for index, key in task.wanted]
     if task.whole:
-        return [Utterance(*task.whole, wave)]
+        return [Audio.of(*task.whole, wave)]
     return [_cut(wave, index, segment) for index, segment in task.segments]
 
 
-def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Utterance | Failure:
+def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Entry:
     try:
-        return Utterance(index, segment.key, cut(recording, segment, SegmentOptions()))
+        return Audio.of(index, segment.key, cut(recording, segment, SegmentOptions()))
     except (Skip, AudioError) as reason:
         return failed(index, segment.key, reason)
 
@@ -432,12 +338,11 @@ def read_ahead(
             count, future = pending.popleft()
             result = future.result()
             files -= count
-            largest = max(largest, sum(map(_bytes_of, result)))
             if result and isinstance(rest := result[-1], Lines):
                 pending.appendleft((len(rest), pool.submit(timed, rest)))
                 files += len(rest)
-            for each in result:
-                if not isinstance(each, Lines):
-                    yield each
+            entries = [each for each in result if not isinstance(each, Lines)]
+            largest = max(largest, sum(each.nbytes for each in entries))
+            yield from entries
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -7,23 +7,22 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from io_ark.tables.script import Script
 from io_ark.text import printable
-from kaldi_compat.dump.batching import InOrder, batches, one_by_one
+from kaldi_compat.dump.batching import InOrder, batches
 from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import Computer
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan, Shard, lines_of
-from kaldi_compat.dump.read import Clock, Entry, Failure, TaskReader, read_ahead, tasks_of
+from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of
 from kaldi_compat.dump.speakers import speakers_of
-from kaldi_compat.dump.spectral import ComputedBlock, Pending, Result, Results
+from kaldi_compat.dump.spectral import Pending
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 from kaldi_compat.dump.write_behind import WorkBehind
 
@@ -94,17 +93,15 @@ class ShardRunner:
         count, seconds, failures = 0, 0.0, 0
         with WorkBehind(_Encoding(self.encode, writer, writing)) as out:
             for results in self._results(shard, reading, computing):
-                ready: list[Result | ComputedBlock] = []
+                ready: list[Result] = []
                 for result in results:
-                    utterances = len(result) if isinstance(result, ComputedBlock) else 1
-                    count += utterances
+                    count += len(result)
+                    seconds += result.seconds
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
-                    else:
-                        seconds += result.seconds
-                    ready += order.add(result.index, result, utterances)
-                out.put(ready, sum(map(_size, ready)))
+                    ready += order.add(result)
+                out.put(ready, sum(result.nbytes for result in ready))
                 report(count, seconds, failures)
         if writer.done != shard.count:
             raise DumpError(
@@ -121,17 +118,15 @@ class ShardRunner:
         }
         return writer.finish(work | self.compute.figures())
 
-    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Results]:
+    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
         """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
         started: deque[Pending] = deque()
         for batch in self._batches(shard, reading):
-            failures = [entry for entry in batch if isinstance(entry, Failure)]
-            utterances = [entry for entry in batch if not isinstance(entry, Failure)]
             with computing:
-                if utterances:
-                    started.append(self.compute.submit(utterances))
-                results: Results = started.popleft()() if len(started) > 1 else []
-            yield [*failures, *results]
+                if audio := [entry for entry in batch if isinstance(entry, Audio)]:
+                    started.append(self.compute.submit(audio))
+                results = started.popleft()() if len(started) > 1 else []
+            yield [*(entry for entry in batch if isinstance(entry, Failure)), *results]
         for pending in started:
             with computing:
                 results = pending()
@@ -142,18 +137,7 @@ class ShardRunner:
         tasks = tasks_of(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         found = read_ahead(tasks, self.read, options.readers, options.window_utterances, reading)
         with contextlib.closing(found):
-            entries: Iterator[Entry] = found if self.compute.takes_blocks else one_by_one(found)
-            yield from batches(entries, options.window_utterances, options.seconds_in_batch)
-
-
-def _size(result: Result | ComputedBlock) -> int:
-    """Return about how many bytes a result takes in memory."""
-    if isinstance(result, Failure):
-        return 0
-    if isinstance(result, ComputedBlock):
-        return result.features.values.nbytes
-    features = result.features
-    return features.nbytes if isinstance(features, np.ndarray) else features.codes.nbytes
+            yield from batches(found, options.window_utterances, options.seconds_in_batch)
 
 
 class _Encoding:
@@ -164,7 +148,7 @@ class _Encoding:
         self.writer = writer
         self.clock = clock
 
-    def __call__(self, entries: Results) -> None:
+    def __call__(self, entries: Sequence[Result]) -> None:
         with self.clock:
             for entry in entries:
                 for encoded in [entry] if isinstance(entry, Failure) else self.encode(entry):

@@ -4,122 +4,37 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 import io_ark
-from io_ark.blocks import ArrayBlock, Skip, WaveBlock, block_of
-from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.blocks import Skip, WaveBlock, concatenate
 from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
-from kaldi_compat.cli.objects import Matrix, duration_of
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import configured_options
+from kaldi_compat.dump.entries import Audio, Features, Result, failed
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import Failure, RowMemory, Utterance, UtteranceBlock, failed
+from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.batch import num_frames
+from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 
 _GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 
 
-@dataclass(frozen=True)
-class Computed:
-    """An utterance's features.
-
-    Attributes:
-        index: its position in the archive's list.
-        key: its name.
-        features: shape (frames, dim), compressed if the device did that.
-        duration: of the audio, in seconds.
-        stats: CMVN statistics of what the features read back as, if the device counted them.
-    """
-
-    index: int
-    key: str
-    features: Matrix | CompressedMatrix
-    duration: float
-    stats: npt.NDArray[np.float64] | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio."""
-        return self.duration
-
-
-@dataclass(frozen=True)
-class ComputedBlock:
-    """Features of utterances that follow each other in the archive's list.
-
-    Attributes:
-        index: position of the first one.
-        features: their keys and features.
-        durations: (utterances,): of the audio, in seconds.
-    """
-
-    index: int
-    features: ArrayBlock
-    durations: npt.NDArray[np.float64]
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio."""
-        return float(self.durations.sum())
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    def each(self) -> list[Computed]:
-        """Return the results of the utterances one by one."""
-        numbered = enumerate(zip(self.features.entries(), self.durations.tolist(), strict=True), self.index)
-        return [Computed(index, key, features, duration) for index, ((key, features), duration) in numbered]
-
-
-Result = Computed | Failure
-# What the computers of a batch return: results, and blocks of results where they were computed at once.
-Results = Sequence[Result | ComputedBlock]
 # Work that was started on a device; a call waits for its results.
-Pending = Callable[[], Results]
-
-
-def computed(utterance: Utterance, features: Matrix | CompressedMatrix) -> Computed:
-    """Return an utterance's result."""
-    wave = utterance.wave
-    duration = duration_of(wave.samples.shape[1], wave.sample_frequency)
-    return Computed(utterance.index, utterance.key, features, duration)
-
-
-def failure(utterance: Utterance, reason: BaseException) -> Failure:
-    """Return the failure that an error means for an utterance."""
-    return failed(utterance.index, utterance.key, reason)
-
-
-def ready(results: Results) -> Pending:
-    """Wrap results that are already computed."""
-    return lambda: results
-
-
-def one_by_one(results: Results) -> Iterator[Result]:
-    """Yield the results of blocks one by one, and other results as they are."""
-    for result in results:
-        if isinstance(result, ComputedBlock):
-            yield from result.each()
-        else:
-            yield result
+Pending = Callable[[], Sequence[Result]]
 
 
 class SpectralComputer:
     """Computes spectral features as the programs do.
 
     Attributes:
-        takes_blocks: computes the utterances of a block at once; without, blocks only cost time.
         memory: makes the memory that wave files are best read to; None for ordinary memory.
     """
 
@@ -133,72 +48,61 @@ class SpectralComputer:
         self.seed = plan.seed
         self.extractor = Extractor(self.feature, options)
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
-        self.takes_blocks = isinstance(self.extractor.computer, ExactComputer)
 
-    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
+    def submit(self, batch: Sequence[Audio]) -> Pending:
         """Compute a batch."""
-        results: list[Result | ComputedBlock] = []
-        for group in _groups(batch) if self.takes_blocks else batch:
-            if isinstance(group, Utterance):
-                results.append(self.one(group))
-            elif (block := self._block(group)) is not None:
-                results.append(block)
-            else:
-                results += [self.one(each) for each in group.utterances()]
-        return ready(results)
+        results = [result for audio in _in_groups(batch) for result in self.compute(audio)]
+        return lambda: results
 
-    def _block(self, block: UtteranceBlock) -> ComputedBlock | None:
-        """Compute the utterances of a block at once; None if one of them needs anything unusual."""
-        names = block.audio.names()
-        if isinstance(self.extractor.computer, ExactComputer):
-            counts = num_frames(self.extractor.computer.plan, block.audio.lengths)
-            self.extractor.generator = BlockNoise(self.seed, names, counts)
+    def compute(self, audio: Audio) -> list[Result]:
+        """Compute utterances together; if one of them is unusual or fails, in halves, so that it is alone at last."""
         try:
-            features = self.extractor.of_block(block.audio, self.warps)
-        except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError):  # which fails shows one after the other
-            return None
-        return ComputedBlock(block.index, features, block.audio.durations())
+            self.extractor.generator = self._noise(audio)
+            block = self.extractor.of_block(audio.block, self.warps)
+        except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
+            if len(audio) > 1:
+                return [result for half in audio.halves() for result in self.compute(half)]
+            if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
+                if "DefaultCPUAllocator" not in str(error):  # how torch says that memory is short
+                    raise
+                error = MemoryError()
+            return [failed(audio.index, audio.key, error)]
+        return [Features(audio.index, block, audio.durations())]
+
+    def _noise(self, audio: Audio) -> NoiseSource:
+        if len(audio) == 1:
+            return UtteranceNoise(self.seed, audio.key)
+        computer = self.extractor.computer
+        if not isinstance(computer, ExactComputer) or not isinstance(audio.block, WaveBlock):
+            raise Skip
+        return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""
         return {}
 
-    def one(self, utterance: Utterance) -> Result:
-        """Compute one utterance."""
-        self.extractor.generator = UtteranceNoise(self.seed, utterance.key)
-        try:
-            block = block_of([utterance.key], [utterance.wave])
-            ((_, features),) = self.extractor.of_block(block, self.warps).entries()
-            return computed(utterance, features)
-        except (Skip, KaldiCompatError, ArkError, MemoryError) as reason:
-            return failure(utterance, reason)
-        except RuntimeError as error:
-            if "DefaultCPUAllocator" not in str(error):  # how torch says that memory is short
-                raise
-            return failure(utterance, MemoryError())
 
-
-def _groups(batch: Iterable[Utterance | UtteranceBlock]) -> Iterator[Utterance | UtteranceBlock]:
-    """Yield blocks, of short utterances too, so that nothing heavy is done for each; and what cannot be in a block."""
-    group: list[Utterance] = []
+def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
+    """Yield blocks, of short utterances that are alone too, so that nothing heavy is done for each."""
+    group: list[Audio] = []
     samples = 0
-    for entry in batch:
-        joins = isinstance(entry, Utterance) and WaveBlock.takes(entry.wave)
-        size = entry.wave.samples.size if isinstance(entry, Utterance) else 0
-        if group and (not joins or samples + size > _GROUP_SAMPLES or entry.index != group[-1].index + 1):
+    for audio in batch:
+        alone = isinstance(audio.block, WaveBlock) and len(audio) == 1
+        size = audio.nbytes // 2
+        if group and (not alone or samples + size > _GROUP_SAMPLES or audio.index != group[-1].index + 1):
             yield _joined(group)
             group, samples = [], 0
-        if joins and isinstance(entry, Utterance):
-            group.append(entry)
+        if alone:
+            group.append(audio)
             samples += size
         else:
-            yield entry
+            yield audio
     if group:
         yield _joined(group)
 
 
-def _joined(group: Sequence[Utterance]) -> UtteranceBlock:
-    return UtteranceBlock(group[0].index, WaveBlock.joined([(each.key, each.wave) for each in group]))
+def _joined(group: Sequence[Audio]) -> Audio:
+    return group[0] if len(group) == 1 else Audio(group[0].index, concatenate([audio.block for audio in group]))
 
 
 def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:

@@ -18,18 +18,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from io_ark.blocks import Skip, block_of
-from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod
+from io_ark.blocks import Skip, WaveBlock
+from io_ark.codecs.compressed import CompressionMethod
 from io_ark.errors import ArkError
 from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
-from kaldi_compat.dump.batching import one_by_one
 from kaldi_compat.dump.centered import subtract_means
+from kaldi_compat.dump.entries import Audio, Features, OnGrid, Result, failed
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import PinnedMemory, Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.read import OnGrid, Utterance, UtteranceBlock
-from kaldi_compat.dump.spectral import Computed, Pending, Result, SpectralComputer, computed, failure, ready
+from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
@@ -42,15 +41,17 @@ logger = logging.getLogger(__name__)
 class Member:
     """An utterance of a packed batch, at the sampling rate of the feature."""
 
-    utterance: Utterance
+    audio: Audio
     samples: Samples
     warp: float
 
     @property
     def place(self) -> OnGrid | None:
         """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
-        place, wave = self.utterance.place, self.utterance.wave.samples
-        return place if place is not None and np.may_share_memory(self.samples, wave) and len(wave) == 1 else None
+        place, block = self.audio.place, self.audio.block
+        if place is None or not isinstance(block, WaveBlock) or not np.may_share_memory(self.samples, block.samples):
+            return None
+        return OnGrid(place.tensor, place.start + int(block.starts[0]))
 
 
 class PackedComputer(SpectralComputer):
@@ -61,7 +62,6 @@ class PackedComputer(SpectralComputer):
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         super().__init__(job, plan, device)
-        self.takes_blocks = False  # which utterances are computed together decides about rounding
         self.transfers = Transfers(torch.device(device))
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
         # Packing takes care of the edges of an utterance.
@@ -78,9 +78,9 @@ class PackedComputer(SpectralComputer):
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._count_on_cpu = self._count_without_kernels = 0
 
-    def submit(self, batch: Sequence[Utterance | UtteranceBlock]) -> Pending:
+    def submit(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch."""
-        utterances = [each for each in one_by_one(batch) if isinstance(each, Utterance)]
+        utterances = [one for audio in batch for one in audio.each()]
         return together(halving(self._start, utterances, self._compute_on_cpu))
 
     def figures(self) -> dict[str, float]:
@@ -94,45 +94,45 @@ class PackedComputer(SpectralComputer):
             found["peak_device_memory"] = float(torch.cuda.max_memory_allocated(self.transfers.device))
         return found
 
-    def _compute_on_cpu(self, utterance: Utterance) -> Result:
+    def _compute_on_cpu(self, audio: Audio) -> Result:
         """Compute an utterance that does not fit on the device, which depends on what else is computed there."""
         self._count_on_cpu += 1
-        logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", utterance.key)
-        return self._on_cpu().one(utterance)
+        logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
+        (result,) = self._on_cpu().compute(audio)
+        return result
 
-    def _start(self, batch: Sequence[Utterance]) -> Pending:
-        started: list[Pending] = []
+    def _start(self, batch: Sequence[Audio]) -> Pending:
+        failures: list[Result] = []
         rows: dict[str, list[Member]] = {}
-        for utterance in batch:
+        for audio in batch:
             try:
-                member = self._member(utterance)
+                member = self._member(audio)
             except (Skip, KaldiCompatError, ArkError) as reason:
-                started.append(ready([failure(utterance, reason)]))
+                failures.append(failed(audio.index, audio.key, reason))
                 continue
             rows.setdefault(member.samples.dtype.name, []).append(member)
         count = self._count_without_kernels
         try:
-            started += [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
+            started = [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
         except RuntimeError:  # what does not fit is started again, in parts
             self._count_without_kernels = count
             raise
-        return together(started)
+        return together([lambda: failures, *started])
 
-    def _member(self, utterance: Utterance) -> Member:
-        extractor, wave, options = self.extractor, utterance.wave, self.frame_options
-        block = block_of([utterance.key], [wave])
-        channel, factors = extractor.audio(block), extractor.warps(block, self.warps)
+    def _member(self, audio: Audio) -> Member:
+        extractor, options = self.extractor, self.frame_options
+        channel, factors = extractor.audio(audio.block), extractor.warps(audio.block, self.warps)
         warp = factors if isinstance(factors, float) else factors[0]
         try:
             extractor.check_rates(channel)
-            audio: npt.NDArray[Any] = channel.samples
-            if wave.sample_frequency != options.sample_frequency:
-                rates = int(wave.sample_frequency), int(options.sample_frequency)
-                audio = resample_waveform(audio.astype(np.float32), *rates)
+            start, rate = int(channel.starts[0]), int(channel.rates[0])
+            samples: npt.NDArray[Any] = channel.samples[start : start + int(channel.lengths[0])]
+            if rate != options.sample_frequency:
+                samples = resample_waveform(samples.astype(np.float32), rate, int(options.sample_frequency))
             self.module.filter_bank(warp)  # refuses factors that move bands out of their range
         except KaldiCompatError as error:
-            raise Skip(f"Failed to compute features for utterance {utterance.key}: {error}") from error
-        return Member(utterance, audio, warp)
+            raise Skip(f"Failed to compute features for utterance {audio.key}: {error}") from error
+        return Member(audio, samples, warp)
 
     def _start_row(self, members: Sequence[Member]) -> Pending:
         transfers = self.transfers
@@ -148,7 +148,7 @@ class PackedComputer(SpectralComputer):
     def _features(self, row: Row, members: Sequence[Member]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send(row.pieces, row.length)
-        noise = RowNoise(row, [member.utterance.key for member in members], self.seed)
+        noise = RowNoise(row, [member.audio.key for member in members], self.seed)
         spans = _spans(row, members)
         if engine_for(self.module, samples, None) == "triton":
             from kaldi_compat.kernels.launch import Span, row_features
@@ -190,17 +190,17 @@ class PackedComputer(SpectralComputer):
             results: list[Result] = []
             for number, (parts, chosen, unpack) in enumerate(packed):
                 matrices, sums = unpack(parts, arrays[4 * number : 4 * number + 4])
-                stats |= dict(zip(chosen, sums, strict=False))
+                stats |= dict(zip(chosen, (each[None] for each in sums), strict=False))
                 for i, matrix in zip(chosen, matrices, strict=False):
                     if np.isfinite(matrix.range):
-                        results.append(_result(members[i], matrix, stats.get(i)))
+                        results.append(Features.of(members[i].audio, matrix, stats.get(i)))
                     else:  # the encoder decides what to do with values that cannot be compressed
                         results.append(self._uncompressed(features, places[i], members[i]))
             values = arrays[len(tensors) :]
             for number, i in enumerate(rest):
                 first, count = places[i]
                 own = values[0][first : first + count] if len(rest) == len(members) else values[number]
-                results.append(_result(members[i], own, stats.get(i) if self.method is None else None))
+                results.append(Features.of(members[i].audio, own, stats.get(i) if self.method is None else None))
             return results
 
         return collect
@@ -220,17 +220,11 @@ class PackedComputer(SpectralComputer):
     def _uncompressed(self, features: Tensor, place: tuple[int, int], member: Member) -> Result:
         first, count = place
         try:
-            return _result(member, self.transfers.fetch([features[first : first + count]]).wait()[0], None)
+            return Features.of(member.audio, self.transfers.fetch([features[first : first + count]]).wait()[0])
         except RuntimeError as error:
             if not kernels.is_out_of_memory(error):
                 raise
-            return self._compute_on_cpu(member.utterance)
-
-
-def _result(
-    member: Member, features: CompressedMatrix | npt.NDArray[np.float32], stats: npt.NDArray[np.float64] | None
-) -> Computed:
-    return replace(computed(member.utterance, features), stats=stats)
+            return self._compute_on_cpu(member.audio)
 
 
 def _has_compression(features: Tensor) -> bool:
@@ -261,15 +255,15 @@ def together(parts: Sequence[Pending]) -> Pending:
 
 
 def halving(
-    start: Callable[[Sequence[Utterance]], Pending],
-    batch: Sequence[Utterance],
-    alone: Callable[[Utterance], Result],
+    start: Callable[[Sequence[Audio]], Pending],
+    batch: Sequence[Audio],
+    alone: Callable[[Audio], Result],
 ) -> list[Pending]:
     """Start a batch, in halves of halves if it does not fit into the device's memory.
 
     Args:
         start: starts a batch.
-        batch: the batch.
+        batch: audio of one utterance each.
         alone: computes an utterance that does not fit alone.
     """
     try:
@@ -280,6 +274,7 @@ def halving(
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if len(batch) == 1:
-        return [ready([alone(batch[0])])]
+        result = alone(batch[0])
+        return [lambda: [result]]
     middle = len(batch) // 2
     return halving(start, batch[:middle], alone) + halving(start, batch[middle:], alone)

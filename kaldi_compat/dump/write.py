@@ -18,6 +18,7 @@ from io_ark.codecs.batch import print_numbers
 from io_ark.codecs.blocks import split_keys
 from io_ark.native.blocks import block_functions
 from kaldi_compat.dump.encode import Encoded
+from kaldi_compat.dump.entries import Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
     WholeFile,
@@ -29,7 +30,6 @@ from kaldi_compat.dump.files import (
     writing,
 )
 from kaldi_compat.dump.options import Layout
-from kaldi_compat.dump.read import Failure
 from kaldi_compat.dump.write_behind import WorkBehind
 
 Stats = npt.NDArray[np.float64]

@@ -12,16 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark.blocks import block_of
 from io_ark.codecs.compressed import CompressedMatrix
 from kaldi_compat import kernels
 from kaldi_compat.dump.batching import InOrder, batches
 from kaldi_compat.dump.encode import Encoded, Encoder
+from kaldi_compat.dump.entries import Audio, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Row, pack
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Failure, Utterance
-from kaldi_compat.dump.spectral import Computed, Pending, SpectralComputer, computed, one_by_one, ready
+from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.spectral_gpu import Member, PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options.spectral import FrameOptions
@@ -31,35 +32,36 @@ from tests.support.dump_data import archive_bytes, audio, dump, make_data, matri
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 
-def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0) -> Utterance:
-    return Utterance(index, f"utt{index}", io_ark.Wave(rate, audio(samples, index, channels)))
+def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0) -> Audio:
+    return Audio.of(index, f"utt{index}", io_ark.Wave(rate, audio(samples, index, channels)))
+
+
+def by_index(results: Sequence[Result]) -> dict[int, Result]:
+    """Return the results of utterances one by one, by their indices."""
+    return {one.index: one for each in results for one in each.each()}
 
 
 @given(lengths=st.lists(st.integers(0, 4000), max_size=40), most=st.integers(1, 7), seconds=st.floats(0.05, 1.0))
 def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, seconds: float) -> None:
-    entries: list[Utterance | Failure] = [
-        Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, n), np.int16))) if n % 5 else Failure(i, str(i), "gone")
-        for i, n in enumerate(lengths)
-    ]
+    entries: list[Entry] = [utterance(i, n) if n % 5 else Failure(i, str(i), "gone") for i, n in enumerate(lengths)]
     made = list(batches(entries, most, seconds))
     assert [each.index for batch in made for each in batch] == list(range(len(lengths)))
     for batch in made:
-        length = sum(each.wave.duration for each in batch if isinstance(each, Utterance))
-        assert 1 <= len(batch) <= most and (len(batch) == 1 or length <= seconds + 1e-9)
-
-
-@given(st.permutations(range(20)))
-def test_results_go_back_into_order(arrival: list[int]) -> None:
-    order = InOrder()
-    assert [result for index in arrival for result in order.add(index, index)] == list(range(20))
+        assert 1 <= len(batch) <= most and (len(batch) == 1 or sum(each.seconds for each in batch) <= seconds + 1e-9)
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), data=st.data())
-def test_blocks_of_results_go_back_into_order(sizes: list[int], data: st.DataObject) -> None:
+def test_results_go_back_into_order(sizes: list[int], data: st.DataObject) -> None:
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     order = InOrder()
-    blocks = data.draw(st.permutations(list(zip(starts, sizes, strict=True))))
-    assert [start for block in blocks for start, _ in order.add(block[0], block, block[1])] == starts
+    results = [
+        Features(
+            start, block_of([str(start + i) for i in range(size)], [np.zeros((1, 1), np.float32)] * size), np.ones(size)
+        )
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+    arrival = data.draw(st.permutations(results))
+    assert [each.index for result in arrival for each in order.add(result)] == starts
 
 
 @settings(max_examples=30, deadline=None)
@@ -102,8 +104,8 @@ def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, 
     plan = make_plan(job)
     batch = [utterance(i, n) for i, n in enumerate((16000, 300, 401, 1500, 25000, 1, 9000))]
     batch += [utterance(7, 8000, rate=8000.0), utterance(8, 5000, channels=2)]
-    alone = {each.index: each for each in one_by_one(SpectralComputer(job, plan, "cpu").submit(batch)())}
-    together = {each.index: each for each in PackedComputer(job, plan, device).submit(batch)()}
+    alone = by_index(SpectralComputer(job, plan, "cpu").submit(batch)())
+    together = by_index(PackedComputer(job, plan, device).submit(batch)())
     assert together.keys() == alone.keys() == set(range(9))
     for index, expected in alone.items():
         result = together[index]
@@ -111,15 +113,15 @@ def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, 
         if isinstance(expected, Failure) or isinstance(result, Failure):
             assert result == expected and index == 7
             continue
-        assert (result.key, result.duration) == (expected.key, expected.duration)
-        step = np.ptp(expected.features) / 64 if compress and np.size(expected.features) else 0.0
-        np.testing.assert_allclose(np.asarray(result.features), expected.features, atol=2e-3 + step)
+        assert (result.key, result.seconds) == (expected.key, expected.seconds)
+        step = np.ptp(expected.matrix) / 64 if compress and np.size(expected.matrix) else 0.0
+        np.testing.assert_allclose(np.asarray(result.matrix), expected.matrix, atol=2e-3 + step)
 
 
 @pytest.mark.parametrize("conf", ["--dither=1\n", "--dither=1\n--subtract-mean=true\n--snip-edges=false\n"])
 @pytest.mark.parametrize("with_failure", [False, True])
 def test_utterances_computed_at_once_have_the_bits_of_single_ones(
-    tmp_path: Path, conf: str, with_failure: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, conf: str, with_failure: bool
 ) -> None:
     job = job_of(tmp_path, conf, compress=False)
     plan = make_plan(job)
@@ -128,15 +130,13 @@ def test_utterances_computed_at_once_have_the_bits_of_single_ones(
     if with_failure:
         batch.append(utterance(8, 8000, rate=8000.0))
     computer = SpectralComputer(job, plan, "cpu")
-    alone = [computer.one(each) for each in batch]
-    calls: list[str] = []
-    monkeypatch.setattr(SpectralComputer, "one", lambda self, each: calls.append(each.key) or alone[each.index])
-    together = list(one_by_one(computer.submit(batch)()))
-    assert calls == (["utt5", "utt6", "utt7", "utt8"] if with_failure else ["utt5"])
-    for expected, result in zip(alone, together, strict=True):
-        if isinstance(expected, Computed) and isinstance(result, Computed):
-            assert (result.index, result.key, result.duration) == (expected.index, expected.key, expected.duration)
-            np.testing.assert_array_equal(np.asarray(result.features), np.asarray(expected.features))
+    alone = [result for each in batch for result in computer.compute(each)]
+    results = computer.submit(batch)()
+    assert [len(each) for each in results] == ([5, 1, 1, 1, 1] if with_failure else [5, 1, 2])
+    for expected, result in zip(alone, by_index(results).values(), strict=True):
+        if isinstance(expected, Features) and isinstance(result, Features):
+            assert (result.index, result.key, result.seconds) == (expected.index, expected.key, expected.seconds)
+            np.testing.assert_array_equal(result.matrix, expected.matrix)
         else:
             assert result == expected
 
@@ -146,12 +146,12 @@ def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
     batch = [utterance(i, 8000) for i in range(4)]
     plan = make_plan(job)
-    alone = {each.index: each for each in one_by_one(SpectralComputer(job, plan, "cpu").submit(batch)())}
+    alone = by_index(SpectralComputer(job, plan, "cpu").submit(batch)())
     for each in PackedComputer(job, plan, "cpu").submit(batch)():
         expected = alone[each.index]
         assert isinstance(each, Failure) == isinstance(expected, Failure) == (each.index == 3)
-        if isinstance(each, Computed) and isinstance(expected, Computed):
-            np.testing.assert_allclose(np.asarray(each.features), np.asarray(expected.features), atol=2e-3)
+        if isinstance(each, Features) and isinstance(expected, Features):
+            np.testing.assert_allclose(np.asarray(each.matrix), np.asarray(expected.matrix), atol=2e-3)
 
 
 def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
@@ -166,14 +166,14 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
     monkeypatch.setattr(computer, "_start_row", lambda members: rows.append(len(members)) or start_row(members))
     batch = [utterance(i, 8000, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
     results = computer.submit(batch)()
-    assert all(isinstance(each, Computed) for each in results) and len(results) == 8
+    assert all(isinstance(each, Features) for each in results) and len(results) == 8
     assert sorted(rows) == [2, 6]
 
 
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), with_stats=False)
     features = np.full((20, 3), np.nan, np.float32)
-    (result,) = encode(Computed(4, "u", features, 1.0))
+    (result,) = encode(Features(4, block_of(["u"], [features]), np.ones(1)))
     assert isinstance(result, Encoded) and result.left_uncompressed
     data = result.packed.data.tobytes()
     assert data.startswith(b"u \0BFM ") and np.isnan(np.frombuffer(data[17:], np.float32)).all()
@@ -186,18 +186,22 @@ class Memory:
         self.capacity = capacity
         self.tried: list[int] = []
 
-    def start(self, batch: Sequence[Utterance]) -> Pending:
+    def start(self, batch: Sequence[Audio]) -> Pending:
         self.tried.append(len(batch))
         if len(batch) > self.capacity:
             raise torch.cuda.OutOfMemoryError("no capacity")
-        return ready([computed(each, np.zeros((1, 1), np.float32)) for each in batch])
+        return lambda: [nothing(each) for each in batch]
+
+
+def nothing(audio: Audio) -> Features:
+    return Features.of(audio, np.zeros((1, 1), np.float32))
 
 
 @given(count=st.integers(1, 30), capacity=st.integers(1, 30))
 def test_a_batch_that_does_not_fit_is_halved(count: int, capacity: int) -> None:
     memory = Memory(capacity)
-    batch = [Utterance(i, str(i), io_ark.Wave(16000.0, np.zeros((1, 1), np.int16))) for i in range(count)]
-    parts = halving(memory.start, batch, lambda each: computed(each, np.zeros((1, 1), np.float32)))
+    batch = [utterance(i, 1) for i in range(count)]
+    parts = halving(memory.start, batch, nothing)
     assert [each.index for part in parts for each in part()] == list(range(count))
     assert all(tried > capacity for tried in memory.tried if tried not in map(len, (part() for part in parts)))
 
@@ -239,11 +243,11 @@ def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
     computer = PackedComputer(job, plan, "cpu")
     without_room_for(monkeypatch, computer, error)
     batch = [utterance(i, n) for i, n in enumerate((9000, 9000, 200000))]
-    results = {each.index: each for each in computer.submit(batch)()}
-    for expected in one_by_one(SpectralComputer(job, plan, "cpu").submit(batch)()):
-        found = results[expected.index]
-        assert isinstance(found, Computed) and isinstance(expected, Computed)
-        np.testing.assert_allclose(np.asarray(found.features), np.asarray(expected.features), atol=2e-3)
+    results = by_index(computer.submit(batch)())
+    for index, expected in by_index(SpectralComputer(job, plan, "cpu").submit(batch)()).items():
+        found = results[index]
+        assert isinstance(found, Features) and isinstance(expected, Features)
+        np.testing.assert_allclose(found.matrix, expected.matrix, atol=2e-3)
     assert computer.figures()["computed_on_cpu"] == 1 and computer.figures()["computed_on_cpu"] == 0
 
 
@@ -283,13 +287,13 @@ def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encode
     computer = PackedComputer(job, make_plan(job), "cpu")
     batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
     monkeypatch.setattr(computer, "module", by_torch(computer.module))
-    plain = {each.index: each for each in computer.submit(batch)()}
+    plain = by_index(computer.submit(batch)())
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
     encode = Encoder(job.options, with_stats=True)
     for each in computer.submit(batch)():
         expected = plain[each.index]
-        assert isinstance(each, Computed) and isinstance(expected, Computed)
-        assert isinstance(each.features, CompressedMatrix) == (len(expected.features) > 0)
+        assert isinstance(each, Features) and isinstance(expected, Features)
+        assert isinstance(each.matrix, CompressedMatrix) == (len(expected.matrix) > 0)
         (found,), (wanted,) = encode(each), encode(expected)
         assert isinstance(found, Encoded) and isinstance(wanted, Encoded)
         assert found.packed.data.tobytes() == wanted.packed.data.tobytes()
@@ -314,16 +318,16 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     features[3, 5], features[40, 2] = float("nan"), float("inf")
     monkeypatch.setattr(computer, "_features", lambda row, members: features)
     results = computer.submit([utterance(i, 3000) for i in range(3)])()
-    assert [type(each.features).__name__ for each in results if isinstance(each, Computed)] == [
+    assert [type(each.matrix).__name__ for each in results if isinstance(each, Features)] == [
         "ndarray",
         "CompressedMatrix",
         "ndarray",
     ]
     for each in results:
-        assert isinstance(each, Computed)
+        assert isinstance(each, Features)
         first = 19 * each.index
-        if isinstance(each.features, np.ndarray):
-            np.testing.assert_array_equal(each.features, features[first : first + 17])
+        if isinstance(each.matrix, np.ndarray):
+            np.testing.assert_array_equal(each.matrix, features[first : first + 17])
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:

@@ -16,10 +16,11 @@ import torch
 from io_ark import Wave
 from kaldi_compat.dump import workers
 from kaldi_compat.dump.devices import why_unavailable
+from kaldi_compat.dump.entries import Audio, Entry
 from kaldi_compat.dump.errors import UnavailableError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
-from kaldi_compat.dump.read import Clock, Entry, Utterance
+from kaldi_compat.dump.read import Clock
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write_behind import WorkBehind
@@ -71,7 +72,7 @@ def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -
     def batches(shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
         for i in range(4):
             read.append(i)
-            yield [Utterance(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
+            yield [Audio.of(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
 
     runner._batches = batches  # type: ignore[method-assign]
     left = [

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Block
+from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.compute import Extractor
-from kaldi_compat.cli.objects import durations_of
 from kaldi_compat.dump import cli, read, shard, write
 from kaldi_compat.dump.encode import Encoded
-from kaldi_compat.dump.read import Failure, TaskReader
+from kaldi_compat.dump.entries import Audio, Failure, Result
+from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import audio, dump, make_data, write_wav
@@ -65,8 +65,8 @@ def test_utterance_without_enough_memory_fails_alone(
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
     of_block = Extractor.of_block
 
-    def limited(self: Extractor, block: Block, warps: Any) -> ArrayBlock:
-        if (durations_of(block) > 0.5).any():
+    def limited(self: Extractor, block: WaveBlock, warps: Any) -> ArrayBlock:
+        if block.lengths.max() > 8000:
             raise error
         return of_block(self, block, warps)
 
@@ -106,9 +106,13 @@ def test_dump_in_blocks_has_the_bytes_of_one_utterance_after_the_other(
     assert dump(data, *options) == 0
     in_blocks = results_of(data)
     calls: list[str] = []
-    one = SpectralComputer.one
-    monkeypatch.setattr(SpectralComputer, "one", lambda self, each: calls.append(each.key) or one(self, each))
-    monkeypatch.setattr(SpectralComputer, "_block", lambda self, block: None)
+    compute = SpectralComputer.compute
+
+    def compute_each(self: SpectralComputer, audio: Audio) -> list[Result]:
+        calls.extend(one.key for one in audio.each())
+        return [result for one in audio.each() for result in compute(self, one)]
+
+    monkeypatch.setattr(SpectralComputer, "compute", compute_each)
     monkeypatch.setattr(TaskReader, "_block", lambda self, lines, first: None)
     assert dump(data, *options) == 0
     assert results_of(data) == in_blocks and len(calls) == 40
@@ -160,7 +164,7 @@ def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: p
         read_up_to(self, size)
 
     monkeypatch.setattr(write._Verification, "_read_up_to", counted)
-    assert dump(data) == 0
+    assert dump(data, "--window-utterances=1") == 0
     assert len(ends) > 5 and ends == sorted(ends)
     assert all(end < (data / "data" / "raw_fbank_train.1.ark").stat().st_size for end in ends[:-2])
 

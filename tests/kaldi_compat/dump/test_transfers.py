@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 
 import io_ark
 from kaldi_compat.dump import packed_batch
-from kaldi_compat.dump.batching import one_by_one
+from kaldi_compat.dump.entries import Audio, Entry, Features, OnGrid
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Entry, Lines, OnGrid, TaskReader, Utterance, UtteranceBlock
-from kaldi_compat.dump.spectral import Computed
+from kaldi_compat.dump.read import Lines, TaskReader
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.options.spectral import FrameOptions
@@ -205,7 +204,7 @@ def test_concurrent_batches_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf: str, 
     (tmp_path / "conf" / "fbank.conf").write_text(conf)
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), compress=compress))
     lengths = (9000, 300, 1500, 700, 5000)
-    batch = [Utterance(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
+    batch = [Audio.of(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
     computer = PackedComputer(job, make_plan(job), "cpu")
     expected = {each.index: each for part in (batch[:3], batch[3:]) for each in computer.submit(part)()}
     computer.transfers = Transfers(GPU)
@@ -214,8 +213,8 @@ def test_concurrent_batches_do_not_mix(gpu: FakeGpu, tmp_path: Path, conf: str, 
     assert results.keys() == expected.keys()
     for index, each in results.items():
         other = expected[index]
-        assert isinstance(each, Computed) and isinstance(other, Computed) and each.key == other.key
-        np.testing.assert_array_equal(np.asarray(each.features), np.asarray(other.features))
+        assert isinstance(each, Features) and isinstance(other, Features) and each.key == other.key
+        np.testing.assert_array_equal(np.asarray(each.matrix), np.asarray(other.matrix))
 
 
 def write_files(folder: Path) -> list[bytes]:
@@ -253,16 +252,16 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
         while task is not None:
             read = reader(task)
             task = read.pop() if isinstance(read[-1], Lines) else None
-            found += one_by_one(each for each in read if not isinstance(each, Lines))
+            found += [one for each in read if not isinstance(each, Lines) for one in each.each()]
         return found
 
     copied = entries(TaskReader(job.options))
-    expected = computer.submit([each for each in copied if isinstance(each, Utterance)])()
+    expected = computer.submit([each for each in copied if isinstance(each, Audio)])()
     computer.transfers = Transfers(GPU)
     in_place = entries(TaskReader(job.options, functools.partial(packed_batch.PinnedMemory, 160)))
     assert [each.key for each in in_place] == [each.key for each in copied]
     assert [type(each) for each in in_place] == [type(each) for each in copied]
-    utterances = [each for each in in_place if isinstance(each, Utterance)]
+    utterances = [each for each in in_place if isinstance(each, Audio)]
     # The truncated one and that of two channels are read alone, and so is the next one after such a file.
     assert [each.key[-1] for each in utterances if each.place is None] == ["4", "5", "7"]
     results = computer.submit(utterances)()
@@ -270,8 +269,8 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
     for found, other in zip(results, expected, strict=True):
         assert found.key == other.key
         assert type(found) is type(other)
-        if isinstance(found, Computed) and isinstance(other, Computed):
-            np.testing.assert_array_equal(np.asarray(found.features), np.asarray(other.features))
+        if isinstance(found, Features) and isinstance(other, Features):
+            np.testing.assert_array_equal(np.asarray(found.matrix), np.asarray(other.matrix))
     # Whatever was read in place was sent from there, but for short pieces.
     memory = {id(each.place.tensor) for each in utterances if each.place is not None}
     tensors = [each.place.tensor for each in utterances if each.place is not None]
@@ -289,8 +288,8 @@ def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
     monkeypatch.setattr(torch, "empty", full)
     reader = TaskReader(DumpOptions(), functools.partial(packed_batch.PinnedMemory, 160))
     (block,) = reader(Lines(0, write_files(tmp_path)[:2]))
-    assert isinstance(block, UtteranceBlock)
-    first, second = block.utterances()
+    assert isinstance(block, Audio)
+    first, second = block.each()
     assert first.place is None and np.array_equal(second.wave.samples, audio(300, 1, 1))
 
 
