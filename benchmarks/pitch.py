@@ -22,15 +22,15 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # read when NumPy is imported
 
+import numpy as np
 from corpus import SECONDS, make, repeat
 
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.exact import downsample
-from kaldi_compat.pitch.schedule import Schedule
-from kaldi_compat.pitch.tracker import Analysis, track_pitches
+from kaldi_compat.pitch.frames import frames_of_block
+from kaldi_compat.pitch.tracker import track_block
 
 PROGRAMS = ("compute-kaldi-pitch-feats", "compute-and-process-kaldi-pitch-feats")
 
@@ -66,8 +66,10 @@ def stages(script: Path, utterances: int) -> None:
     constants = PitchConstants.of(options)
     with io_ark.SequentialReader[Wave]("wave", f"scp:{script}") as reader:
         waves = [wave.samples[0] for _, wave in itertools.islice(reader, utterances)]
-    counts = [Schedule.of(len(each), constants).frames for each in waves]
-    frames = sum(counts)
+    samples = np.concatenate(waves)
+    lengths = np.array([len(wave) for wave in waves])
+    starts = np.cumsum(lengths) - lengths
+    frames = sum(constants.num_frames(len(wave)) for wave in waves)
 
     def report(name: str, function: Any) -> Any:
         start = time.process_time()
@@ -75,10 +77,8 @@ def stages(script: Path, utterances: int) -> None:
         print(f"{name:50} {(time.process_time() - start) / frames * 1e6:12.2f}")
         return result
 
-    report("resampling to 4 kHz", lambda: [downsample(each, options) for each in waves])
-    analyses = report("all before the search (with that)", lambda: [Analysis.of(w, options) for w in waves])
-    report("local costs and the search", lambda: [each.lattice(options) for each in analyses])
-    report("all of it, in one", lambda: list(track_pitches(enumerate(waves), options)))
+    report("resampling and ballast", lambda: frames_of_block(samples, starts, lengths, constants))
+    report("all of it", lambda: track_block(samples, starts, lengths, options))
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ from kaldi_compat.cli.loop import Counts, Sink, results
 from kaldi_compat.cli.objects import channel_of
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch.tracker import Analysis, track_block
+from kaldi_compat.pitch.online import Analysis
+from kaldi_compat.pitch.tracker import track_block
 
 LOG_EVERY = 50
 

@@ -141,7 +141,7 @@ def resample_chunk(
 
 
 def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    """Compute :func:`resample_chunk` of chunks of the audio of some utterances, in C.
+    """Compute :func:`resample_chunk` of chunks of the audio of some utterances.
 
     Args:
         samples: int16 or float32 of shape (T,): of all utterances.
@@ -153,6 +153,12 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     Returns:
         The outputs of all chunks, one after the other.
     """
+    if not native.library():
+        parts = [
+            resample_chunk(samples[start : start + count], filters, (first, end), begin)
+            for start, count, begin, first, end in chunks.tolist()
+        ]
+        return np.concatenate([np.empty(0, F32), *parts])
     samples, is_float = _for_c(samples)
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():

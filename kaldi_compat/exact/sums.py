@@ -92,7 +92,10 @@ def vector_sum(x: Floats) -> float:
 
 
 def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
-    """Return the sums of squares and of samples of parts of a signal: (parts, 2). In C."""
+    """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
+    if not native.library():
+        parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+        return np.array([(dot(part, part), plain_sum(part)) for part in parts], np.float32).reshape(-1, 2)
     starts, lengths = (np.ascontiguousarray(each, np.int64) for each in (starts, lengths))
     if len(starts) and (min(starts.min(), lengths.min()) < 0 or (starts + lengths).max() > len(signal)):
         raise ValueError(f"parts that do not lie within {len(signal)} samples")

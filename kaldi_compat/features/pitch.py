@@ -7,7 +7,6 @@ every pair of states.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,27 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced, is_traced_or_differentiated
+from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.costs import local_costs, mean_square, path_features, search_nccf
-from kaldi_compat.pitch.nccf import correlate, downsampled, nccf
-from kaldi_compat.pitch.online import first_pass_pitch
-from kaldi_compat.pitch.paths import cheapest_paths
+from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
-from kaldi_compat.pitch.schedule import Schedule, num_frames, num_frames_of_size, samples_out
-from kaldi_compat.pitch.tracker import Analysis, track_pitches
+from kaldi_compat.pitch.tensors import Tables, track_batch
+from kaldi_compat.pitch.tracker import track_pitches
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
-__all__ = ["Pitch", "ProcessPitch", "silent_past", "track_batch"]
-
-_TABLES = ("band", "weights", "discount", "pitch")
+__all__ = ["Pitch", "ProcessPitch"]
 
 
 class Pitch(PitchConstructor, ConfiguredModule):
@@ -64,10 +58,8 @@ class Pitch(PitchConstructor, ConfiguredModule):
         """Compute the constants."""
         super().setup()
         self._constants = PitchConstants.of(self.options)
-        for name in _TABLES:
-            self.constant(name, torch.from_numpy(getattr(self._constants, name)))
-        self.constant("lowpass_starts", torch.from_numpy(self._constants.lowpass.starts))
-        self.constant("lowpass_weights", torch.from_numpy(self._constants.lowpass.weights))
+        for name, table in Tables.of(self._constants)._asdict().items():
+            self.constant(name, table)
 
     @overload
     def forward(self, samples: Tensor, lengths: None = None) -> Tensor: ...
@@ -120,19 +112,17 @@ class Pitch(PitchConstructor, ConfiguredModule):
 
     def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if self._wants_torch(batch):
-            return track_batch(batch, lengths, self._tensors())
+            return track_batch(batch, lengths, self._constants, self._tables())
         counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
         rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
-        features = batch.new_zeros((len(batch), num_frames(batch.shape[-1], self._constants), 2))
+        features = batch.new_zeros((len(batch), self._constants.num_frames(batch.shape[-1]), 2))
         for i, row in enumerate(rows):
             features[i, : len(row)] = row
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
-    def _tensors(self) -> PitchConstants:
-        """Return the constants with tensors on the module's device."""
-        tables = {name: getattr(self, name) for name in _TABLES}
-        lowpass = dataclasses.replace(self._constants.lowpass, starts=self.lowpass_starts, weights=self.lowpass_weights)
-        return dataclasses.replace(self._constants, lowpass=lowpass, **tables)
+    def _tables(self) -> Tables:
+        """Return the tables on the module's device."""
+        return Tables(*(getattr(self, name) for name in Tables._fields))
 
     def _wants_torch(self, samples: Tensor) -> bool:
         """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
@@ -155,7 +145,7 @@ class Pitch(PitchConstructor, ConfiguredModule):
 
     def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
         if any(self._wants_torch(each) for each in utterances):
-            return [track_batch(each[None], None, self._tensors())[0][0] for each in utterances]
+            return [track_batch(each[None], None, self._constants, self._tables())[0][0] for each in utterances]
         arrays = [each.detach().cpu().numpy() for each in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
@@ -164,45 +154,6 @@ class Pitch(PitchConstructor, ConfiguredModule):
         else:
             tracks = [track for _, track in track_pitches(enumerate(arrays), self.options)]
         return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]
-
-
-def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
-    """Set audio (B, T) to zero past each row's length."""
-    return zero_past(samples[..., None], lengths)[..., 0]
-
-
-def track_batch(samples: Tensor, lengths: Tensor | None, constants: PitchConstants) -> tuple[Tensor, Tensor]:
-    """Track pitch in a padded batch, entirely in torch on its device.
-
-    Args:
-        samples: (B, T), float32 or float64, on any device.
-        lengths: (B,) numbers of valid samples of the rows; None for all.
-        constants: constants of the tracker, with tensors.
-
-    Returns:
-        features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
-        frames: (B,) frames of each row.
-    """
-    utterances, longest = samples.shape
-    frames_of = num_frames_of_size if is_traced(samples) else num_frames
-    most = frames_of(longest, constants)
-    counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
-    if most == 0:
-        return samples.new_zeros((utterances, 0, 2)), counts
-    counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
-    schedule = Schedule.of_batch(counts, longest, most, constants)
-    frames = schedule.frames.clamp(max=most)
-    resampled = samples_out(counts, constants, finished=True).clamp(min=1)
-    signal = silent_past(downsampled(silent_past(samples, counts), constants), resampled)
-
-    inner, norm = correlate(signal, most, constants, resampled)
-    energy = mean_square(signal, schedule.samples.clamp(min=1))
-    better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    again = torch.arange(most, device=samples.device) < schedule.recomputed[:, None]
-    with torch.no_grad():
-        searched = search_nccf(inner, norm, energy, better_energy, again, constants)
-        path = cheapest_paths(local_costs(searched, constants), constants.step, frames)
-    return zero_past(path_features(nccf(inner, norm, 0.0), path, constants), frames), frames
 
 
 class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):

@@ -5,7 +5,7 @@
 #include "frames.h"
 #include "simd.h"
 
-/* Sizes and tables of the tracker: made by kaldi_compat/native/pitch.py, which declares the same structure. */
+/* Sizes and tables of the tracker: see PitchConstants in kaldi_compat/pitch/constants.py. */
 typedef struct {
     int32_t window, span;       /* samples that are correlated, and that a frame looks at */
     int32_t first_lag, lags;    /* whole lags at which correlations are measured */
@@ -40,18 +40,6 @@ static void write_lanes(const vf *x, int dim, int count, float *out)
             out[(int64_t)l * dim + i] = ((const float *)(x + i))[l];
 }
 
-/* Gather rows of `dim` floats, `stride` floats apart; the lanes past `count` repeat the last row. */
-static void gather_rows(const float *rows, int64_t stride, int dim, int count, vf *x)
-{
-    const void *starts[LANES];
-    int types[LANES];
-    for (int l = 0; l < LANES; l++) {
-        starts[l] = rows + (l < count ? l : count - 1) * stride;
-        types[l] = FLOATS;
-    }
-    gather(starts, types, dim, x);
-}
-
 INLINE vf normalized(vf inner, vf norm, vf ballast)
 {
     vf root = square_root(norm + ballast);
@@ -78,33 +66,6 @@ static vf correlate_block(const pitch_plan *plan, vf *x, vf ballast, vf *with_ba
     return plain_sum(norms, lags) / (float)lags;
 }
 
-/* Normalized correlations of frames, which start `shift` samples apart and lie within the signal.
-
-   `ballast` (frames) is added to the products of energies for `searched` (frames, lags), and is not for `correlation` (frames,
-   lags). `average` (frames) is the mean product of energies. Returns 0, or 1 if there is no memory. */
-EXPORT int SIMD_NAME(pitch_correlate)(const pitch_plan *plan, const float *signal, int64_t shift, int64_t frames,
-                                      const float *ballast, float *searched, float *correlation, float *average)
-{
-    int lags = plan->lags;
-    void *memory = allocate(plan->span + 3 * (int64_t)lags);
-    if (!memory)
-        return 1;
-    vf *x = aligned(memory), *with_ballast = x + plan->span, *without = with_ballast + lags, *norms = without + lags;
-    for (int64_t frame = 0; frame < frames; frame += LANES) {
-        int count = frames - frame < LANES ? (int)(frames - frame) : LANES;
-        float of_lanes[LANES] = {0};
-        memcpy(of_lanes, ballast + frame, count * sizeof(float));
-        gather_rows(signal + frame * shift, shift, plan->span, count, x);
-        vf mean_norm = correlate_block(plan, x, load_floats(of_lanes), with_ballast, without, norms);
-        for (int l = 0; l < count; l++)
-            average[frame + l] = ((const float *)&mean_norm)[l];
-        write_lanes(with_ballast, lags, count, searched + frame * lags);
-        write_lanes(without, lags, count, correlation + frame * lags);
-    }
-    free(memory);
-    return 0;
-}
-
 /* The correlation at a state's lag, for lanes whose frames are in the same groups of rows (see row_product). */
 INLINE vf interpolated(const pitch_plan *plan, int state, const vf *correlation, int group)
 {
@@ -112,16 +73,16 @@ INLINE vf interpolated(const pitch_plan *plan, int state, const vf *correlation,
 }
 
 /* The local costs of a block of frames: eq. 5 of the paper. `groups` has a number for each lane. */
-static void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups, vf scale, vf *local)
+static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups, vf scale, vf *local)
 {
-    int all_in_four = 1;
-    for (int l = 0; l < LANES; l++)
-        all_in_four &= groups[l] == IN_FOUR;
+    vi in_pairs = groups == IN_PAIR, singles = groups == SINGLE;
+    int has_singles = bits_of(singles) != 0, all_in_four = !has_singles && !bits_of(in_pairs);
     for (int i = 0; i < plan->states; i++) {
         vf value = interpolated(plan, i, correlation, IN_FOUR);
         if (!all_in_four) {
-            value = choose(groups == IN_PAIR, interpolated(plan, i, correlation, IN_PAIR), value);
-            value = choose(groups == SINGLE, interpolated(plan, i, correlation, SINGLE), value);
+            value = choose(in_pairs, interpolated(plan, i, correlation, IN_PAIR), value);
+            if (has_singles)
+                value = choose(singles, interpolated(plan, i, correlation, SINGLE), value);
         }
         value *= scale;
         local[i] = (1.0f - value) + plan->soft_min_f0 * (plan->seconds[i] * value);
@@ -202,7 +163,7 @@ static int find_in_block(frame_search *s, int first, int low, int high)
    Where one of two predecessors j < k becomes the cheaper one, the difference of their costs changes by 2 * step * (k - j) per
    state. If that is more than the rounding errors, predecessors grow with the states, in float too, and both searches find the
    cheapest one, unless several cost the same. `highest` is the highest cost before. */
-static int find_by_halving(frame_search *s, float highest)
+static __attribute__((noinline)) int find_by_halving(frame_search *s, float highest)
 {
     int last = s->states - 1, blocks = last / LANES + 1;
     if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states])))
@@ -287,7 +248,7 @@ static int narrow_from_below(frame_search *s)
 
 /* Find the predecessor of each state as Kaldi does, by narrowing bounds on it from both sides. Of predecessors whose costs are
    the same, the order of the comparisons decides. */
-static void find_by_bounds(frame_search *s)
+static __attribute__((noinline)) void find_by_bounds(frame_search *s)
 {
     first_bounds(s);
     for (int round = 0; round < s->states; round++)
@@ -325,54 +286,18 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     return best < 0 ? 0 : best;
 }
 
-/* Search the cheapest paths of frames, whose correlations with ballast (frames, lags) are scaled by `scale` (frames).
-
-   `groups` (frames): see row_product(). `costs` (states): of the paths before the first frame; afterwards, at the last one.
-   `predecessors` (frames, states): the state before on the cheapest path to each state. `best` (frames): the state that the
-   cheapest path of all leads to. Returns 0, or 1 if there is no memory. */
-EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const float *searched, const float *scale, const uint8_t *groups,
-                                   int64_t frames, float *costs, int16_t *predecessors, int16_t *best)
+/* Write the best paths of utterances that end before the frames `ends` (count) into `path`, each back to where the two agree. See
+   pitch_search() for `before` and `best`. */
+EXPORT void SIMD_NAME(pitch_retrace)(const int16_t *before, int64_t states, const int16_t *best, const int64_t *ends, int64_t count,
+                                     int16_t *path)
 {
-    int states = plan->states, lags = plan->lags, some = states / LANES + 2; /* vectors for the states, and one more */
-    void *memory = allocate(lags + (int64_t)states * 2 + 1 + 10 * (int64_t)some);
-    if (!memory)
-        return 1;
-    vf *x = aligned(memory), *local = x + lags, *rest = local + states;
-    float *rows = (float *)rest, *steps = (float *)(rest + states + 1) + states;
-    memset(rows, 0, (states + 1) * sizeof(vf)); /* what lies past a row's end is added to infinities and must be finite */
-    rest += states + 1 + 2 * some;
-    int32_t *numbers = (int32_t *)(rest + 3 * some);
-    frame_search s = {.states = states, .step = plan->step, .steps = steps, .before = (float *)rest, .after = (float *)(rest + some)};
-    s.found = (int16_t *)(rest + 2 * some);
-    s.lower = numbers, s.upper = numbers + states, s.best = numbers + 2 * states, s.cost = (float *)(numbers + 3 * states);
-    for (int i = -states; i < states + LANES; i++)
-        steps[i] = (float)(i * i) * plan->step;
-    float highest = 0.0f;
-    for (int i = 0; i < states; i++) {
-        s.before[i] = costs[i];
-        highest = costs[i] > highest ? costs[i] : highest;
-    }
-    for (int i = 0; i < LANES; i++)
-        s.before[states + i] = INFINITY;
-    for (int64_t frame = 0; frame < frames; frame += LANES) {
-        int count = frames - frame < LANES ? (int)(frames - frame) : LANES;
-        float scales[LANES] = {0};
-        vi group = {0};
-        for (int l = 0; l < count; l++)
-            scales[l] = scale[frame + l], group[l] = groups[frame + l];
-        gather_rows(searched + frame * lags, lags, lags, count, x);
-        local_costs(plan, x, group, load_floats(scales), local);
-        write_lanes(local, states, count, rows);
-        for (int l = 0; l < count; l++) {
-            if (!find_by_halving(&s, highest))
-                find_by_bounds(&s);
-            memcpy(predecessors + (frame + l) * states, s.found, states * sizeof(int16_t));
-            best[frame + l] = (int16_t)finish_costs(&s, rows + (int64_t)l * states, &highest);
+    for (int64_t u = 0; u < count; u++) {
+        int64_t start = u > 0 ? ends[u - 1] : 0, frame = ends[u] - 1;
+        for (int16_t state = frame < start ? 0 : best[frame]; frame >= start && path[frame] != state; frame--) {
+            path[frame] = state;
+            state = before[frame * states + state];
         }
     }
-    memcpy(costs, s.before, states * sizeof(float));
-    free(memory);
-    return 0;
 }
 
 /* Interpolate each frame's correlation (frames, lags) to the lag of a state. */
@@ -397,16 +322,20 @@ EXPORT int SIMD_NAME(pitch_interpolate)(const pitch_plan *plan, const float *cor
     return 0;
 }
 
-/* Start with paths of no cost. */
-static void start_search(frame_search *s)
+/* Start with paths of these costs, or of none; returns the highest cost. */
+static float start_search(frame_search *s, const float *costs)
 {
-    for (int i = 0; i < s->states; i++)
-        s->before[i] = 0.0f;
+    float highest = 0.0f;
+    for (int i = 0; i < s->states; i++) {
+        s->before[i] = costs ? costs[i] : 0.0f;
+        highest = s->before[i] > highest ? s->before[i] : highest;
+    }
     for (int i = 0; i < LANES; i++)
         s->before[s->states + i] = INFINITY;
+    return highest;
 }
 
-/* Resampled audio of utterances and what the search of their pitch needs: made by kaldi_compat/native/pitch.py.
+/* Resampled audio of utterances and what the search of their pitch needs: see Frames in kaldi_compat/pitch/frames.py.
 
    Frame r of utterance u is row rows[u] + r. It starts at sample first + r * shift of the utterance; before its start and past its
    end there is silence. */
@@ -421,89 +350,6 @@ typedef struct {
     const uint8_t *groups;         /* (rows): see row_product() */
 } pitch_batch;
 
-/* The frames of an utterance whose states are not decided yet: paths to different states still differ there. */
-typedef struct {
-    const pitch_plan *plan;
-    int64_t row, count, room; /* the row of the first one, their number, and for how many there is memory */
-    int16_t *before;          /* (room, states): the state before on the cheapest path to each state */
-    float *correlation;       /* (room, lags), without ballast */
-    int16_t *path;            /* (room): states of decided frames */
-    int16_t *live;            /* (states): states that paths lead through */
-    int64_t *seen;            /* (states): a number for each state that was found last in a frame of that number */
-    int64_t stamp;
-    vf *columns;              /* (lags): correlations of a frame in all lanes */
-} path_history;
-
-enum { SHORTEST_HISTORY = 512 };
-
-static int extend_history(path_history *h, int64_t room)
-{
-    int16_t *before = realloc(h->before, room * h->plan->states * sizeof *before);
-    h->before = before ? before : h->before;
-    float *correlation = realloc(h->correlation, room * h->plan->lags * sizeof *correlation);
-    h->correlation = correlation ? correlation : h->correlation;
-    int16_t *path = realloc(h->path, room * sizeof *path);
-    h->path = path ? path : h->path;
-    if (!before || !correlation || !path)
-        return 0;
-    h->room = room;
-    return 1;
-}
-
-/* Write correlation and pitch of the first `count` frames, the last of which is in `state`, and forget them. */
-static void decide(path_history *h, int64_t count, int state, const uint8_t *groups, float *out)
-{
-    const pitch_plan *plan = h->plan;
-    for (int64_t i = count - 1; i >= 0; i--) {
-        h->path[i] = (int16_t)state;
-        state = h->before[i * plan->states + state];
-    }
-    for (int64_t i = 0; i < count; i++, h->row++) {
-        int found = h->path[i], columns = plan->columns[found];
-        const float *from = h->correlation + i * plan->lags + plan->first[found];
-        for (int k = 0; k < columns; k++)
-            h->columns[k] = splat(from[k]);
-        vf value = row_product(plan->weights + plan->offset[found], columns, h->columns, groups[h->row]);
-        out[2 * h->row] = ((const float *)&value)[0];
-        out[2 * h->row + 1] = plan->pitch[found];
-    }
-    h->count -= count;
-    memmove(h->before, h->before + count * plan->states, h->count * plan->states * sizeof *h->before);
-    memmove(h->correlation, h->correlation + count * plan->lags, h->count * plan->lags * sizeof *h->correlation);
-}
-
-/* Decide the frames on which the paths to all states agree. */
-static void decide_where_paths_agree(path_history *h, const uint8_t *groups, float *out)
-{
-    int states = h->plan->states, live = states;
-    for (int i = 0; i < states; i++)
-        h->live[i] = (int16_t)i;
-    for (int64_t frame = h->count - 1; frame > 0; frame--) {
-        const int16_t *before = h->before + frame * states;
-        int found = 0;
-        h->stamp++;
-        for (int i = 0; i < live; i++) {
-            int state = before[h->live[i]];
-            if (h->seen[state] != h->stamp)
-                h->seen[state] = h->stamp, h->live[found++] = (int16_t)state;
-        }
-        live = found;
-        if (live == 1) {
-            decide(h, frame, h->live[0], groups, out);
-            return;
-        }
-    }
-}
-
-/* Make room for another frame; returns 0 if there is no memory. */
-static int make_room(path_history *h, const uint8_t *groups, float *out)
-{
-    if (h->count < h->room)
-        return 1;
-    decide_where_paths_agree(h, groups, out);
-    return h->count <= h->room / 2 || extend_history(h, 2 * h->room);
-}
-
 /* Memory for frames of all lanes and for the search of one. */
 typedef struct {
     float *edges[LANES]; /* (span) each: frames that reach past the ends */
@@ -511,7 +357,6 @@ typedef struct {
     vf *with_ballast, *without, *norms; /* (lags) */
     vf *local;           /* (states): local costs */
     float *rows;         /* (LANES, states), LANES longer: the same, one frame after the other */
-    float *correlation;  /* (LANES, lags) */
     frame_search search;
 } track_block;
 
@@ -522,10 +367,10 @@ static float *take_floats(char **memory, int64_t count)
     return start;
 }
 
-static void *make_track_block(track_block *b, path_history *h, const pitch_plan *plan)
+static void *make_track_block(track_block *b, const pitch_plan *plan)
 {
     int64_t states = plan->states, lags = plan->lags, span = plan->span;
-    int64_t floats = LANES * (2 * span + 6 * lags + 3 * states) + 16 * (states + 2 * LANES) + LANES * LANES;
+    int64_t floats = LANES * (2 * span + 4 * lags + 3 * states) + 16 * (states + 2 * LANES) + LANES * LANES;
     void *allocated = calloc(floats / LANES + 64, sizeof(vf));
     if (!allocated)
         return NULL;
@@ -538,8 +383,6 @@ static void *make_track_block(track_block *b, path_history *h, const pitch_plan 
     b->norms = (vf *)take_floats(&memory, lags * LANES);
     b->local = (vf *)take_floats(&memory, states * LANES);
     b->rows = take_floats(&memory, states * LANES + LANES);
-    b->correlation = take_floats(&memory, lags * LANES);
-    h->columns = (vf *)take_floats(&memory, lags * LANES);
     frame_search *s = &b->search;
     s->states = plan->states, s->step = plan->step;
     s->before = take_floats(&memory, states + LANES), s->after = take_floats(&memory, states + LANES);
@@ -550,8 +393,6 @@ static void *make_track_block(track_block *b, path_history *h, const pitch_plan 
     s->steps = steps;
     s->lower = (int32_t *)take_floats(&memory, states), s->upper = (int32_t *)take_floats(&memory, states);
     s->best = (int32_t *)take_floats(&memory, states), s->cost = take_floats(&memory, states);
-    h->live = (int16_t *)take_floats(&memory, states);
-    h->seen = (int64_t *)take_floats(&memory, 2 * states);
     return allocated;
 }
 
@@ -599,67 +440,51 @@ static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
     return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
 }
 
-/* Track the pitch of utterances: `out` (rows, 2) is the correlation and the pitch of each frame. Returns 0, 1 if there is no
-   memory, or 2 if correlations overflow. */
-EXPORT int SIMD_NAME(pitch_track)(const pitch_plan *plan, const pitch_batch *batch, float *out)
+/* Search the cheapest paths of the rows `begin` to `end`.
+
+   `costs` (states): of the paths before the row `begin`; afterwards, at the last row. Later utterances start without costs.
+   `before` (end - begin, states): the state before on the cheapest path to each state. `best` (end - begin): the state that the
+   cheapest path of all leads to. `correlation` (end - begin, lags): without ballast. Returns 0, 1 if there is no memory, or 2 if
+   correlations overflow. */
+EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
+                                   int16_t *before, int16_t *best, float *correlation)
 {
-    int states = plan->states, lags = plan->lags, status = 1;
-    int64_t end = batch->rows[batch->count], gathered = 0, u = -1;
-    path_history h = {.plan = plan};
+    int states = plan->states, lags = plan->lags, status = 0;
+    int64_t gathered = 0, u = -1;
     track_block b;
-    void *memory = make_track_block(&b, &h, plan);
-    if (!memory || !extend_history(&h, end < SHORTEST_HISTORY ? end + 1 : SHORTEST_HISTORY))
-        goto finish;
-    float highest = 0.0f;
-    int best = 0;
-    for (int64_t row = 0; row < end; row += LANES) {
+    void *memory = make_track_block(&b, plan);
+    if (!memory)
+        return 1;
+    float highest = start_search(&b.search, costs);
+    for (int64_t row = begin; row < end; row += LANES) {
         int count = end - row < LANES ? (int)(end - row) : LANES;
         float ballast[LANES] = {0};
-        vi group = {0};
+        vi group = {0}, finite = ~(vi){0};
         memcpy(ballast, batch->ballast + row, count * sizeof(float));
         for (int l = 0; l < count; l++)
             group[l] = batch->groups[row + l];
         gather_frames(&b, plan, batch, row, count, &gathered);
         vf average = correlate_block(plan, b.x, load_floats(ballast), b.with_ballast, b.without, b.norms);
-        vi finite = {0};
-        finite = ~finite;
         for (int k = 0; k < lags; k++)
             finite &= (b.with_ballast[k] - b.with_ballast[k] == 0.0f) & (b.without[k] - b.without[k] == 0.0f);
         for (int l = 0; l < count; l++)
-            if (!finite[l]) {
-                status = 2;
-                goto finish;
-            }
+            status = finite[l] ? status : 2;
+        if (status)
+            break;
         local_costs(plan, b.with_ballast, group, revision(batch, row, count, average), b.local);
         write_lanes(b.local, states, count, b.rows);
-        write_lanes(b.without, lags, count, b.correlation);
+        write_lanes(b.without, lags, count, correlation + (row - begin) * lags);
         for (int l = 0; l < count; l++) {
-            if (u < 0 || row + l == batch->rows[u + 1]) {
-                if (u >= 0)
-                    decide(&h, h.count, best, batch->groups, out);
-                do
-                    u++;
-                while (row + l == batch->rows[u + 1]);
-                start_search(&b.search);
-                h.row = row + l, highest = 0.0f;
-            }
-            if (!make_room(&h, batch->groups, out))
-                goto finish;
+            while (row + l >= batch->rows[u + 1])
+                if (row + l == batch->rows[++u] && row + l > begin)
+                    highest = start_search(&b.search, NULL);
             if (!find_by_halving(&b.search, highest))
                 find_by_bounds(&b.search);
-            memcpy(h.before + h.count * states, b.search.found, states * sizeof(int16_t));
-            memcpy(h.correlation + h.count * lags, b.correlation + l * lags, lags * sizeof(float));
-            h.count++;
-            best = finish_costs(&b.search, b.rows + (int64_t)l * states, &highest);
+            memcpy(before + (row + l - begin) * states, b.search.found, states * sizeof(int16_t));
+            best[row + l - begin] = (int16_t)finish_costs(&b.search, b.rows + (int64_t)l * states, &highest);
         }
     }
-    if (u >= 0)
-        decide(&h, h.count, best, batch->groups, out);
-    status = 0;
-finish:
-    free(h.before);
-    free(h.correlation);
-    free(h.path);
+    memcpy(costs, b.search.before, states * sizeof(float));
     free(memory);
     return status;
 }

@@ -1,7 +1,8 @@
-"""The steps of the pitch tracker, on NumPy arrays or torch tensors.
+"""The pitch tracker, and what is done to pitch.
 
-:class:`kaldi_compat.features.pitch.Pitch` and the programs consist of them. In order of processing: schedule, nccf,
-costs, viterbi (or, in torch, paths); tracker combines them.
+Tracking: constants, frames (audio to frames and their ballast), search (correlations and the cheapest path), tracker
+(of whole utterances) and online (of the first pass of online decoding). In torch: tensors and paths, which
+:class:`kaldi_compat.features.pitch.Pitch` consists of. Of a track: process, smooth and interpolate.
 
-Importing them does not import torch.
+Importing them does not import torch, but for tensors and paths.
 """

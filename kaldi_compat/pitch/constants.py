@@ -1,7 +1,4 @@
-"""Numbers and tables of the pitch tracker, computed once from the options.
-
-The steps of the tracker use them instead of the options, so that compilers only see arithmetic on arrays.
-"""
+"""Numbers and tables of the pitch tracker, computed once from the options and rounded where Kaldi rounds."""
 
 from __future__ import annotations
 
@@ -13,68 +10,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.functional.sinc import PeriodFilters, windowed_sinc
+from io_ark.native.signatures import Structure
+from kaldi_compat import native
+from kaldi_compat.array_api import astype, float64, namespace
+from kaldi_compat.exact.resample import Filters, resampling_filters
+from kaldi_compat.functional.sinc import num_resampled, windowed_sinc
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
-
-__all__ = ["Lags", "PitchConstants"]
 
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Lags:
-    """The lags at which audio is compared with itself.
-
-    Attributes:
-        first, last: whole lags in resampled samples at which correlations are measured.
-        seconds: ``(states,)``: the lags that are the states of the search, evenly spaced in log pitch, from the
-            shortest.
-        weights: ``(last - first + 1, states)``: interpolates from the former to the latter (Kaldi: ArbitraryResample).
-        inside: of the same shape: which of the weights Kaldi's filters have; the others are zero.
-    """
-
-    first: int
-    last: int
-    seconds: Floats
-    weights: Floats
-    inside: npt.NDArray[np.bool_]
-
-    @classmethod
-    @functools.lru_cache(maxsize=16)
-    def of(cls, options: PitchOptions) -> Lags:
-        """Return the lags for these options, rounded to float32 where Kaldi rounds, which decides their number."""
-        rate = as_float32(options.resample_frequency)
-        max_f0, min_f0 = as_float32(options.max_f0), as_float32(options.min_f0)
-        margin = options.upsample_filter_width / (2.0 * rate)
-        first = math.ceil(rate * (1.0 / max_f0 - margin))
-        last = math.floor(rate * (1.0 / min_f0 + margin))
-
-        lags = []
-        lag, longest = np.float32(1.0 / max_f0), np.float32(1.0 / min_f0)
-        ratio = 1.0 + as_float32(options.delta_pitch)
-        while lag <= longest:
-            lags.append(lag)
-            lag = np.float32(float(lag) * ratio)
-        seconds = np.array(lags, np.float32)
-
-        samples = np.arange(last - first + 1, dtype=np.float32)[:, None]
-        offset = seconds + np.float32(-first) / np.float32(rate)
-        cutoff = as_float32(rate * 0.5)
-        width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
-        inside = samples >= np.ceil(np.float32(rate) * (offset - width))
-        inside &= samples <= np.floor(np.float32(rate) * (offset + width))
-        sinc = windowed_sinc(offset - samples / np.float32(rate), cutoff, options.upsample_filter_width)
-        return cls(first, last, seconds, np.where(inside, sinc / np.float32(rate), np.float32(0)), inside)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PitchConstants:
-    """Numbers and tables of the pitch tracker. The tables are NumPy arrays or tensors, as the audio is.
+    """Numbers and tables of the pitch tracker.
+
+    Lags are times at which audio is compared with itself. Correlations are measured at lags of whole resampled samples,
+    and interpolated to the lags that are the states of the search (Kaldi: ArbitraryResample).
 
     Attributes:
         rate_in, rate_out: sampling rates in Hz of the audio and of the resampled audio that pitch is tracked in.
-        lowpass: the filters that resample from one to the other.
+        lowpass: cutoff in Hz and width of the filters that resample from one to the other.
         settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
             multiple.
         chunk: samples per chunk of audio; 0 for all at once.
@@ -86,18 +42,19 @@ class PitchConstants:
         preemphasis: how much of the previous sample is subtracted.
         ballast: factor on the square of a window's energy.
         ballast_online: True to compute that energy from the audio up to each frame's end.
-        recompute_frame: see :class:`~kaldi_compat.pitch.schedule.Schedule`.
-        first_lag, last_lag: whole lags in resampled samples at which correlations are measured.
+        recompute_frame: number of frames that are searched again with a better energy.
+        first_lag, lags: whole lags at which correlations are measured: the first, and how many.
         step: cost of a step of one state; a step of ``n`` states costs ``n**2`` times that.
-        band: ``(last_lag - first_lag + window, lags)``: ones where a sample is in the window at a lag.
-        weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
-        discount: ``(states,)``: reduction of the correlation at longer lags.
+        soft_min_f0: see :class:`~kaldi_compat.options.pitch.PitchOptions`.
+        seconds: ``(states,)``: the lags that are the states, evenly spaced in log pitch, from the shortest.
         pitch: ``(states,)`` in Hz.
+        weights: ``(lags, states)``: interpolates correlations to the states' lags; zero outside of Kaldi's filters.
+        first, columns: ``(states,)``: the first whole lag with a weight, and how many have one.
     """
 
     rate_in: int
     rate_out: int
-    lowpass: PeriodFilters
+    lowpass: tuple[float, int]
     settling: int
     chunk: int
     window: int
@@ -110,34 +67,74 @@ class PitchConstants:
     ballast_online: bool
     recompute_frame: int
     first_lag: int
-    last_lag: int
+    lags: int
     step: float
-    band: Any
-    weights: Any
-    discount: Any
-    pitch: Any
+    soft_min_f0: float
+    seconds: Floats
+    pitch: Floats
+    weights: Floats
+    first: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
 
     @property
     def states(self) -> int:
         """Number of pitches that the search chooses from."""
         return len(self.pitch)
 
+    @property
+    def filters(self) -> Filters:
+        """The filters of resampling."""
+        return resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "for_c"}
+
+    @functools.cached_property
+    def for_c(self) -> Structure:
+        """The tables as the C library reads them."""
+        columns = [self.weights_of(state) for state in range(self.states)]
+        return native.structure(
+            "pitch_plan",
+            window=self.window,
+            span=self.span,
+            first_lag=self.first_lag,
+            lags=self.lags,
+            states=self.states,
+            step=self.step,
+            soft_min_f0=self.soft_min_f0,
+            first=self.first,
+            columns=self.columns,
+            offset=np.cumsum(self.columns, dtype=np.int64) - self.columns,
+            weights=np.concatenate(columns),
+            seconds=self.seconds,
+            pitch=self.pitch,
+        )
+
+    def weights_of(self, state: int) -> Floats:
+        """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
+        return self.weights[self.first[state] :, state][: self.columns[state]]
+
     @classmethod
     @functools.lru_cache(maxsize=16)
     def of(cls, options: PitchOptions) -> PitchConstants:
-        """Return the constants for these options, in NumPy, rounded to float32 where Kaldi rounds."""
+        """Return the constants for these options, in NumPy."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
-        lags = Lags.of(options)
+        rate = as_float32(options.resample_frequency)
+        margin = options.upsample_filter_width / (2.0 * rate)
+        first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
+        last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
+        lags = last_lag - first_lag + 1
+        seconds = _lags_of_states(options)
+        weights, inside = _interpolation(seconds, first_lag, lags, options)
         window, shift = options.window_size, options.window_shift
-        span = window + lags.last
-        reach, count = lags.last - lags.first + window, lags.last - lags.first + 1
+        span = window + last_lag
         log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
         return cls(
             rate_in=rate_in,
             rate_out=rate_out,
-            lowpass=PeriodFilters.of(rate_in, rate_out, cutoff, options.lowpass_filter_width),
+            lowpass=(cutoff, options.lowpass_filter_width),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
             window=window,
@@ -149,14 +146,71 @@ class PitchConstants:
             ballast=as_float32(options.nccf_ballast),
             ballast_online=options.nccf_ballast_online,
             recompute_frame=options.recompute_frame,
-            first_lag=lags.first,
-            last_lag=lags.last,
+            first_lag=first_lag,
+            lags=lags,
             step=float(log_ratio * np.float32(options.penalty_factor)),
-            band=np.tri(reach, count, dtype=np.float32) - np.tri(reach, count, -window, dtype=np.float32),
-            weights=lags.weights,
-            discount=np.float32(options.soft_min_f0) * lags.seconds,
-            pitch=(1.0 / lags.seconds.astype(np.float64)).astype(np.float32),
+            soft_min_f0=as_float32(options.soft_min_f0),
+            seconds=seconds,
+            pitch=(1.0 / seconds.astype(np.float64)).astype(np.float32),
+            weights=weights,
+            first=inside.argmax(0).astype(np.int32),
+            columns=inside.sum(0).astype(np.int32),
         )
+
+    def samples_out(self, samples_in: Any, *, finished: bool) -> Any:
+        """Return the number of resampled samples for numbers of samples (LinearResample::GetNumOutputSamples).
+
+        Those whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are integers,
+        arrays or tensors.
+        """
+        if finished:
+            return num_resampled(samples_in, self.rate_in, self.rate_out)
+        ticks = math.lcm(self.rate_in, self.rate_out)
+        interval = samples_in * (ticks // self.rate_in) - self.settling
+        return _not_negative(-(-interval // (ticks // self.rate_out)))
+
+    def frames_available(self, samples: Any, *, finished: bool) -> Any:
+        """Return the number of frames of this many resampled samples; before the end, only complete frames."""
+        if isinstance(samples, int):
+            return int(self.frames_available(np.array([samples]), finished=finished)[0])
+        size, shift = self.window if finished else self.span, self.shift
+        if self.snip_edges:
+            return _not_negative((samples - size) // shift + 1)
+        xp = namespace(samples)
+        centred = samples if finished else samples - size // 2
+        # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
+        quotient = astype(float64(astype(centred, xp.float32)) / shift, xp.float32)
+        return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
+
+    def num_frames(self, samples: Any) -> Any:
+        """Return the number of frames of audio with this number of samples."""
+        return self.frames_available(self.samples_out(samples, finished=True), finished=True)
+
+
+def _lags_of_states(options: PitchOptions) -> Floats:
+    """Return the lags in seconds, rounded to float32 where Kaldi rounds, which decides their number."""
+    lags = []
+    lag, longest = np.float32(1.0 / as_float32(options.max_f0)), np.float32(1.0 / as_float32(options.min_f0))
+    ratio = 1.0 + as_float32(options.delta_pitch)
+    while lag <= longest:
+        lags.append(lag)
+        lag = np.float32(float(lag) * ratio)
+    return np.array(lags, np.float32)
+
+
+def _interpolation(
+    seconds: Floats, first_lag: int, lags: int, options: PitchOptions
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the weights (lags, states), and which of them Kaldi's filters have."""
+    rate = np.float32(options.resample_frequency)
+    samples = np.arange(lags, dtype=np.float32)[:, None]
+    offset = seconds + np.float32(-first_lag) / rate
+    cutoff = as_float32(float(rate) * 0.5)
+    width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
+    inside = samples >= np.ceil(rate * (offset - width))
+    inside &= samples <= np.floor(rate * (offset + width))
+    sinc = windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    return np.where(inside, sinc / rate, np.float32(0)), inside
 
 
 def _samples_per_chunk(options: PitchOptions) -> int:
@@ -164,3 +218,7 @@ def _samples_per_chunk(options: PitchOptions) -> int:
         return 0
     samples = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)
     return max(1, int(samples * np.float32(options.frame_shift) / np.float32(1000)))
+
+
+def _not_negative(count: Any) -> Any:
+    return max(count, 0) if isinstance(count, int) or not hasattr(count, "clip") else count.clip(0)

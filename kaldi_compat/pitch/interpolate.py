@@ -17,19 +17,6 @@ from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, rand_r_j
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
-__all__ = [
-    "InterpolationCounts",
-    "RaggedGrids",
-    "check_track",
-    "interpolate_linearly",
-    "interpolate_ragged",
-    "interpolate_smoothly",
-    "interpolate_tracks",
-    "is_supported",
-    "most_probable_paths",
-    "normal_vectors",
-]
-
 Floats = npt.NDArray[np.float32]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]

@@ -7,19 +7,63 @@ Selected by ``simulate_first_pass_online``. Each frame has the values of the chu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.frames import Floats, Frames, frames_of_block
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.tracker import Analysis, Floats
-from kaldi_compat.pitch.viterbi import States
+from kaldi_compat.pitch.search import Found, States, interpolate, latency, retrace, search
+from kaldi_compat.pitch.tracker import as_audio
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
-__all__ = ["first_pass_features", "first_pass_pitch", "online_paths"]
+
+@dataclass
+class Analysis:
+    """Search of an utterance at all times.
+
+    Attributes:
+        constants: of the tracker.
+        frames: of the utterance.
+        first: result of the search before the energy was revised, of the frames that were there by then or more.
+        final: result of the search with the revised energy.
+    """
+
+    constants: PitchConstants
+    frames: Frames
+    first: Found
+    final: Found
+
+    @classmethod
+    def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
+        """Analyse audio ``(samples,)``.
+
+        Raises:
+            AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+        """
+        constants = PitchConstants.of(options)
+        audio = as_audio(samples)
+        frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants)
+        count = int(frames.rows[-1])
+        final = first = Found.empty(constants, count)
+        search(constants, frames, 0, count, np.zeros(constants.states, np.float32), final)
+        if frames.revised is not None:
+            count = min(count, constants.recompute_frame)
+            first = Found.empty(constants, count)
+            search(constants, replace(frames, revised=None), 0, count, np.zeros(constants.states, np.float32), first)
+        return cls(constants, frames, first, final)
+
+    def features(self, path: States, first: int) -> Floats:
+        """Return (NCCF, pitch) of the frames from ``first`` on, along a path of states: ``(frames, 2)``."""
+        frames = slice(first, first + len(path))
+        nccf = interpolate(self.constants, self.final.correlation[frames], self.frames.groups[frames], path)
+        return np.stack((nccf, self.constants.pitch[path]), -1)
 
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
@@ -27,7 +71,7 @@ def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
     for path, now, _ in online_paths(analysis, options):
-        rows.append(analysis.features(path[ready:now], options, ready))
+        rows.append(analysis.features(path[ready:now], ready))
         ready = max(ready, now)
     return np.concatenate(rows)
 
@@ -42,7 +86,7 @@ def first_pass_features(
 
     Until the end is known, a frame waits for ``normalization_right_context`` later ones.
     """
-    total = int(analysis.schedule.frames)
+    total = int(analysis.frames.rows[-1])
     noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     given = 0
@@ -53,7 +97,7 @@ def first_pass_features(
         if now <= given:
             continue
         first = max(0, given - options.delay - context)
-        track = analysis.features(path[first:ready], pitch_options, first)
+        track = analysis.features(path[first:ready], first)
         features = undelayed_features(track, None if noise is None else noise[first:ready], options)
         rows.append(features[np.clip(np.arange(given, now) - options.delay, 0, None) - first])
         given = now
@@ -66,20 +110,20 @@ def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[St
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the array
     yielded before, modified.
     """
-    schedule = analysis.schedule
-    if schedule.frames == 0:
+    frames = int(analysis.frames.rows[-1])
+    if frames == 0:
         return
-    final = analysis.lattice(options)
-    before = analysis.lattice(options, schedule.recomputed, revised=False) if schedule.recomputed else final
-    path = np.full(schedule.frames, -1, np.int16)
-    lattice = before
+    found = analysis.first
+    path = np.full(frames, -1, np.int16)
     # The end is known together with the last chunk, before frames are requested.
-    for end in dict.fromkeys(schedule.frames_ready[:-2].tolist()):
+    for end in dict.fromkeys(analysis.frames.ready[:-2].tolist()):
         if end == 0:
             continue
-        if lattice is before and end >= options.recompute_frame:
-            lattice = final
+        if found is analysis.first is not analysis.final and end >= options.recompute_frame:
+            found = analysis.final
             path[:] = -1
-        lattice.retrace(path, end)
-        yield path[:end], end - lattice.latency(end, options.max_frames_latency), False
-    yield final.path(), schedule.frames, True
+        retrace(found, [end], path)
+        yield path[:end], end - latency(found.before[:end], min(options.max_frames_latency, end)), False
+    path[:] = -1
+    retrace(analysis.final, [frames], path)
+    yield path, frames, True

@@ -1,7 +1,7 @@
 """The cheapest path through the lags for tensors: on any device, and inside compiled, exported and traced models.
 
 Every pair of states is compared, which a GPU does faster than it would find the hull that
-:mod:`kaldi_compat.pitch.viterbi` searches by. The two steps, from frame to frame and back, are written once;
+:mod:`kaldi_compat.pitch.search` searches by. The two steps, from frame to frame and back, are written once;
 the loop over the frames differs: Python, which in a compiled model is one operation of the graph; TorchScript in a
 traced model; and ``scan`` in an exported one, which does not need this package to run.
 """
@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = ["cheapest_paths"]
 
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:

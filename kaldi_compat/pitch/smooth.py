@@ -13,8 +13,6 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
-__all__ = ["is_supported", "moving_average", "moving_means", "smooth_pitch", "smooth_ragged"]
-
 Floats = npt.NDArray[np.float32]
 
 

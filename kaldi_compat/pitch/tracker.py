@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,84 +12,65 @@ import numpy.typing as npt
 from kaldi_compat.array_api import Array, at_least_float32, namespace
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch import exact
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.exact import PitchTables
-from kaldi_compat.pitch.ragged import is_supported, overflow_error, track_ragged
-from kaldi_compat.pitch.schedule import Schedule
-from kaldi_compat.pitch.viterbi import Lattice
+from kaldi_compat.pitch.frames import Floats, Frames, Integers, frames_of_block
+from kaldi_compat.pitch.search import Found, interpolate, latency, retrace, search
 
-__all__ = ["Analysis", "Floats", "track_alone", "track_block", "track_pitch", "track_pitches"]
+__all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
 
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 Key = TypeVar("Key")
 _BLOCK_SAMPLES = 1 << 18  # of utterances that are tracked at once
+_ROWS = 512  # frames searched at once: what they need stays in the cache, and long audio needs little memory
 
 
-@dataclass
-class Analysis:
-    """Analysis of an utterance before its path is searched.
+class Paths:
+    """The cheapest paths of the last frames of audio, whose states are not decided yet."""
 
-    Attributes:
-        schedule: frames computed after each chunk.
-        searched: ``(frames, lags)``: correlation with ballast, in which the path is searched.
-        scale: ``(frames,)``: factors on it, where the energy was revised.
-        correlation: ``(frames, lags)``: correlation without ballast.
-        groups: ``(frames,)``: see :func:`~kaldi_compat.pitch.exact.row_groups`.
-    """
+    def __init__(self, options: PitchOptions) -> None:
+        self.constants = PitchConstants.of(options)
+        self.costs = np.zeros(self.constants.states, np.float32)
+        self._memory = Found.empty(self.constants, 0)
+        self._groups = np.zeros(0, np.uint8)
 
-    schedule: Schedule
-    searched: Floats
-    scale: Floats
-    correlation: Floats
-    groups: npt.NDArray[np.uint8]
+    def __len__(self) -> int:
+        return len(self._groups)
 
-    @classmethod
-    def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
-        """Analyse audio ``(samples,)``."""
-        audio = _as_audio(samples)
-        constants, tables = PitchConstants.of(options), PitchTables.of(options)
-        schedule = Schedule.of(len(samples), constants)
-        frames = int(schedule.frames)
-        if frames == 0:
-            none = np.zeros((0, tables.lags), np.float32)
-            return cls(schedule, none, np.zeros(0, np.float32), none, np.zeros(0, np.uint8))
-        signal = exact.downsample(audio, options)
-        if not np.isfinite(signal).all():
-            raise AudioError("audio to track pitch in holds an infinity or something that is not a number")
-        with np.errstate(over="ignore", invalid="ignore"):  # products of absurdly loud audio overflow
-            energy, better = exact.energies(signal, schedule, options)
-            ballast = exact.ballast_of(energy, options).astype(np.float32)
-            laid, shift = exact.frame_signal(signal, frames, constants)
-            searched, correlation, average = exact.correlate(tables, laid, shift, ballast)
-            scale = exact.recompute_scale(energy, better, average, int(schedule.recomputed), options)
-        if not (np.isfinite(searched).all() and np.isfinite(correlation).all()):
-            raise overflow_error()
-        return cls(schedule, searched, scale, correlation, exact.row_groups(schedule.frames_ready))
+    def extend(self, frames: Frames, begin: int, end: int) -> None:
+        """Search the rows ``begin`` to ``end``."""
+        count = len(self) + end - begin
+        if count > len(self._memory.best):
+            undecided, self._memory = self._found(), Found.empty(self.constants, max(count, 2 * len(self)))
+            self._keep(undecided)
+        search(self.constants, frames, begin, end, self.costs, self._memory.part(len(self), count))
+        self._groups = np.concatenate((self._groups, frames.groups[begin:end]))
 
-    def features(self, path: npt.NDArray[np.int16], options: PitchOptions, first: int = 0) -> Floats:
-        """Return (NCCF, pitch) of the frames from ``first`` on, along a path of states: ``(frames, 2)``."""
-        frames = slice(first, first + len(path))
-        tables = PitchTables.of(options)
-        nccf = exact.interpolate(tables, self.correlation[frames], self.groups[frames], path)
-        return np.stack((nccf, PitchConstants.of(options).pitch[path]), -1)
+    def _found(self) -> Found:
+        return self._memory.part(0, len(self))
 
-    def lattice(self, options: PitchOptions, frames: int | None = None, *, revised: bool = True) -> Lattice:
-        """Search the paths of all frames, or of the first ones; with the revised energy, or with the first one."""
-        tables = PitchTables.of(options)
-        count = len(self.searched) if frames is None else frames
-        lattice = Lattice(count, len(tables.weights))
-        exact.search(
-            tables,
-            self.searched[:count],
-            self.scale[:count] if revised else np.ones(count, np.float32),
-            self.groups[:count],
-            np.zeros(len(tables.weights), np.float32),
-            lattice.predecessors,
-            lattice.best,
-        )
-        return lattice
+    def _keep(self, undecided: Found) -> None:
+        count = len(undecided.best)
+        self._memory.before[:count] = undecided.before
+        self._memory.best[:count] = undecided.best
+        self._memory.correlation[:count] = undecided.correlation
+
+    def agreed(self, max_latency: int) -> int:
+        """Return the number of frames on which all paths agree, or that are so many frames back."""
+        most = min(len(self), max_latency) - 1
+        return len(self) - 1 - latency(self._found().before, most)
+
+    def decide(self, ends: Sequence[int], count: int) -> Floats:
+        """Decide frames along the best paths, and return their features: NCCF and pitch in Hz, ``(count, 2)``.
+
+        Args:
+            ends: where utterances end, and the last one so far.
+            count: number of frames to decide.
+        """
+        found, path = self._found(), np.full(len(self), -1, np.int16)
+        retrace(found, ends, path)
+        nccf = interpolate(self.constants, found.correlation[:count], self._groups[:count], path[:count])
+        self._keep(found.part(count, len(self)))
+        self._groups = self._groups[count:]
+        return np.stack((nccf, self.constants.pitch[path[:count]]), -1)
 
 
 def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
@@ -121,63 +102,73 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
 def track_pitches(
     utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
 ) -> Iterator[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to many utterances, in order: keys and samples give keys and features."""
-    if not is_supported(options):
-        for key, samples in utterances:
-            yield key, track_alone(samples, options)
-        return
-    for block in _blocks(utterances):
-        audio = [_as_audio(each) for _, each in block]
-        lengths = np.array([len(each) for each in audio], np.int64)
-        together = audio[0] if len(audio) == 1 else np.concatenate(audio)
-        features, rows = track_ragged(np.ascontiguousarray(together), np.cumsum(lengths) - lengths, lengths, options)
-        for (key, _), first, end in zip(block, rows[:-1].tolist(), rows[1:].tolist(), strict=True):
-            yield key, features[first:end]
+    """Apply :func:`track_pitch` to many utterances, in order: keys and samples give keys and features.
 
-
-def track_alone(samples: npt.NDArray[Any], options: PitchOptions) -> Floats:
-    """Compute :func:`track_pitch` of one utterance with the correlations of all its frames in memory."""
-    analysis = Analysis.of(samples, options)
-    return analysis.features(analysis.lattice(options).path(), options)
-
-
-def track_block(
-    samples: npt.NDArray[np.int16], starts: Integers, lengths: Integers, options: PitchOptions
-) -> tuple[Floats, Integers]:
-    """Compute :func:`track_pitch` of a block of utterances: see :func:`~kaldi_compat.pitch.ragged.track_ragged`."""
-    if is_supported(options):
-        return track_ragged(samples, starts, lengths, options)
-    tracks = [track_alone(samples[a : a + n], options) for a, n in zip(starts, lengths, strict=True)]
-    return np.concatenate(tracks), np.cumsum([0, *map(len, tracks)])
-
-
-def _blocks(
-    utterances: Iterable[tuple[Key, npt.NDArray[Any]]],
-) -> Iterator[list[tuple[Key, npt.NDArray[Any]]]]:
-    """Group utterances of one type that have few samples together. Those read before an error come before it."""
-    block: list[tuple[Key, npt.NDArray[Any]]] = []
-    size, failure = 0, None
+    Utterances are tracked together. Those read before an error of ``utterances`` are yielded before it is raised.
+    """
     entries = iter(utterances)
-    while True:
+    waiting: list[tuple[Key, npt.NDArray[Any]]] = []
+    size, failure = 0, None
+    while failure is None:
         try:
             key, samples = next(entries)
-        except StopIteration:
-            break
+            waiting.append((key, as_audio(samples)))
+            size += len(samples)
         except Exception as error:
             failure = error
-            break
-        if block and (size + len(samples) > _BLOCK_SAMPLES or samples.dtype != block[0][1].dtype):
-            yield block
-            block, size = [], 0
-        block.append((key, samples))
-        size += len(samples)
-    if block:
-        yield block
-    if failure is not None:
+        if failure or size >= _BLOCK_SAMPLES:
+            yield from _tracked_together(waiting, options)
+            waiting, size = [], 0
+    if not isinstance(failure, StopIteration):
         raise failure
 
 
-def _as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _tracked_together(
+    utterances: list[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
+) -> Iterator[tuple[Key, Floats]]:
+    lengths = np.array([len(samples) for _, samples in utterances], np.int64)
+    together = np.concatenate([np.empty(0, np.int16), *(samples for _, samples in utterances)])
+    features, rows = track_block(as_audio(together), np.cumsum(lengths) - lengths, lengths, options)
+    for (key, _), (first, end) in zip(utterances, itertools.pairwise(rows.tolist()), strict=True):
+        yield key, features[first:end]
+
+
+def track_block(
+    samples: npt.NDArray[Any], starts: Integers, lengths: Integers, options: PitchOptions
+) -> tuple[Floats, Integers]:
+    """Compute normalized correlation and pitch of the frames of a block of utterances.
+
+    Args:
+        samples: int16 or float32 of shape (T,), contiguous: where the samples of all utterances are.
+        starts, lengths: (utterances,): of each utterance.
+        options: of the tracker.
+
+    Returns:
+        (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).
+
+    Raises:
+        AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+    """
+    paths = Paths(options)
+    frames = frames_of_block(samples, starts, lengths, paths.constants)
+    rows, decided = int(frames.rows[-1]), 0
+    features = np.empty((rows, 2), np.float32)
+    for begin in range(0, rows, _ROWS):
+        end = min(begin + _ROWS, rows)
+        if begin in frames.rows:
+            paths.costs[:] = 0
+        paths.extend(frames, begin, end)
+        ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)].tolist()
+        count = ends[-1] - decided if ends else 0
+        if not ends or ends[-1] < end:  # the last utterance goes on
+            count = paths.agreed(len(paths) - count)
+            ends.append(end)
+        features[decided : decided + count] = paths.decide([each - decided for each in ends], count)
+        decided += count
+    return features, frames.rows
+
+
+def as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return samples (T,) in one of the types that are computed with: int16 or float32."""
     if samples.ndim != 1:
         raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")

@@ -6,7 +6,6 @@ the last frames are decided at the end. A stream keeps only what undecided frame
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,15 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.data.batching import pad
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch import exact
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.exact import PitchTables
+from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.schedule import frames_available, samples_out
-from kaldi_compat.pitch.viterbi import States
+from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
 
 if TYPE_CHECKING:
@@ -167,113 +164,80 @@ class ProcessPitchStream(WindowStream):
 
 
 class Tracker:
-    """Pitch tracker of one stream."""
+    """Pitch tracker of one stream. What it gives does not depend on the chunks."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
-        self._options = options
-        self._constants, self._tables = PitchConstants.of(options), PitchTables.of(options)
+        self._paths = Paths(options)
+        self._constants = self._paths.constants
         self._max_latency = max_latency
-        # Constants for audio that starts where its first frame does.
-        self._aligned = dataclasses.replace(self._constants, start=0)
-        self._resampler = Resampler(options)
+        self._resampler = Resampler(self._constants)
         self._signal: Samples = np.zeros(0, np.float32)  # resampled audio, starting at sample _start
         self._start = 0
         self._energy = (0.0, 0.0)  # sums over the audio up to the end of the last frame
         self._energy_end = 0
         self._frames = 0  # number of frames searched
-        self._costs = np.zeros(self._constants.states, np.float32)
-        # Of the undecided frames:
-        self._correlation: Samples = np.zeros((0, self._tables.lags), np.float32)
-        self._predecessors: list[States] = []
-        self._best = 0
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
         """Add samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
-            AudioError: a sample is infinite or NaN.
+            AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
         """
-        if not np.isfinite(samples).all():
-            raise AudioError("a sample is infinite or not a number, so the pitch is undefined: replace such samples")
-        self._signal = np.concatenate((self._signal, self._resampler.take(samples, finished=finished)))
+        resampled = self._resampler.take(samples, finished=finished)
+        check_finite(resampled)
+        self._signal = np.concatenate((self._signal, resampled))
         end = self._start + len(self._signal)
-        frames = max(frames_available(end, self._constants, finished=finished), self._frames)
+        frames = self._constants.frames_available(end, finished=finished)
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
-        return self._decided(len(self._predecessors) if finished else self._agreed())
+        count = len(self._paths) if finished else self._paths.agreed(self._max_latency)
+        return self._paths.decide([len(self._paths)], count)
 
     def _search_frames(self, frames: int) -> None:
         """Search up to frame ``frames``."""
-        constants, shift = self._constants, self._constants.shift
-        count = frames - self._frames
-        begin = constants.start + self._frames * shift
-        if begin < 0:  # zeros precede the audio: drop the frames already searched
-            laid, step = exact.frame_signal(self._signal, frames, constants)
-            laid = laid[self._frames * step :]
-        else:
-            laid, step = exact.frame_signal(self._signal[begin - self._start :], count, self._aligned)
-        ends = np.minimum(begin + shift * np.arange(count) + constants.span, self._start + len(self._signal))
+        constants, count = self._constants, frames - self._frames
+        begin = constants.start + self._frames * constants.shift
+        ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, self._start + len(self._signal))
         energy = np.array([self._mean_square(end) for end in ends.tolist()])
-        ballast = exact.ballast_of(energy, self._options).astype(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            searched, correlation, _ = exact.correlate(self._tables, laid, step, ballast)
-        predecessors, best = np.empty((count, constants.states), np.int16), np.empty(count, np.int16)
-        groups = np.zeros(count, np.uint8)  # how many frames follow is not known
-        scale = np.ones(count, np.float32)
-        exact.search(self._tables, searched, scale, groups, self._costs, predecessors, best)
-        self._predecessors += list(predecessors)
-        self._best = int(best[-1])
-        self._correlation = np.concatenate((self._correlation, correlation))
+        signal, first, shift = self._signal, begin - self._start, constants.shift
+        if constants.preemphasis != 0:
+            signal, first, shift = emphasized(signal, first, count, constants), 0, constants.span
+        alone = Frames(
+            signal=signal,
+            starts=np.zeros(1, np.int64),
+            lengths=np.array([len(signal)]),
+            rows=np.array([0, count]),
+            first=first,
+            shift=shift,
+            ballast=ballast_of(energy, constants),
+            revised=None,
+            groups=np.zeros(count, np.uint8),  # how many frames follow is not known
+            ready=np.array([count]),
+        )
+        self._paths.extend(alone, 0, count)
         self._frames = frames
 
     def _mean_square(self, end: int) -> float:
         """Compute the variance of all audio before a sample, which is no earlier than the last time."""
         part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
-        self._energy = exact.add_energy(self._energy, part)
+        self._energy = add_energy(self._energy, part)
         self._energy_end = end
-        return exact.variance(self._energy, end)
+        return variance_of(self._energy, end)
 
     def _discard(self) -> None:
-        """Discard audio that no later frame needs."""
+        """Discard audio that no later frame needs: it lies before the next frame, and its energy is added up."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         start = min(start, max(self._energy_end, self._start))
         self._signal = self._signal[start - self._start :]
         self._start = start
 
-    def _agreed(self) -> int:
-        """Return the number of undecided frames on which all paths agree.
-
-        Paths do not cross, so it suffices to follow the outermost two.
-        """
-        lowest, highest = 0, self._constants.states - 1
-        earliest = max(0, len(self._predecessors) - self._max_latency)
-        for frame in range(len(self._predecessors) - 1, earliest, -1):
-            before = self._predecessors[frame]
-            lowest, highest = int(before[lowest]), int(before[highest])
-            if lowest == highest:
-                return frame
-        return earliest
-
-    def _decided(self, count: int) -> Samples:
-        """Decide the first ``count`` undecided frames along the best path, and return their features."""
-        state, path = self._best, np.zeros(len(self._predecessors) if count else 0, np.int16)
-        for frame in range(len(path) - 1, -1, -1):
-            path[frame] = state
-            state = int(self._predecessors[frame][state])
-        groups = np.zeros(count, np.uint8)
-        nccf = exact.interpolate(self._tables, self._correlation[:count], groups, path[:count])
-        features: Samples = np.stack((nccf, self._constants.pitch[path[:count]]), -1)
-        self._correlation, self._predecessors = self._correlation[count:], self._predecessors[count:]
-        return features
-
 
 class Resampler:
-    """:func:`~kaldi_compat.pitch.exact.downsample` on audio in chunks; the result does not depend on the chunks."""
+    """Resampling to the rate that pitch is tracked at, of audio in chunks; the result does not depend on the chunks."""
 
-    def __init__(self, options: PitchOptions) -> None:
-        self._constants = PitchConstants.of(options)
-        self._filters = exact.lowpass_filters(options)
+    def __init__(self, constants: PitchConstants) -> None:
+        self._constants, self._filters = constants, constants.filters
         # number of whole periods before a sample that its filter reaches
         self._reach = -(self._filters.first[0] // self._filters.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
@@ -284,9 +248,9 @@ class Resampler:
         """Add samples (T,), and return the resampled audio that they decide."""
         self._kept = np.concatenate((self._kept, samples.astype(np.float32)))
         self._received += len(samples)
-        parts = [self._resampled_until(samples_out(self._received, self._constants, finished=False), 0)]
+        parts = [self._resampled_until(self._constants.samples_out(self._received, finished=False), 0)]
         if finished:  # filters that reach past the end are summed up in another order
-            count = samples_out(self._received, self._constants, finished=True)
+            count = self._constants.samples_out(self._received, finished=True)
             parts.append(self._resampled_until(count, len(self._kept)))
         phases = len(self._filters.first)
         keep_from = max(self._returned // phases - self._reach, self._from)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kaldi_compat import KaldiCompatError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.features.pitch import track_batch
+from kaldi_compat.pitch.tensors import track_batch
 from tests.support.reference import ROOT
 
 # torch.jit says of itself that it is deprecated, and warns of each look at a size; exporters miss other packages.
@@ -146,9 +146,10 @@ class NoNumberRead(TorchDispatchMode):
 @pytest.mark.parametrize("lengths", [None, torch.tensor([5000, 0])], ids=["no lengths", "lengths"])
 def test_no_value_is_read_on_the_host(lengths: Tensor | None) -> None:
     batch = speech("speech16k")[:10000].reshape(2, -1).clone()
-    expected = Pitch()(batch) if lengths is None else Pitch()(batch, lengths)[0]
+    module = Pitch()
+    expected = module(batch) if lengths is None else module(batch, lengths)[0]
     with NoNumberRead():
-        features, _ = track_batch(batch, lengths, Pitch()._tensors())
+        features, _ = track_batch(batch, lengths, module._constants, module._tables())
     torch.testing.assert_close(features, expected, rtol=0, atol=2e-6)
 
 

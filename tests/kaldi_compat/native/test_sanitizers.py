@@ -27,22 +27,19 @@ from io_ark.native.signatures import Signatures
 from kaldi_compat import native
 from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
 from kaldi_compat.exact import sums
-from kaldi_compat.native import pitch
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, SpliceOptions, VadOptions
 from kaldi_compat.pitch.smooth import smooth_ragged
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import RaggedGrids, most_probable_paths
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch import ragged as ragged_pitch
-from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.exact import PitchTables
+from kaldi_compat.pitch.tracker import track_block
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 signatures = Signatures(sys.argv[1])
 library = signatures.library()
 assert library, library.reason
-native.library = pitch.library = lambda: library
+native.library = lambda: library
 def use(level):
     native.function = lambda name: signatures.function(name, level)
 rng = np.random.default_rng(0)
@@ -59,7 +56,6 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
                 out = np.empty((int(batch.rows[-1]), plan.dim), np.float32)
                 use(level)
                 spectral.compute(plan, batch, 0, len(out), out)
-tables = [PitchTables.of(PitchOptions()), PitchTables.of(PitchOptions(delta_pitch=0.3, upsample_filter_width=1))]
 for level in library.levels:
     for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
         filters = resample.resampling_filters(rate, 4000, 1000.0, 6)
@@ -68,21 +64,11 @@ for level in library.levels:
         resample.resample_chunk(audio_in, filters, (0, -(-count * 4000 // rate)))
         sums.vector_dot(audio_in.astype(np.float32), audio_in.astype(np.float32))
         sums.vector_sum(audio_in.astype(np.float32))
-    for table in tables:
-        for frames in (0, 1, 7, 40):
-            signal = samples[: table.span + 40 * max(frames - 1, 0)].astype(np.float32)
-            searched, correlation, _ = pitch.correlate(table, signal, 40, np.ones(frames, np.float32), level)
-            states = len(table.weights)
-            groups, best = np.resize(np.array([0, 1, 2], np.uint8), frames), np.empty(frames, np.int16)
-            found, costs = np.empty((frames, states), np.int16), np.zeros(states, np.float32)
-            pitch.search(table, searched, np.ones(frames, np.float32), groups, costs, found, best, level)
-            pitch.search(table, 0 * searched, np.ones(frames, np.float32), groups, costs, found, best, level)
-            pitch.interpolate(table, correlation, groups, best, level)
     utterances = [samples[:count] for count in (2000, 0, 300, 9000, 1700)] + [0 * samples.repeat(3)]
     sizes = np.array([len(each) for each in utterances])
-    for options in (PitchOptions(), PitchOptions(snip_edges=False, recompute_frame=9), PitchOptions(delta_pitch=0.3)):
-        frames = ragged_pitch._frames_of_all(np.concatenate(utterances), np.cumsum(sizes) - sizes, sizes, options)
-        pitch.track(PitchTables.of(options), frames, PitchConstants.of(options).start, level)
+    short = {"delta_pitch": 0.3, "upsample_filter_width": 1, "frames_per_chunk": 3}
+    for changes in ({}, {"snip_edges": False, "recompute_frame": 9}, {"preemphasis_coefficient": 0.9}, short):
+        track_block(np.concatenate(utterances), np.cumsum(sizes) - sizes, sizes, PitchOptions(**changes))
 track = np.abs(rng.normal([0.5, 100], [0.3, 20], (500, 2))).astype(np.float32)
 track[rng.random(500) < 0.4, 1] = 0
 for level in library.levels:

@@ -19,10 +19,10 @@ from kaldi_compat.pitch.interpolate import (
     interpolate_linearly,
     interpolate_smoothly,
 )
-from kaldi_compat.pitch.online import first_pass_features
+from kaldi_compat.pitch.online import Analysis, first_pass_features
 from kaldi_compat.pitch.process import log_pitch, probability_of_voicing
 from kaldi_compat.pitch.smooth import smooth_pitch
-from kaldi_compat.pitch.tracker import Analysis, track_pitch
+from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_compat.programs.interpolate_pitch import main as interpolate_pitch
 from kaldi_compat.programs.process_kaldi_pitch_feats import main as process_kaldi_pitch_feats
 from kaldi_compat.programs.process_pitch_feats import main as process_pitch_feats

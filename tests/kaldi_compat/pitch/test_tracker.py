@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.pitch.constants import Lags, PitchConstants
-from kaldi_compat.pitch.online import first_pass_pitch
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.frames import frames_of_block
+from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.paths import cheapest_paths
-from kaldi_compat.pitch.schedule import Schedule
-from kaldi_compat.pitch.tracker import Analysis, track_pitches
-from kaldi_compat.pitch.viterbi import Lattice, find_predecessors, predecessors_by_bounds
+from kaldi_compat.pitch.search import Found, predecessors, retrace
+from kaldi_compat.pitch.tracker import track_pitches
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
 TRACKING = [case for case in cases_of("pitch") if case["cmd"].startswith("compute-kaldi-pitch-feats")]
@@ -140,10 +140,8 @@ def test_predecessors_cost_least(costs: np.ndarray[Any, Any], factor: float) -> 
     # Whole numbers and powers of two: all sums are exact, and many are equal.
     costs = (costs * np.float32(factor / 4 or 1)).astype(np.float32)
     place = np.arange(len(costs))
-    every = costs + factor * (place[:, None] - place) ** 2.0
-    found, lowest = find_predecessors(costs, np.float32(factor) * place.astype(np.float32) ** 2)
-    np.testing.assert_array_equal(lowest, every.min(1))
-    np.testing.assert_array_equal(every[place, found], every.min(1))
+    every = (costs + factor * (place[:, None] - place) ** 2.0).astype(np.float32)
+    np.testing.assert_array_equal(every[place, predecessors(every)], every.min(1))
 
 
 @settings(max_examples=25, deadline=None)
@@ -155,7 +153,7 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
     place = np.arange(417)
     table = ((place[:, None] - place) ** 2).astype(np.float32) * np.float32(2.487557e-06) + costs
     is_lowest = table == table.min(1)[:, None]
-    found = predecessors_by_bounds(table)
+    found = predecessors(table)
     assert is_lowest[place, found].all()
 
 
@@ -165,14 +163,18 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
     expected_of = cheapest_paths(
         torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, 100)).astype(np.float32)), factor
     )
-    steps = np.arange(100, dtype=np.float32) ** 2 * np.float32(factor)
+    place = np.arange(100)
+    steps = (place[:, None] - place).astype(np.float32) ** 2 * np.float32(factor)
     for row, expected in zip(local, expected_of.numpy(), strict=True):
-        costs, lattice = np.zeros(100, np.float32), Lattice(30, 100)
+        costs, before, best = np.zeros(100, np.float32), np.empty((30, 100), np.int16), np.empty(30, np.int16)
         for frame in range(30):
-            lattice.predecessors[frame], costs = find_predecessors(costs, steps)
-            costs = costs + row[frame]
-            lattice.best[frame] = costs.argmin()
-        np.testing.assert_array_equal(lattice.path(), expected)
+            by_way = steps + costs
+            before[frame] = predecessors(by_way)
+            costs = by_way[place, before[frame]] + row[frame]
+            best[frame] = costs.argmin()
+        path = np.full(30, -1, np.int16)
+        retrace(Found(before, best, np.zeros((30, 0), np.float32)), [30], path)
+        np.testing.assert_array_equal(path, expected)
 
 
 @settings(max_examples=15, deadline=None)
@@ -198,7 +200,7 @@ def test_utterances_come_in_order() -> None:
     tracks = list(track_pitches(enumerate(utterances), PitchOptions()))
     assert [key for key, _ in tracks] == list(range(len(lengths)))
     constants = PitchConstants.of(PitchOptions())
-    assert [len(track) for _, track in tracks] == [Schedule.of(length, constants).frames for length in lengths]
+    assert [len(track) for _, track in tracks] == [constants.num_frames(length) for length in lengths]
 
 
 def test_what_was_read_before_an_error_comes_out() -> None:
@@ -232,22 +234,19 @@ def test_one_chunk_is_no_chunks() -> None:
     online=st.booleans(),
     recompute=st.integers(0, 60),
 )
-def test_a_schedule_takes_each_frame_once(
-    samples: int, chunk: int, snip_edges: bool, online: bool, recompute: int
-) -> None:
-    options = PitchOptions(
-        frames_per_chunk=chunk, snip_edges=snip_edges, nccf_ballast_online=online, recompute_frame=recompute
+def test_each_frame_is_computed_once(samples: int, chunk: int, snip_edges: bool, online: bool, recompute: int) -> None:
+    constants = PitchConstants.of(
+        PitchOptions(
+            frames_per_chunk=chunk, snip_edges=snip_edges, nccf_ballast_online=online, recompute_frame=recompute
+        )
     )
-    schedule = Schedule.of(samples, PitchConstants.of(options))
-    assert len(schedule.samples) == schedule.frames
-    assert (np.diff(schedule.frames_ready) >= 0).all()
-    assert (np.diff(schedule.samples) >= 0).all()
+    frames = frames_of_block(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
-    assert (schedule.samples <= resampled).all()
-    whole = Schedule.of(samples, PitchConstants.of(PitchOptions(snip_edges=snip_edges)))
-    assert schedule.frames == whole.frames
+    assert len(frames.signal) == resampled
+    assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.num_frames(samples)
+    assert len(frames.ballast) == len(frames.groups) == frames.rows[-1]
     if snip_edges:
-        assert schedule.frames == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
+        assert frames.rows[-1] == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 79, 160])
@@ -359,11 +358,11 @@ def test_lengths_must_fit() -> None:
 
 
 def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
-    lags = Lags.of(PitchOptions())
+    lags = PitchConstants.of(PitchOptions())
     np.testing.assert_allclose(lags.seconds[1:] / lags.seconds[:-1], 1.005, rtol=1e-6)
     assert lags.seconds[0] == np.float32(1 / 400)
     assert lags.seconds[-1] <= np.float32(1 / 50) < lags.seconds[-1] * 1.005
-    tone = np.cos(2 * np.pi * 500 * np.arange(lags.first, lags.last + 1) / 4000)
+    tone = np.cos(2 * np.pi * 500 * np.arange(lags.first_lag, lags.first_lag + lags.lags) / 4000)
     np.testing.assert_allclose(tone @ lags.weights, np.cos(2 * np.pi * 500 * lags.seconds), atol=0.02)
 
 

@@ -110,14 +110,14 @@ def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
     given_before_the_end = sum(len(stream(chunk)) for chunk in samples.split(1600))
     assert given_before_the_end > 900
     [tracker] = stream._trackers
-    assert len(tracker._predecessors) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
+    assert len(tracker._paths) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
 
 
 def test_memory_is_bounded_in_silence() -> None:
     stream = PitchStream(PitchOptions(nccf_ballast_online=True), max_latency=50)
     frames = torch.cat([stream(torch.zeros(1600)) for _ in range(30)])
     assert len(frames) > 200 and torch.isfinite(frames).all()
-    assert len(stream._trackers[0]._predecessors) <= 50
+    assert len(stream._trackers[0]._paths) <= 50
 
 
 def test_slots_end_each_on_its_own_and_start_anew() -> None:

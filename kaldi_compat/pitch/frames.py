@@ -1,0 +1,277 @@
+"""Frames of the pitch tracker: resampled audio, and the ballast of each frame.
+
+Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) processes audio as it arrives. This affects the
+energy from which a frame's ballast is computed: the mean square of the samples received so far. After
+``recompute_frame`` frames, or at the end of shorter audio, the frames so far are scaled to the energy known by then and
+searched again. Audio given at once has two chunks, too: all of it, and its end, which adds the last frames.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native.signatures import Structure
+from kaldi_compat import native
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.resample import resample_chunks
+from kaldi_compat.exact.sums import signal_sums, vector_dot, vector_sum
+from kaldi_compat.pitch.constants import PitchConstants
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Groups = npt.NDArray[np.uint8]
+F32 = np.float32
+
+_ENERGY_CHANGE = F32(0.01)  # Kaldi's threshold on the relative change of the energy that calls for another search
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Frames of utterances, and what is known of them before the search.
+
+    Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
+    signal; before its start and past its end there is silence.
+
+    Attributes:
+        signal: (samples,): the resampled audio of all utterances.
+        starts, lengths: (utterances,): where the samples of each utterance are.
+        rows: (utterances + 1,): the first row of each utterance.
+        first, shift: where frames start.
+        ballast: (rows,): added to the products of energies.
+        revised: two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for
+            those that are not scaled; None if none are.
+        groups: (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`.
+        ready: (chunks,): number of frames of its utterance that were computed after each chunk.
+    """
+
+    signal: Floats
+    starts: Integers
+    lengths: Integers
+    rows: Integers
+    first: int
+    shift: int
+    ballast: Floats
+    revised: tuple[Floats, Floats] | None
+    groups: Groups
+    ready: Integers
+
+    @functools.cached_property
+    def for_c(self) -> Structure:
+        """The frames as the C library reads them."""
+        revised_from, revised_to = self.revised or (None, None)
+        return native.structure(
+            "pitch_batch",
+            signal=self.signal,
+            start=self.starts,
+            length=self.lengths,
+            rows=self.rows,
+            count=len(self.starts),
+            first=self.first,
+            shift=self.shift,
+            ballast=self.ballast,
+            revised_from=revised_from,
+            revised_to=revised_to,
+            groups=self.groups,
+        )
+
+
+def frames_of_block(
+    samples: npt.NDArray[Any], starts: Integers, lengths: Integers, constants: PitchConstants
+) -> Frames:
+    """Return the frames of utterances.
+
+    Args:
+        samples: int16 or float32 of shape (T,): where the samples of all utterances are.
+        starts, lengths: (utterances,): of each utterance.
+        constants: of the tracker.
+
+    Raises:
+        AudioError: a sample is infinite or not a number.
+    """
+    step = constants.chunk or max(1, int(lengths.max(initial=0)))
+    chunks = -(-lengths // step) + 1  # the last one of an utterance has no samples: there its end becomes known
+    bounds = np.concatenate(([0], np.cumsum(chunks)))
+    utterance = np.repeat(np.arange(len(chunks)), chunks)
+    number = np.arange(bounds[-1]) - bounds[utterance]
+    begin = np.minimum(number * step, lengths[utterance])
+    end = np.minimum(begin + step, lengths[utterance])
+    is_last = number == chunks[utterance] - 1
+
+    ready = constants.samples_out(end, finished=False)
+    total = constants.samples_out(lengths, finished=True)
+    ready[is_last] = np.maximum(total, np.where(chunks > 1, ready[bounds[1:] - 2], 0))
+    before = _shifted(ready, number)
+    table = np.column_stack((starts[utterance], end, begin, before, ready))
+    signal = resample_chunks(samples, constants.filters, table)
+    if samples.dtype != np.int16:
+        check_finite(signal)
+    sizes = ready[is_last]
+    begins = np.cumsum(sizes) - sizes
+
+    done = constants.frames_available(ready, finished=False)
+    counts = constants.frames_available(total, finished=True)
+    done = np.minimum(done, counts[utterance])
+    done[is_last] = counts
+    new = done - _shifted(done, number)
+    rows = np.concatenate(([0], np.cumsum(counts)))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        revised = None
+        if constants.ballast_online:
+            ballast = ballast_of(_online_energies(signal, begins, bounds, ready, done, constants), constants)
+        else:
+            variance = _chunk_energies(signal, np.repeat(begins, chunks) + before, ready, before, bounds)
+            ballast = np.repeat(ballast_of(variance, constants), new)
+            revised = _revised(variance, done, new, bounds, rows, constants)
+    first, shift = constants.start, constants.shift
+    if constants.preemphasis != 0:
+        parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
+        signal = np.concatenate([emphasized(signal[a : a + n], first, count, constants) for a, n, count in parts])
+        first, shift, sizes = 0, constants.span, counts * constants.span
+        begins = np.cumsum(sizes) - sizes
+    return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, row_groups(new), done)
+
+
+def _shifted(values: Integers, number: Integers) -> Integers:
+    """Return the value of the chunk before, for chunks of these numbers in their utterances; 0 for the first."""
+    return np.where(number == 0, 0, np.roll(values, 1))
+
+
+def check_finite(signal: Floats) -> None:
+    """Raise :class:`AudioError` if resampled audio holds an infinity or NaN."""
+    if not np.isfinite(signal).all():
+        raise AudioError(
+            "audio to track pitch in holds an infinity or something that is not a number: replace such samples"
+        )
+
+
+def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
+    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`variance_of`."""
+    return total[0] + vector_dot(part, part), total[1] + vector_sum(part)
+
+
+def variance_of(total: tuple[float, float], count: int) -> float:
+    """Return the mean square of so many samples less the square of their mean; NaN without samples."""
+    if count == 0:
+        return math.nan
+    mean = total[1] / count
+    return total[0] / count - mean * mean
+
+
+def _chunk_energies(signal: Floats, places: Integers, ready: Integers, before: Integers, bounds: Integers) -> Doubles:
+    """Return the variance of the audio up to the end of each chunk; NaN of nothing."""
+    sums = signal_sums(signal, places, ready - before).astype(np.float64)
+    for first, end in itertools.pairwise(bounds.tolist()):
+        np.cumsum(sums[first:end], axis=0, out=sums[first:end])
+    mean_square, mean = (sums / ready[:, None]).T
+    variance: Doubles = mean_square - mean**2
+    return variance
+
+
+def _online_energies(
+    signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
+) -> Doubles:
+    """Return the variance of the audio up to the end of each frame."""
+    found = []
+    for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
+        audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
+        for chunk in range(first, last):
+            total, before = of_chunks, chunk_start
+            while frame < done[chunk]:
+                end = min(constants.start + frame * constants.shift + constants.span, int(ready[last - 1]))
+                if end < before:  # Kaldi aborts: a short utterance whose first frames are complete at its end only
+                    total, before = (0.0, 0.0), 0
+                total, before = add_energy(total, audio[before:end]), end
+                found.append(variance_of(total, end))
+                frame += 1
+            of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
+            chunk_start = int(ready[chunk])
+    return np.array(found, np.float64)
+
+
+def ballast_of(energy: Any, constants: PitchConstants) -> Any:
+    """Return the ballast for mean squares in double, rounded to float32."""
+    return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
+
+
+def _revised(
+    variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
+) -> tuple[Floats, Floats] | None:
+    """Return the ballast that the correlations of frames are scaled from, and to; None if none are scaled.
+
+    The first frames of an utterance are scaled, all if the energy of one of them changed.
+
+    Args:
+        variance: (chunks,): from which the ballast of the frames of each chunk is computed.
+        done, new: (chunks,): frames so far, and of the chunk.
+        bounds, rows: (utterances + 1,): of the chunks and the frames of the utterances.
+    """
+    chunks, counts = np.diff(bounds), np.diff(rows)
+    limit = max(0, constants.recompute_frame)
+    too_few = np.add.reduceat((done < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
+    better = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
+    recomputed = np.minimum(counts, limit)
+    before, after = variance.astype(F32), np.repeat(better, chunks)
+    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # Kaldi's ApproxEqual
+    changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
+    if not changed.any():
+        return None
+    of_utterance = np.logical_or.reduceat(changed, bounds[:-1])
+    is_revised = np.repeat(of_utterance, counts)
+    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
+    old, revised = np.repeat(_in_single(variance, constants), new), np.repeat(_in_single(better, constants), counts)
+    return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
+
+
+def _in_single(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
+    """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
+    size: Floats = energy.astype(F32) * F32(constants.window)
+    return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
+
+
+def row_groups(sizes: Integers) -> Groups:
+    """Return the group of each frame's row: 0 for four rows, 1 for two, 2 for one.
+
+    The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
+    in groups of four add their products in another order than the one to three rows that are left.
+
+    Args:
+        sizes: (chunks,): numbers of frames.
+
+    >>> row_groups(np.array([7, 2])).tolist()
+    [0, 0, 0, 0, 1, 1, 2, 1, 1]
+    """
+    ends = np.cumsum(sizes)
+    groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    left = sizes % 4
+    for back in (1, 2, 3):
+        groups[ends[left >= back] - back] = 1
+    groups[ends[left % 2 == 1] - 1] = 2
+    return groups
+
+
+def emphasized(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
+    """Return frames with preemphasis, one after the other: they share no samples. (count * span,).
+
+    Args:
+        signal: (samples,): the audio, of which frame ``i`` starts at sample ``first + i * shift``.
+        first, count: where the first frame starts, and the number of frames.
+        constants: of the tracker.
+    """
+    factor = F32(constants.preemphasis)
+    position = first + constants.shift * np.arange(count)[:, None] + np.arange(constants.span)
+    inside = (position >= 0) & (position < len(signal))
+    windows = np.where(inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
+    previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
+    # The first sample of the audio in a frame has none before it: it is scaled, in double.
+    is_first = (np.arange(constants.span) == 0) | (position == 0)
+    alone = (windows * (1.0 - float(factor))).astype(F32)
+    result = np.where(is_first, alone, windows - factor * previous)
+    return np.where(inside, result, F32(0)).astype(F32).ravel()

@@ -1,0 +1,295 @@
+"""The search of the pitch tracker, with the bits of Kaldi's programs: in C if the library is there, else in NumPy.
+
+Frames are correlated with themselves at whole lags, the correlations interpolated to the lags that are the states, and
+the cheapest path through the states is searched (src/feat/pitch-functions.cc). A path costs its local costs, plus
+``step * (i - j)**2`` for each step from state ``j`` to state ``i``. The order of sums is that of OpenBLAS's SkylakeX
+kernels (:mod:`kaldi_compat.exact.sums`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat import native
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact import sums
+from kaldi_compat.pitch.constants import PitchConstants
+from kaldi_compat.pitch.frames import F32, Floats, Frames, Groups
+
+States = npt.NDArray[np.int16]
+
+_BLOCK = 32  # frames correlated at once in NumPy
+
+
+class Found(NamedTuple):
+    """Result of the search of some frames.
+
+    Attributes:
+        before: (frames, states): the state before on the cheapest path to each state.
+        best: (frames,): the state that the cheapest path up to each frame ends in.
+        correlation: (frames, lags): without ballast.
+    """
+
+    before: States
+    best: States
+    correlation: Floats
+
+    def part(self, begin: int, end: int) -> Found:
+        """Return the result of the frames from ``begin`` to ``end``, a view."""
+        return Found(self.before[begin:end], self.best[begin:end], self.correlation[begin:end])
+
+    @classmethod
+    def empty(cls, constants: PitchConstants, frames: int) -> Found:
+        """Return memory for so many frames."""
+        states = np.empty((frames, constants.states), np.int16)
+        return cls(states, np.empty(frames, np.int16), np.empty((frames, constants.lags), F32))
+
+
+def search(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
+    """Search the cheapest paths of the rows ``begin`` to ``end``.
+
+    Args:
+        constants: of the tracker.
+        frames: of one or several utterances.
+        begin, end: rows.
+        costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
+            without costs.
+        found: set to the result.
+
+    Raises:
+        AudioError: correlations overflow.
+    """
+    if native.library():
+        arguments = begin, end, costs, found.before, found.best, found.correlation
+        status = native.function("pitch_search")(constants.for_c, frames.for_c, *arguments)
+        if status == 1:
+            raise MemoryError("no memory for a block of frames")
+        overflows = status == 2
+    else:
+        overflows = not _search_in_numpy(constants, frames, begin, found, costs)
+    if overflows:
+        raise AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
+
+
+def _search_in_numpy(constants: PitchConstants, frames: Frames, begin: int, found: Found, costs: Floats) -> bool:
+    """Compute :func:`search`; return False if correlations overflow."""
+    rows = slice(begin, begin + len(found.best))
+    searched, found.correlation[:], average = correlate(constants, frames, rows)
+    if not (np.isfinite(searched).all() and np.isfinite(found.correlation).all()):
+        return False
+    local = local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
+    steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
+    place = np.arange(constants.states)
+    steps = steps[abs(place[:, None] - place)]
+    starts = set(frames.rows[frames.rows > begin].tolist())
+    for frame, local_cost in enumerate(local):
+        if begin + frame in starts:
+            costs[:] = 0
+        by_way = steps + costs
+        before = predecessors(by_way)
+        found.before[frame] = before
+        costs[:] = by_way[place, before] + local_cost
+        best = found.best[frame] = costs.argmin()
+        costs -= costs[best]
+    return True
+
+
+def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[Floats, Floats, Floats]:
+    """Compute the normalized correlations of frames at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
+
+    Returns:
+        Correlations with ballast and without (frames, lags), and mean products of energies (frames,).
+    """
+    n, count = constants.window, rows.stop - rows.start
+    searched, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
+    average = np.empty(count, F32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for begin in range(0, count, _BLOCK):
+            part = slice(begin, min(begin + _BLOCK, count))
+            windows = _windows(constants, frames, rows.start + part.start, rows.start + part.stop)
+            windows += (-sums.plain_sum(windows[:, :n]) / F32(n))[:, None]
+            base = windows[:, None, :n]
+            later = np.lib.stride_tricks.sliding_window_view(windows, n, 1)[:, constants.first_lag :]
+            inner = sums.dot(later, base)
+            norm = sums.dot(base, base) * sums.dot(later, later)
+            average[part] = sums.plain_sum(norm) / F32(constants.lags)
+            searched[part] = _normalized(inner, norm, frames.ballast[rows][part, None])
+            correlation[part] = _normalized(inner, norm, F32(0))
+    return searched, correlation, average
+
+
+def _windows(constants: PitchConstants, frames: Frames, begin: int, end: int) -> Floats:
+    """Return the samples of rows: (rows, span)."""
+    rows = np.arange(begin, end)
+    utterance = np.searchsorted(frames.rows, rows, side="right") - 1
+    start = frames.first + (rows - frames.rows[utterance]) * frames.shift
+    position = start[:, None] + np.arange(constants.span)
+    inside = (position >= 0) & (position < frames.lengths[utterance, None])
+    place = np.where(inside, frames.starts[utterance, None] + position, 0)
+    return np.where(inside, frames.signal[place], F32(0))
+
+
+def _normalized(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
+    root = np.sqrt(norm + ballast)
+    silent = root == 0
+    result: Floats = np.where(silent, F32(0), inner / np.where(silent, F32(1), root))
+    return result
+
+
+def _scale(frames: Frames, rows: slice, average: Floats) -> Floats:
+    """Return the factors on the correlations of frames whose ballast is revised."""
+    if frames.revised is None:
+        return np.ones(len(average), F32)
+    revised_from, revised_to = (each[rows] for each in frames.revised)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ratio = (revised_from + average) / (revised_to + average)
+    # Absurdly loud audio overflows: its correlation is left alone.
+    usable = np.isfinite(ratio) & (ratio >= 0)
+    return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
+
+
+def local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
+    """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
+
+    Args:
+        constants: of the tracker.
+        searched: (frames, lags): correlation with ballast.
+        scale: (frames,): factors on it.
+        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
+    """
+    values = np.empty((len(searched), constants.states), F32)
+    for group in np.unique(groups).tolist():
+        rows = groups == group
+        for state in range(constants.states):
+            weights, first = constants.weights_of(state), constants.first[state]
+            values[rows, state] = sums.row_product(weights, searched[rows, first : first + len(weights)], group)
+    values *= scale[:, None]
+    costs: Floats = (F32(1) - values) + F32(constants.soft_min_f0) * (constants.seconds * values)
+    return costs
+
+
+def predecessors(by_way: Floats) -> States:
+    """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
+
+    Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
+    minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
+
+    Args:
+        by_way: (states, states): cost of each state by way of each other one.
+    """
+    costs = np.ascontiguousarray(by_way).data
+    lower = _first_minima(costs, len(by_way))
+    best, upper = list(lower), [len(lower) - 1] * len(lower)
+    while _lower_the_upper(costs, best, lower, upper) and _raise_the_lower(costs, best, lower, upper):
+        pass
+    return np.array(best, np.int16)
+
+
+def _first_minima(costs: memoryview, states: int) -> list[int]:
+    """Return the first local minimum of each state that is no earlier than that of the state before."""
+    found, last = [], 0
+    for i in range(states):
+        while last + 1 < states and costs[i, last + 1] < costs[i, last]:
+            last += 1
+        found.append(last)
+    return found
+
+
+def _lower_the_upper(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
+    """Lower the upper bounds of the predecessors; return True if one changed."""
+    changed, last = False, len(best) - 1
+    for i in reversed(range(len(best))):
+        far, now = min(last, upper[i]), best[i]
+        if far in (lower[i], now):
+            last = far
+            continue
+        for j in range(far, lower[i] + 1, -1):
+            if costs[i, j] < costs[i, now]:
+                now = j
+            elif now > j:
+                break
+        changed |= now != best[i]
+        best[i] = upper[i] = last = now
+    return changed
+
+
+def _raise_the_lower(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
+    """Raise the lower bounds of the predecessors; return True if one changed."""
+    changed, last = False, 0
+    for i in range(len(best)):
+        far, now = max(last, lower[i]), best[i]
+        if far in (upper[i], now):
+            last = far
+            continue
+        for j in range(far, upper[i] - 1):
+            if costs[i, j] < costs[i, now]:
+                now = j
+            elif now < j:
+                break
+        changed |= now != best[i]
+        best[i] = lower[i] = last = now
+    return changed
+
+
+def interpolate(constants: PitchConstants, correlation: Floats, groups: Groups, path: States) -> Floats:
+    """Interpolate each frame's correlation to the lag of a state.
+
+    Args:
+        constants: of the tracker.
+        correlation: (frames, lags)
+        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
+        path: (frames,): states.
+
+    Returns:
+        (frames,)
+    """
+    values = np.empty(len(path), F32)
+    if native.library():
+        if native.function("pitch_interpolate")(constants.for_c, correlation, groups, path, len(path), values):
+            raise MemoryError("no memory for a frame")
+        return values
+    for state, group in set(zip(path.tolist(), groups.tolist(), strict=True)):
+        rows = (path == state) & (groups == group)
+        weights, first = constants.weights_of(state), constants.first[state]
+        values[rows] = sums.row_product(weights, correlation[rows, first : first + len(weights)], group)
+    return values
+
+
+def retrace(found: Found, ends: Sequence[int], path: States) -> None:
+    """Write the best paths of utterances into ``path`` (frames,), each from its end back to where the two agree.
+
+    Args:
+        found: result of the search.
+        ends: the frame after the last one of each utterance. The first one starts at frame 0.
+        path: states, -1 where they are not known.
+    """
+    if native.library():
+        before, best, after_last = found.before, found.best, np.array(ends, np.int64)
+        native.function("pitch_retrace")(before, before.shape[1], best, after_last, len(ends), path)
+        return
+    for start, end in itertools.pairwise((0, *ends)):
+        state = found.best[end - 1] if end > start else 0
+        for frame in range(end - 1, start - 1, -1):
+            if path[frame] == state:
+                break
+            path[frame] = state
+            state = found.before[frame, state]
+
+
+def latency(before: States, most: int) -> int:
+    """Return the number of last frames on which paths to different states differ, at most ``most``.
+
+    Paths do not cross, so it suffices to follow the outermost two.
+    """
+    lowest, highest, states = 0, before.shape[1] - 1, before.data
+    for frames in range(most):
+        row = len(before) - 1 - frames
+        lowest, highest = states[row, lowest], states[row, highest]
+        if lowest == highest:
+            return frames
+    return most
