@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +18,6 @@ from kaldi_compat.options.pitch import InterpolatePitchOptions
 Floats = npt.NDArray[np.float32]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
-Key = TypeVar("Key")
 
 _NOISE = np.float32(0.01)  # on the log probabilities, so that the grid of pitches shows no pattern
 _MOST_STATES = 1 << 31
@@ -106,18 +103,6 @@ def interpolate_smoothly(
         random or KaldiRandom(),
         counts or InterpolationCounts(),
     )
-
-
-def interpolate_tracks(
-    tracks: Iterable[tuple[Key, Floats]],
-    options: InterpolatePitchOptions | None = None,
-    random: KaldiRandom | None = None,
-    counts: InterpolationCounts | None = None,
-) -> Iterator[tuple[Key, Floats]]:
-    """:func:`interpolate_smoothly` of many utterances, in order: keys and tracks give keys and tracks."""
-    random = random or KaldiRandom()
-    for key, features in tracks:
-        yield key, interpolate_smoothly(features, options, random, counts)
 
 
 @dataclass
