@@ -9,7 +9,6 @@ need, and all bytes of a file come from one version of it.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 import time
@@ -134,6 +133,8 @@ async def _take(stream: Any, most: int) -> bytes:
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
     """Request a range of bytes by HTTP, of this version of the file if it has a strong one."""
+    import asyncio  # slow to import; whoever is here has it
+
     from aiohttp import ClientTimeout
 
     options: dict[str, Any] = {"timeout": ClientTimeout(_SECONDS + (stop - start) / _SLOWEST, None, _SECONDS, _SECONDS)}

@@ -1,10 +1,10 @@
 """The loop over a table that programs run: a program is a function from blocks of entries to blocks of results.
 
 A function that works on all entries of a block at once may refuse a block: it raises :class:`Skip` or an error. The
-loop then passes the block's halves to it, and theirs, so that an entry without a result is at last alone in its block:
-its warning or error is logged for its key, after the results of the entries before it. So a function has no other body
-for unusual entries; but it must not change or log anything before it refuses several entries. What works on one entry
-after the other is :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
+loop then passes parts of the block to it, and parts of these, so that an entry without a result is at last alone in
+its block: its warning or error is logged for its key, after the results of the entries before it. So a function has no
+other body for unusual entries; but it must not change or log anything before it refuses several entries. What works on
+one entry after the other is :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
+# Few, if one entry is refused; and many, if all are.
+_PARTS = 8
 
 
 class Sink(Protocol):
@@ -67,7 +69,7 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             raise_with_key(error.key, error.__cause__ or error)
         except (Skip, KaldiCompatError, ArkError) as refusal:
             if len(block) > 1:
-                yield from results(function, halves(block), counts)
+                yield from results(function, parts(block), counts)
             elif isinstance(refusal, Skip):
                 counts.failed += 1
                 if str(refusal):
@@ -110,10 +112,10 @@ def raise_with_key(key: str, error: BaseException) -> NoReturn:
     raise error
 
 
-def halves(block: Block) -> Iterator[Block]:
-    """Return the first and the second half of a block of several entries."""
-    first = np.arange(len(block)) < len(block) // 2
-    return map(block.select, (first, ~first))
+def parts(block: Block) -> Iterator[Block]:
+    """Return the parts of a block of several entries, in order."""
+    number = np.arange(len(block)) * _PARTS // len(block)
+    return (block.select(number == part) for part in np.unique(number))
 
 
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction) -> Counts:

@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import io_ark
-from io_ark.blocks import Block, Skip, block_of
+from io_ark.blocks import BLOCK_BYTES, Block, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
-from io_ark.tables.prefetch import ReadAhead
 from kaldi_compat.cli.log import logger
 
 Value = TypeVar("Value")
@@ -41,7 +40,7 @@ class Tables(ExitStack):
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier, blocks=True))
         if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return (block_of([key], [read() if wanted(key) else None]) for key, read in reader.entries())
+            return _wanted_blocks(reader, wanted)
         return reader.blocks()
 
     def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
@@ -63,6 +62,8 @@ class Tables(ExitStack):
         """
         if not has_second_core():
             return items
+        from io_ark.tables.prefetch import ReadAhead  # slow to import, and not needed by most programs
+
         queue = ReadAhead(item for item in items)
         self.callback(queue.close)
         return iter(queue)
@@ -75,6 +76,25 @@ class Tables(ExitStack):
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
         return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
+
+
+def _wanted_blocks(reader: io_ark.SequentialReader[Any], wanted: Callable[[str], bool]) -> Iterator[Block]:
+    keys: list[str] = []
+    values: list[Any] = []
+    size = 0
+    try:
+        for key, read in reader.entries():
+            value = read() if wanted(key) else None
+            keys.append(key)
+            values.append(value)
+            size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
+            if size >= BLOCK_BYTES:
+                yield block_of(keys, values)
+                keys, values, size = [], [], 0
+    except ArkError:
+        yield block_of(keys, values)
+        raise
+    yield block_of(keys, values)
 
 
 def has_second_core() -> bool:

@@ -104,11 +104,11 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
 
     Args:
-        transform: ``(d, d)`` or ``(d, d + 1)``.
+        transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
         new_dimension: ``e``, at least ``d``.
 
     Returns:
-        ``(e, e)`` or ``(e, e + 1)``.
+        ``(..., e, e)`` or ``(..., e, e + 1)``.
 
     Raises:
         FeatureError: the transform is not square or affine, or the new dimension is smaller.
@@ -116,17 +116,18 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
     [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
     """
-    dim, columns = transform.shape
+    *batch, dim, columns = transform.shape
     if new_dimension < dim:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, that of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
     xp = namespace(transform)
     added = new_dimension - dim
-    identity = astype(as_like(np.eye(added), transform), transform.dtype)
-    upper = (transform[:, :dim], full((dim, added), 0.0, transform), transform[:, dim:])
-    lower = (full((added, dim), 0.0, transform), identity, full((added, columns - dim), 0.0, transform))
-    extended: Array = xp.concatenate((xp.concatenate(upper, axis=1), xp.concatenate(lower, axis=1)), axis=0)
+    identity = full((*batch, added, added), 0.0, transform) + astype(as_like(np.eye(added), transform), transform.dtype)
+    right, below = full((*batch, dim, added), 0.0, transform), full((*batch, added, dim), 0.0, transform)
+    corner = full((*batch, added, columns - dim), 0.0, transform)
+    upper = xp.concatenate((transform[..., :dim], right, transform[..., dim:]), axis=-1)
+    extended: Array = xp.concatenate((upper, xp.concatenate((below, identity, corner), axis=-1)), axis=-2)
     return extended
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip
 from io_ark.errors import ArkError
+from io_ark.specifier import parse_rspecifier
 from kaldi_compat.blocks.cmvn import stats, weighted_stats
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
@@ -124,7 +125,7 @@ def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: 
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
     feats: LookupReader[Matrix] = tables.lookup("matrix", source)
-    size = UTTERANCES_AT_ONCE if feats.finds_many(source) else 1
+    size = UTTERANCES_AT_ONCE if feats.finds_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
     def of_speaker(speaker: str, utterances: list[str]) -> DoubleMatrix:
         total = Sum(weights)

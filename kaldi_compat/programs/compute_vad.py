@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.blocks import vad
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, only
+from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import VadOptions
@@ -35,20 +35,19 @@ def main(options: Options, source: str, target: str) -> int:
 
     def judge(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames, voiced_frames, voiced, unvoiced
-        feats, (key, *_) = features(block), block.names()
+        feats = features(block)
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for utterance {key}")
+            raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         decisions, numbers = vad.voiced(feats, block.rows(), options)
-        if not numbers.all():
-            unvoiced += only(block, 1)
         frames += len(decisions)
         voiced_frames += int(numbers.sum())
         voiced += int((numbers > 0).sum())
-        if not numbers.all():
-            if options.omit_unvoiced_utts:
-                raise Skip(f"No frames were judged voiced for utterance {key}")
-            logger.warning("No frames were judged voiced for utterance %s", key)
-        return block.with_vectors(decisions)
+        unvoiced += int((numbers == 0).sum())
+        for key, number in zip(block.names(), numbers.tolist(), strict=True):
+            if number == 0:
+                logger.warning("No frames were judged voiced for utterance %s", key)
+        judged = block.with_vectors(decisions)
+        return judged.select(numbers > 0) if options.omit_unvoiced_utts else judged
 
     counts = convert_table(judge, "matrix", source, target, kind_out="vector")
     logger.info(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import io_ark
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.loop import convert, stacked
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional.transform import extend_transform
 from kaldi_compat.options.base import BaseOptions, option, require
@@ -41,12 +41,13 @@ def main(options: Options, source: str, target: str) -> int:
     """Extend a single transform, or a table of them."""
     old_dim = 0
 
-    def extend(_: str, transform: Matrix) -> Matrix:
+    def extend(block: ArrayBlock) -> ArrayBlock:
         nonlocal old_dim
-        old_dim = len(transform)
-        return extend_transform(transform, options.new_dimension)
+        transforms = stacked(block)
+        old_dim = transforms.shape[1]
+        return block.with_matrices(extend_transform(transforms, options.new_dimension))
 
-    counts = convert(lambda block: block.map(extend), "matrix", source, target, binary=options.binary)
+    counts = convert(extend, "matrix", source, target, binary=options.binary)
     new_dim = options.new_dimension
     if io_ark.is_table_wspecifier(target):
         logger.info("Increased transform dim to %d for %d matrices.", new_dim, counts.done)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from io_ark.blocks import Block, Skip, block_of
 from io_ark.errors import ArkError
@@ -49,10 +50,20 @@ class Options(BaseOptions):
         frames = seconds * 1000.0 / self.frame_shift
         return int(math.copysign(math.floor(abs(frames) + 0.5), frames))
 
-    @property
+    @cached_property
     def snipped(self) -> int:
         """Number of frames lost at the end of a segment of audio because they would reach beyond it."""
         return math.ceil((self.frame_length - self.frame_shift) / self.frame_shift) if self.snip_edges else 0
+
+    @cached_property
+    def overshoot(self) -> int:
+        """Number of frames after the features before which a segment must end to be truncated."""
+        return self.frames(as_float32(self.max_overshoot))
+
+    @cached_property
+    def least(self) -> int:
+        """Number of frames that a segment must exceed."""
+        return self.frames(as_float32(self.min_segment_length))
 
 
 @program("extract-feature-segments", USAGE, Options)
@@ -121,9 +132,9 @@ def cut(feats: Matrix, segment: Segment, options: Options) -> Matrix:
     if start >= len(feats):
         raise Skip(f"Start sample out of range {start} {size}, skipping segment {segment.key}")
     if end > len(feats):
-        if end >= len(feats) + options.frames(as_float32(options.max_overshoot)):
+        if end >= len(feats) + options.overshoot:
             raise Skip(f"End sample too far out of range {end} {size}, skipping segment {segment.key}")
         end = len(feats)
-    if end <= start + options.frames(as_float32(options.min_segment_length)):
+    if end <= start + options.least:
         raise Skip(f"Segment {segment.key} too short, skipping it.")
     return feats[start:end]
