@@ -17,7 +17,7 @@ from io_ark.cli.describe import counted, describe_kind, print_json
 from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.formats import Put, Settings, format_of
 from io_ark.cli.terminal import progress
-from io_ark.errors import ArkError, FormatError, OpenError
+from io_ark.errors import ArkError, FormatError, MissingFileError, OpenError
 from io_ark.streams.files import reason_of
 from io_ark.tables.overwriting import refuse_overwriting
 
@@ -34,8 +34,8 @@ def convert(chosen: argparse.Namespace) -> int:
         found = _of_table(chosen)
     else:
         assert source is not None
-        if not Path(chosen.source).exists():
-            raise FileNotFoundError(f"{chosen.source}: no such file")
+        if not (Path(chosen.source).is_file() or Path(chosen.source).is_dir()):
+            raise MissingFileError("no such file", file=chosen.source)
         found = source.read(Path(chosen.source))
     to_table = chosen.target_format == "ark" or target is None
     written = _wspecifier(chosen.target) if to_table else chosen.target

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,11 +26,12 @@ import numpy.typing as npt
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.extras import import_extra
 
-__all__ = ["FORMATS", "Format", "Settings", "format_of"]
-
 Array = npt.NDArray[Any]
 Put = Callable[[str, Array], None]
 PARQUET_ROWS = 64  # utterances in a row group
+# A compressed array may be this large, or this many times as large as its file.
+MAX_UNPACKED = 1 << 26
+MAX_RATIO = 200
 
 
 @dataclass(frozen=True)
@@ -83,16 +86,36 @@ def file_name(key: str) -> str:
     return quote(key, safe=" ").replace(".", "%2E")
 
 
-def _load(file: Any, name: str) -> Array:
+def check_size(unpacked: int, path: Path, name: str) -> None:
+    """Raise :class:`FormatError` if an array is implausibly large for its file: it would fill the memory."""
+    if unpacked > max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size):
+        raise FormatError(
+            f"{name}: {unpacked} bytes of an array in a file of {path.stat().st_size} bytes: not unpacked",
+            file=str(path),
+        )
+
+
+def _load(file: Any, size: int, name: str) -> Array:
+    """Read a .npy array of ``size`` bytes with its header. The header is checked before memory is taken."""
     try:
-        return np.asarray(np.load(file, allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
+        version = np.lib.format.read_magic(file)
+        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, order, kind = read_header[version[0]](file)
+        if kind.hasobject:
+            raise ValueError("Object arrays cannot be loaded")
+        wanted, present = math.prod(shape) * kind.itemsize, size - file.tell()
+        if wanted > present:
+            raise ValueError(f"{wanted} bytes should follow the header, {present} are available")
+        values: Array = np.frombuffer(file.read(wanted), kind)
+        return np.array(values.reshape(shape, order="F" if order else "C"))
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise FormatError(f"is not a .npy array: {error}", file=name) from None
 
 
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
     for path in sorted(folder.glob("*.npy")):
-        yield unquote(path.stem), _load(path, str(path))
+        with path.open("rb") as file:
+            yield unquote(path.stem), _load(file, path.stat().st_size, str(path))
 
 
 @contextlib.contextmanager
@@ -103,9 +126,11 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
     with _opened(lambda: zipfile.ZipFile(path), path) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                yield name.removesuffix(".npy"), _load(io.BytesIO(file.read()), f"{path}: {name}")
+        for member in archive.infolist():
+            name = member.filename
+            check_size(member.file_size, path, name)
+            with _opened(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
+                yield name.removesuffix(".npy"), _load(file, member.file_size, f"{path}: {name}")
 
 
 @contextlib.contextmanager
@@ -124,8 +149,9 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
             if file is not None:
+                check_size(member.size, path, member.name)
                 name = member.name.rpartition("/")[2].removesuffix(".npy")
-                yield unquote(name), _load(io.BytesIO(file.read()), f"{path}: {member.name}")
+                yield unquote(name), _load(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
 @contextlib.contextmanager
@@ -147,8 +173,15 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     h5py = import_extra("h5py", "HDF5 files")
     with _opened(lambda: h5py.File(path, "r"), path) as file:
         for name in file:
-            if isinstance(file[name], h5py.Dataset):
-                yield unquote(name), np.asarray(file[name][()])
+            if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
+                raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
+            found = file[name]
+            if not isinstance(found, h5py.Dataset):
+                continue
+            if found.external or found.is_virtual:
+                raise FormatError(f"{name}: has its data in other files, which are not read", file=str(path))
+            check_size(found.nbytes, path, name)
+            yield unquote(name), np.asarray(found[()])
 
 
 @contextlib.contextmanager
@@ -164,6 +197,8 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     with _opened(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
             raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
+        for group in range(file.metadata.num_row_groups):
+            check_size(file.metadata.row_group(group).total_byte_size, path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             for row in range(batch.num_rows):
@@ -256,7 +291,9 @@ def _opened(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise FormatError(f"cannot be read: {str(error).splitlines()[0]}", file=str(path)) from None
+        raise FormatError(
+            f"cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}", file=str(path)
+        ) from None
     with file:
         yield file
 

@@ -11,7 +11,7 @@ from io_ark.errors import OpenError, PipeError
 from io_ark.specifier import Rxfilename, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles, open_file
-from io_ark.streams.pipes import describe_status, spawn
+from io_ark.streams.pipes import describe_status, spawn, wait_for
 from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import Source, StreamSource
 
@@ -143,6 +143,6 @@ def _open_pipe(command: str, access: Access) -> Input:
         raw.close()
         if os.getpid() != parent:
             return 0  # in a forked process: only the parent can wait for the command
-        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return wait_for(process)
 
     return Input(StreamSource(raw, f"{command}|"), close)

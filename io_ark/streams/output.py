@@ -14,7 +14,7 @@ from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGon
 from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
-from io_ark.streams.pipes import describe_status, spawn
+from io_ark.streams.pipes import describe_status, spawn, wait_for
 from io_ark.streams.process import current_process
 from io_ark.streams.remote import Upload, is_url
 
@@ -268,7 +268,7 @@ def _open_output_pipe(command: str, access: Access) -> Output:
 
     def finish() -> None:  # never called in a forked process, see Output.close
         raw.close()
-        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        status = wait_for(process)
         if status:
             raise PipeError(f"the command {describe_status(status)}: its output is incomplete", file=f"|{command}")
 

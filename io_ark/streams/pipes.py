@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 
 from io_ark.errors import PipeError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
+
+_PATIENCE = (0.001, 0.01, 0.05, 0.1)  # seconds
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:
@@ -38,6 +42,22 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
     finally:
         os.close(inherited)
     return process, ours
+
+
+def wait_for(process: int) -> int:
+    """Wait for a command and return its exit status; negative if a signal ended it.
+
+    While :class:`KeyboardInterrupt` is handled, a command has a moment to end, and else counts as interrupted, too: ^C
+    ends a program at once, as Kaldi's.
+    """
+    if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    for seconds in _PATIENCE:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(seconds)
+    return -signal.SIGINT
 
 
 def describe_status(status: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -20,8 +21,6 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
 
-__all__ = ["BytesSource", "FileSource", "MapSource", "RawInput", "Source", "StreamSource"]
-
 HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
@@ -31,6 +30,11 @@ TAIL = 128
 AHEAD = 1 << 19
 # Size of the first chunk of a large object in a stream of unknown length; the chunks double.
 FIRST_CHUNK = 1 << 20
+
+
+# Bytes of a word and of a line of a script file; an endless stream such as /dev/zero has longer ones.
+LONGEST_WORD = 1 << 24
+LONGEST_LINE = 1 << 26
 
 
 class RawInput(Protocol):
@@ -210,6 +214,8 @@ class Source:
                 *lines, last = rest.split(b"\n")
                 yield [b"".join(begun), *lines]
                 begun = [last]
+            elif len(begun) * LARGE_WINDOW > LONGEST_LINE and sum(map(len, begun)) > LONGEST_LINE:
+                self.fail(f"no line break in {LONGEST_LINE >> 20} MiB: is this a text file?")
         if any(begun):
             yield [b"".join(begun)]
 
@@ -219,9 +225,14 @@ class Source:
         self._at += self._at < self._end
         return line
 
-    def read_until(self, stops: bytes) -> bytes:
-        """Read the bytes before the first of these stop bytes, or before the end of the source."""
-        pieces = []
+    def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
+        """Read the bytes before the first of these stop bytes, or before the end of the source.
+
+        Raises:
+            FormatError: there is no stop byte in about ``limit`` bytes.
+        """
+        pieces: list[bytes] = []
+        begin = self.tell()
         while True:
             stop = self._find(stops)
             piece = bytes(self._window[self._at : stop])
@@ -229,6 +240,8 @@ class Source:
             if stop < self._end:
                 break
             pieces.append(piece)
+            if self.tell() - begin > limit:
+                self.fail(f"no white space or line break in {limit >> 20} MiB: is this a table?", begin)
             if not self._fill(1):
                 return b"".join(pieces)
         return b"".join((*pieces, piece)) if pieces else piece
@@ -248,7 +261,7 @@ class Source:
         if token := self.match(_TOKEN):
             return token[1]
         self.skip_space()
-        return self.read_until(_SPACE)
+        return self.read_until(_SPACE, LONGEST_WORD)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Consume a match of the pattern if the window holds it whole; None does not mean that there is no match."""

@@ -182,6 +182,9 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda found: names[found[0]], message)
 
 
+_LARGEST = 1 << 24  # characters of a configuration file; an endless stream such as /dev/zero has more
+
+
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
     """Yield the options set in a configuration file, in order.
 
@@ -193,9 +196,11 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
         raise OptionError("the configuration file has no name: expected --config=<file>")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+            text = file.read(_LARGEST + 1)
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    if len(text) > _LARGEST:
+        raise OptionError(f"{path} is not a configuration file: it has more than {_LARGEST} characters")
     yield from parse_config(text, str(path), flags)
 
 

@@ -309,6 +309,17 @@ def test_control_characters_of_keys_are_escaped(tmp_path: Path, capsys: pytest.C
     assert "k\\x1b[2J\\x07\t" in captured.out
 
 
+@pytest.mark.parametrize(
+    "arguments", [["ls", "/dev/zero"], ["ls", "scp:/dev/zero"], ["show", "/dev/zero"], ["check", "/dev/zero"],
+                  ["convert", "--from=npz", "/dev/zero", "o.ark"]],
+)  # fmt: skip
+def test_endless_input_ends_with_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) in (1, 2)
+    captured = capsys.readouterr()
+    assert "/dev/zero" in captured.out + captured.err
+    assert not Path("o.ark").exists()
+
+
 def test_closed_standard_output_gives_one_line(table: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m io_ark.cli.ark ls {table}/feats.scp >&-"], capture_output=True, text=True

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import tarfile
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import kaldiio
@@ -162,6 +164,64 @@ def test_pickles_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("evil.npz", a=np.array([{"x": 1}], dtype=object))
     assert main(["convert", "evil.npz", "o.ark"]) == 2
     assert "evil.npz: a.npy: is not a .npy array: Object arrays cannot be loaded" in capsys.readouterr().err
+
+
+def bomb(name: str) -> None:
+    """Make a small file of a large array, or of one that lies elsewhere."""
+    huge = io.BytesIO()
+    np.lib.format.write_array_header_1_0(huge, {"shape": (10**13,), "fortran_order": False, "descr": "<f4"})
+    if name == "header.npz":
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("a.npy", huge.getvalue())
+    elif name == "ratio.npz":
+        np.savez_compressed(name, a=np.zeros(30_000_000, np.float32))
+    elif name == "header.tar":
+        with tarfile.open(name, "w") as archive:
+            member = tarfile.TarInfo("a.npy")
+            member.size = len(huge.getvalue())
+            archive.addfile(member, io.BytesIO(huge.getvalue()))
+    elif name == "header/":
+        Path(name).mkdir()
+        Path(name, "a.npy").write_bytes(huge.getvalue())
+    else:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(name, "w") as file:
+            if name == "external.h5":
+                file.create_dataset("a", (10,), "u1", external=[("/etc/passwd", 0, 10)])
+            elif name == "link.h5":
+                file["a"] = h5py.ExternalLink("other.h5", "/a")
+            elif name == "virtual.h5":
+                layout = h5py.VirtualLayout((10,), "u1")
+                layout[:] = h5py.VirtualSource("other.h5", "a", (10,))
+                file.create_virtual_dataset("a", layout)
+            else:
+                file.create_dataset("a", (10**12,), "f4", chunks=(1000,))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["header.npz", "ratio.npz", "header.tar", "header/", "external.h5", "link.h5", "virtual.h5", "fill.h5"],
+)
+def test_small_file_neither_fills_the_memory_nor_names_other_files(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bomb(name)
+    tracemalloc.start()
+    try:
+        assert main(["convert", name, "o.ark"]) == 2
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not Path("o.ark").exists()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_order_of_an_array_in_memory_does_not_matter(order: str) -> None:
+    values = np.asarray(np.arange(12.0).reshape(3, 4), order=order)  # type: ignore[call-overload]
+    np.savez_compressed("o.npz", a=values)
+    assert main(["convert", "o.npz", "back.ark"]) == 0
+    np.testing.assert_array_equal(dict(io_ark.read("ark:back.ark"))["a"], values)
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.h5", "x.parquet", "x.tar"])

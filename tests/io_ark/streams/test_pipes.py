@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +76,21 @@ def test_refused_pipe_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "made").exists()
     monkeypatch.setenv(NO_PIPES_VARIABLE, "0")
     assert content("echo x |") == b"x\n"
+
+
+@pytest.mark.parametrize("target", ["ark:o", "ark:| exec sleep 8"])
+@pytest.mark.parametrize("source", ["ark:exec sleep 8 |", "scp:echo u 'exec sleep 8 |' |", "scp:exec sleep 8 |"])
+def test_interrupt_does_not_wait_for_a_command(
+    source: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), io_ark.SequentialReader("matrix", source) as reader:
+        with io_ark.Writer("matrix", target) as writer:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            for key, value in reader:
+                writer[key] = value
+    assert time.monotonic() - begin < 4
 
 
 @pytest.mark.parametrize("command", ["echo \0", "echo \ud800"])
