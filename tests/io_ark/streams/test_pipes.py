@@ -85,11 +85,14 @@ def test_interrupt_does_not_wait_for_a_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     begin = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), io_ark.SequentialReader("matrix", source) as reader:
-        with io_ark.Writer("matrix", target) as writer:
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-            for key, value in reader:
-                writer[key] = value
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        io_ark.Writer("matrix", target) as writer,
+        io_ark.SequentialReader("matrix", source) as reader,
+    ):
+        for key, value in reader:
+            writer[key] = value
     assert time.monotonic() - begin < 4
 
 
