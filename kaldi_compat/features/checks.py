@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kaldi_compat.errors import AudioError, OptionError
 
-__all__ = ["Warps", "check_shape", "normalized_warps", "warn_of_scale", "warn_user_once"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # One VTLN factor, or one for each utterance.
 Warps = float | tuple[float, ...]
@@ -28,10 +29,11 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
     if len(shape) < 1:
         raise AudioError("samples must have the shape (T,) or (B, T), not ()")
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
+        each = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
         raise AudioError(
-            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {shape[-1]} samples, and a frame has "
-            f"{window_size}: the last axis is time, so transpose audio of shape (T, channels) or take one channel; for "
-            "a batch of such short audio, pass lengths"
+            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {each}, and a frame has {window_size}: the "
+            "last axis is time, so transpose audio of shape (T, channels) or take one channel; for a batch of such "
+            "short audio, pass lengths"
         )
 
 
@@ -63,23 +65,45 @@ def normalized_warps(vtln_warp: Any, leading_shape: Sequence[int]) -> Warps:
     return tuple(factors.ravel().tolist())
 
 
-def warn_of_scale(peak: float) -> None:
-    """Warn, once per process, if the largest sample shows that audio is on the scale -1 to 1 and not on Kaldi's."""
-    if 0 < peak <= 1:
-        warn_user_once(
-            "scale",
-            f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
-            "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet",
-        )
+class KnowsScale:
+    """Base class of the features: warns, once per process, of audio on the scale -1 to 1 instead of Kaldi's."""
+
+    warns_of_scale = True
+
+    def trust_scale(self) -> Self:
+        """Never warn of the scale of the audio: whoever configured the feature knows it. Return the feature."""
+        self.warns_of_scale = False
+        return self
+
+    def check_scale(self, samples: Any, waveform_scale: float) -> float:
+        """Warn if floating-point samples lie within -1 to 1. Return the largest one that was looked at."""
+        if not self.warns_of_scale or 0 in samples.shape:
+            return 0.0
+        # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
+        for some in (samples[..., samples.shape[-1] // 2], samples):
+            peak = float(abs(some).max()) * waveform_scale
+            if not 0 <= peak <= 1:
+                return peak
+        if peak > 0:
+            warn_user_once(
+                "scale",
+                f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
+                "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet",
+            )
+        return peak
 
 
 def warn_user_once(reason: str, message: str) -> None:
-    """Warn once per process and reason, at the line of the caller outside torch and this package."""
-    if reason in _warned:
-        return
-    _warned.add(reason)
+    """Warn once per process and reason, as :func:`warn_user` does."""
+    if reason not in _warned:
+        _warned.add(reason)
+        warn_user(message)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line of the caller outside torch and this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch")
+    ours = ("kaldi_compat", "torch", "")  # torch runs code without a name, too
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

@@ -63,7 +63,7 @@ class Fbank(FbankConstructor, MelFeature):
     def from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
         """Return the filter bank with these settings; the arguments are as for :meth:`from_feature_extractor`."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
-        fbank._scale_is_known = True  # the extractor says what scale it takes
+        fbank.trust_scale()  # the extractor says what scale it takes
         if isinstance(fbank, FlooredFbank):
             fbank.floor = settings.floor
         return fbank

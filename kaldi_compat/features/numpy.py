@@ -25,7 +25,7 @@ from kaldi_compat.exact.features import Seeds, features_of_list, features_of_row
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.features.checks import check_shape, normalized_warps, warn_of_scale
+from kaldi_compat.features.checks import KnowsScale, check_shape, normalized_warps
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
     FbankConstructor,
@@ -47,7 +47,7 @@ Generator = np.random.Generator | NoiseSource | None
 Floats = npt.NDArray[np.float32]
 
 
-class ArrayFeature:
+class ArrayFeature(KnowsScale):
     """Base class of the spectral features on NumPy arrays. Use Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
@@ -79,7 +79,6 @@ class ArrayFeature:
         if engine == "accurate":
             self.plan = dataclasses.replace(self.plan, accurate_fft=True)
         self._random = np.random.default_rng()
-        self._scale_is_known = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({changes(self.options)})"
@@ -165,10 +164,8 @@ class ArrayFeature:
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {samples.shape}"
             )
         check_shape(samples.shape, self.plan.size, has_lengths=has_lengths)
-        if samples.dtype.kind == "f" and not self._scale_is_known:
-            peak = float(np.abs(samples).max(initial=0.0)) * self.options.waveform_scale
-            warn_of_scale(peak)
-            self._scale_is_known = peak > 0
+        if samples.dtype.kind == "f":
+            self.check_scale(samples, self.options.waveform_scale)
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
 
     def _seeds(self, generator: Generator) -> Seeds:

@@ -215,9 +215,16 @@ class Cmvn(CmvnConstructor, PostProcessing):
                 raise OptionError("reverse and skip_dims need statistics: pass stats")
             self.register_buffer("stats", None)
             return
-        matrix = torch.as_tensor(np.array(stats, np.float64))
+        if isinstance(stats, Tensor):
+            stats = stats.detach().cpu().numpy()
+        matrix = torch.from_numpy(np.array(stats, np.float64))
         if matrix.ndim != 2:
-            raise FeatureError(f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}")
+            name = type(self).__name__
+            raise FeatureError(
+                f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}: {name}(norm_vars=True)("
+                "features, lengths) normalizes each utterance by its own; for given ones of each, use "
+                "kaldi_compat.functional.cmvn.apply_cmvn"
+            )
         check_stats(matrix, matrix.shape[1] - 1, self.options)
         self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -17,7 +16,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.features.checks import Warps, check_shape, normalized_warps, warn_of_scale
+from kaldi_compat.features.checks import KnowsScale, Warps, check_shape, normalized_warps, warn_user
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.batches import checked_lengths, zero_past
@@ -40,7 +39,7 @@ DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
 
-class SpectralFeature(ConfiguredModule):
+class SpectralFeature(KnowsScale, ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
@@ -314,19 +313,16 @@ class SpectralFeature(ConfiguredModule):
             )
         if is_traced(samples):
             if self.options.dither != 0 and _is_exported():
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
-                    "adds random noise to its input: make it with dither=0.0 for deployment",
-                    stacklevel=3,
+                    "adds random noise to its input: make it with dither=0.0 for deployment"
                 )
             return
         check_shape(samples.shape, self.size, has_lengths=has_lengths)
-        if not self._scale_is_known and samples.is_floating_point() and not is_traced_or_differentiated(samples):
-            if samples.is_cuda and torch.cuda.is_current_stream_capturing():
-                return
-            peak = float(samples.detach().abs().max()) * self.options.waveform_scale if samples.numel() else 0.0
-            warn_of_scale(peak)
-            self._scale_is_known = peak > 0
+        if self.warns_of_scale and samples.is_floating_point() and not is_traced_or_differentiated(samples):
+            if samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing()):
+                return  # to look at each batch would wait for the device
+            self._scale_is_known = self.check_scale(samples.detach(), self.options.waveform_scale) > 0
 
 
 def _checked_lengths(lengths: Tensor | Sequence[int] | None, samples: Tensor) -> Tensor | None:

@@ -143,7 +143,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         # The FFT of torch is more accurate than Kaldi's, which the exact engine repeats.
         engine: Engine = "torch" if self.preset.double_precision and self.engine == "auto" else self.engine
         feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
-        feature._scale_is_known = True  # the preset says what scale the model takes
+        feature.trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
 
     def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:
@@ -191,7 +191,7 @@ class FrontendStream:
         for stream in self._chain.streams:
             inner: Any = getattr(stream, "_feature", None)
             if inner is not None:
-                inner._scale_is_known = True
+                inner.trust_scale()
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend.preset.name!r}, {self.slots} slot{'s' * (self.slots != 1)}>"

@@ -127,7 +127,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature._scale_is_known = True  # the preset says what scale the model takes
+        feature.trust_scale()  # the preset says what scale the model takes
         return feature
 
     def _listed(self, samples: Any, lengths: Any) -> list[npt.NDArray[Any]] | None:

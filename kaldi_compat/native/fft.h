@@ -86,39 +86,6 @@ static void split_radix(complex_lanes *z, int log_m, const twiddle *const *twidd
     split_radix(z + m / 2 + m / 4, log_m - 2, twiddles);
 }
 
-/* Transform of n points in[0], in[stride], ... by the prime factors of n. `roots` holds for each factor the numbers by which
-   output and part are multiplied (n complex numbers, then those of the next, smaller transform). `spare` has room for the
-   largest factor. */
-static void mixed_radix(const complex_lanes *in, int64_t stride, complex_lanes *out, int n, const int32_t *factors,
-                        const float *roots, complex_lanes *spare)
-{
-    if (n == 1) {
-        *out = *in;
-        return;
-    }
-    int parts = *factors, length = n / parts;
-    for (int p = 0; p < parts; p++)
-        mixed_radix(in + p * stride, stride * parts, out + p * length, length, factors + 1, roots + 2 * n, spare);
-    for (int q = 0; q < length; q++) {
-        for (int k = 0; k < parts; k++) {
-            const float *root = roots + 2 * (k * length + q);
-            float w_re = root[0], w_im = root[1];
-            complex_lanes sum = out[q];
-            for (int p = 1; p < parts; p++) {
-                complex_lanes z = out[p * length + q];
-                sum.re += z.re * w_re - z.im * w_im;
-                sum.im += z.re * w_im + z.im * w_re;
-                float next = w_re * root[0] - w_im * root[1];
-                w_im = w_re * root[1] + w_im * root[0];
-                w_re = next;
-            }
-            spare[k] = sum;
-        }
-        for (int k = 0; k < parts; k++)
-            out[k * length + q] = spare[k];
-    }
-}
-
 /* The transforms of a real signal at k and half - k, from that of its even samples plus i times its odd ones there. */
 INLINE void unzip(complex_lanes a, complex_lanes b, float root_re, float root_im, complex_lanes *at_k, complex_lanes *mirror)
 {

@@ -9,11 +9,12 @@
 #include "dither.h"
 #include "fft.h"
 #include "frames.h"
+#include "mixed_radix.h"
 #include "simd.h"
 
 enum { SPECTROGRAM, FBANK, MFCC, PLP };
 
-/* What is to be computed: made by kaldi_compat/exact/plan.py, which declares the same structure. */
+/* What is to be computed: made by kaldi_compat/exact/compiled.py. */
 typedef struct {
     int32_t kind, size, shift, points, dim;
     int32_t remove_dc, use_energy, raw_energy, use_log, use_power, htk_compat, raw_fft;

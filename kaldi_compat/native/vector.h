@@ -156,9 +156,15 @@ INLINE vd2 look_up(const double table[16], vi index)
                                     (__m256)_mm256_permutevar8x32_epi32(last[i], place), (__m256)is_last);
     y.low = (vd)_mm256_unpacklo_ps(words[0], words[1]);
     y.high = (vd)_mm256_unpackhi_ps(words[0], words[1]);
+#elif defined(__SSE2__)
+    y.low = (vd)_mm_setr_pd(table[index[0]], table[index[1]]);
+    y.high = (vd)_mm_setr_pd(table[index[2]], table[index[3]]);
 #else
-    for (int i = 0; i < HALF; i++)
-        y.low[i] = table[index[i]], y.high[i] = table[index[HALF + i]];
+    double found[LANES]; /* gcc 12 warns of a vector that is set number by number */
+    for (int i = 0; i < LANES; i++)
+        found[i] = table[index[i]];
+    memcpy(&y.low, found, sizeof y.low);
+    memcpy(&y.high, found + HALF, sizeof y.high);
 #endif
     return y;
 }

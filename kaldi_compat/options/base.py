@@ -123,7 +123,9 @@ class BaseOptions:
             require(value is not None, f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {given!r}")
             described = info(field)
             if not described.allows(value):
-                raise OptionError(f"{field.name} must be {described.range}, not {_shown(given)}")
+                known = nearest_name(str(given), described.choices)
+                hint = f": did you mean {known!r}?" if known else ""
+                raise OptionError(f"{field.name} must be {described.range}, not {_shown(given)}{hint}")
             object.__setattr__(self, field.name, value)
 
 

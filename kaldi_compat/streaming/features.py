@@ -308,6 +308,7 @@ class FeatureStream(WindowStream):
             raise OptionError(f"FeatureStream takes a module, such as Fbank(options), not {type(feature).__name__}")
         # A single stream of plain audio on a CPU takes a short cut through the exact engine. Anything else during an
         # utterance makes it go on with the history.
+        self._scale_is_known = False
         self._chunks = ChunkStream(plan_of(feature.options)) if slots == 1 and is_exact(feature) else None
         super().__init__(slots)
         self.options = feature.options
@@ -369,8 +370,9 @@ class FeatureStream(WindowStream):
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> Any:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
-        if not self._feature._scale_is_known:
+        if self._feature.warns_of_scale and not self._scale_is_known:
             self._feature._check(chunk, has_lengths=True)
+            self._scale_is_known = bool(chunk.any())
         samples = chunk.detach().numpy()
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)

@@ -98,6 +98,7 @@ def test_mel_banks_are_drawn_for_each_warp() -> None:
     options = FbankOptions(num_mel_bins=10)
     axes = plot.show_mel_banks(options, vtln_warp=[1.0, 0.9])
     assert len(axes.lines) == 20
+    np.testing.assert_array_equal(axes.lines[13].get_xdata(), np.arange(257) * 16000 / 512)
     np.testing.assert_array_equal(axes.lines[13].get_ydata(), mel_banks(options, 0.9).weights[:, 3])
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["VTLN factor 1", "VTLN factor 0.9"]
     with pytest.raises(FeatureError, match="no mel filters"):

@@ -123,8 +123,7 @@ def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeatu
 
 def _of_any_scale(feature: SpectralFeature) -> SpectralFeature:
     """Return the feature, which no longer warns of audio that is not on Kaldi's scale."""
-    feature._scale_is_known = True
-    return feature
+    return feature.trust_scale()
 
 
 class OfflineFeature(nn.Module):

@@ -11,8 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.engine import compute
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.sliding import _strided_sum
 from kaldi_compat.exact.sums import dot, fused
+from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512
+from tests.support.native import LEVELS, computing, needs_c
 
 # In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
 OPENBLAS = """
@@ -63,3 +69,24 @@ def test_fused_does_not_round_twice() -> None:
     assert np.float32(float(a) * float(b) + float(c)) != c
     assert fused(a, b, c) == c
     assert fused(-a, b, -c) == -c
+
+
+def test_rows_that_fill_no_group_of_four_are_added_to_the_first_strided_sum() -> None:
+    rows = np.zeros((6, 1))
+    rows[0], rows[4:] = 2.0**53, 1  # which are lost beside the large number, one after the other
+    assert _strided_sum(rows) == 2.0**53
+
+
+@needs_c
+@pytest.mark.parametrize("columns", [3, 4, 5, 6, 7, 8, 9, 23])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7])
+def test_products_of_few_columns_are_the_same_in_c(rows: int, columns: int) -> None:
+    """C computes them for cepstra alone: the sums of each group of rows, and of four and eight columns, differ."""
+    if rows > columns:
+        pytest.skip("there are no more cepstra than mel bins")
+    plan = plan_of(MfccOptions(num_mel_bins=columns, num_ceps=rows, dither=0.0, cepstral_lifter=0.0, use_energy=False))
+    batch = make_batch(plan, np.random.default_rng(rows).integers(-9999, 9999, 40000).astype(np.int16))
+    expected = compute(plan, batch, use_native=False)
+    for level in LEVELS:
+        with computing(level):
+            np.testing.assert_array_equal(compute(plan, batch, use_native=True), expected)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptions, OptionError
-from kaldi_compat.features import checks
+from kaldi_compat.features import checks, spectral
+from kaldi_compat.features.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
 from tests.support.reference import audio, cases_of, errors, name_of
 from tests.support.spectral import check, check_bits
@@ -226,3 +227,47 @@ def test_subclass_with_own_features_is_not_accelerated() -> None:
 
     x = torch.randint(-1000, 1000, (2000,), dtype=torch.int16, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(Louder(dither=0.0)(x), Fbank(dither=0.0)(x) + 1, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("use_log_fbank", [True, False])
+@pytest.mark.parametrize("htk_compat", [True, False])
+def test_energy_column_is_where_the_exact_engine_has_it(htk_compat: bool, use_log_fbank: bool) -> None:
+    options = {"use_energy": True, "htk_compat": htk_compat, "use_log_fbank": use_log_fbank, "dither": 0.0}
+    samples = torch.randn(4000, generator=torch.Generator().manual_seed(0)) * 1000
+    exact, plain = (Fbank(engine=engine, **options)(samples) for engine in ("exact", "torch"))
+    torch.testing.assert_close(plain, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_each_block_of_frames_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral, "BLOCK", 8)
+    samples = torch.zeros(2, 8000)
+    exact, plain = (Fbank(dither=2.0, engine=engine)(samples, generator=KaldiRandom()) for engine in ("exact", "torch"))
+    torch.testing.assert_close(plain, exact, rtol=1e-4, atol=1e-3)
+
+
+def test_audio_in_the_unit_range_is_warned_of_after_audio_on_kaldis_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
+    for module in (Fbank(dither=0.0), ArrayFbank(dither=0.0)):
+        checks._warned.clear()
+        audio = np.random.default_rng(0).uniform(-0.9, 0.9, 1000).astype(np.float32)
+        given = torch.from_numpy if isinstance(module, Fbank) else np.asarray
+        module(given(audio * 9999))
+        with pytest.warns(UserWarning, match="waveform_scale=32768"):
+            module(given(audio))
+        checks._warned.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            module.trust_scale()(given(audio))
+
+
+def test_errors_tell_what_to_write_instead() -> None:
+    with pytest.raises(OptionError, match="not 'hann': did you mean 'hanning'"):
+        Fbank(window_type="hann")
+    with pytest.raises(AudioError, match="are 16000 utterances of 1 sample, and"):
+        Fbank(dither=0.0)(torch.zeros(16000, 1))
+
+
+def test_warning_of_a_dithered_export_names_the_users_line() -> None:
+    with pytest.warns(UserWarning, match="exported with dither=1") as caught:
+        torch.export.export(Fbank(), (torch.zeros(2, 1000),))
+    assert {warning.filename for warning in caught if "dither" in str(warning.message)} == {__file__}

@@ -98,3 +98,8 @@ def test_things_that_are_no_statistics_are_refused() -> None:
         GlobalCmvn(([0.0] * 3, [1.0] * 3))(torch.zeros(4, 2))
     with pytest.raises(OptionError, match="one or the other"):
         GlobalCmvn(([0.0], [1.0]), GlobalCmvnOptions(mean=1.0))
+
+
+def test_variances_are_floored_where_kaldi_floors_them() -> None:
+    sums = np.array([[0.0, 0.0, 1.0], [1e-16, 1e-30, 0.0]])
+    np.testing.assert_allclose(Statistics.of(sums).scale, [1e8, 1e10])

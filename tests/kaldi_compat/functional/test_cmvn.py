@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import kaldiio
@@ -273,3 +274,14 @@ def test_invalid_arguments_of_the_module_are_refused() -> None:
         Cmvn(reverse=True)
     with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
         Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]
+
+
+def test_statistics_of_a_batch_are_refused_with_what_to_do() -> None:
+    with pytest.raises(FeatureError, match=r"Cmvn\(norm_vars=True\)\(features, lengths\)"):
+        Cmvn(np.ones((3, 2, 5)))
+
+
+def test_statistics_in_a_tensor_raise_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Cmvn(torch.tensor([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]))
