@@ -6,7 +6,6 @@ them or raises an error. A batch copies values, so later changes by the caller h
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.text_format import format_row
-from io_ark.native.pack import packer
+from io_ark.native import NATIVE
 
-_NATIVE = packer()
+_NATIVE = bool(NATIVE.library())
+_LONGEST_ENTRY = 18  # characters of an entry besides its key
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
 # Maximum number of bytes of an object in a batch.
@@ -64,24 +64,45 @@ def print_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     >>> print_numbers(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
-    text = None if _NATIVE is None else _NATIVE.print_entries(keys, numbers)
-    if text is not None:
-        return text
+    if _NATIVE:
+        text = np.empty(len(keys) + _LONGEST_ENTRY * len(numbers), np.uint8)
+        _check_keys(keys, numbers)
+        is_float = numbers.dtype.kind == "f"
+        used = NATIVE.function("ark_print_entries")(keys, numbers, is_float, len(numbers), text)
+        if used >= 0:  # else a float is hard to print
+            return text[:used].tobytes()
     form = format_row if numbers.dtype.kind == "f" else lambda row: f"{row[0]} "
     entries = zip(keys.split(b"\n")[:-1], numbers.tolist(), strict=True)
     return b"".join([b"%b %b\n" % (key, form([number]).encode("ascii")) for key, number in entries])
+
+
+def pack_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
+    """Return entries of a table in binary.
+
+    Args:
+        keys: a newline after each.
+        numbers: one for each key, as int32, float32 or float64.
+    """
+    if _NATIVE:
+        packed = np.empty(len(keys) + (3 + numbers.itemsize) * len(numbers), np.uint8)
+        _check_keys(keys, numbers)
+        used = NATIVE.function("ark_pack_entries")(keys, numbers, numbers.itemsize, len(numbers), packed)
+        return packed[:used].tobytes()
+    start = b" \0B%c" % numbers.itemsize
+    return b"".join([key + start + each.tobytes() for key, each in zip(keys.split(b"\n")[:-1], numbers, strict=True)])
+
+
+def _check_keys(keys: bytes, numbers: npt.NDArray[Any]) -> None:
+    if keys.count(b"\n") != len(numbers) or keys[-1:] != b"\n" or not numbers.flags.c_contiguous:
+        raise ValueError(f"{len(numbers)} numbers do not belong to these keys")
 
 
 def integers(binary: bool) -> Batch:
     """Return the batch of single int32 values."""
 
     def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
-        if not binary:
-            return print_numbers(_joined(keys), np.array(array("i", values)))
-        if _NATIVE is not None:
-            return _NATIVE.pack_entries(_joined(keys), np.array(array("i", values)))
-        pack = struct.Struct("<bi").pack
-        return b"".join([b"%b \0B%b" % (key.encode(), pack(4, v)) for key, v in zip(keys, values, strict=True)])
+        numbers = np.array(array("i", values))
+        return pack_numbers(_joined(keys), numbers) if binary else print_numbers(_joined(keys), numbers)
 
     return Batch(_take_integer, encode)
 
@@ -91,13 +112,9 @@ def floats(binary: bool, double: bool) -> Batch:
 
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
         numbers = np.array(values) if double else np.array(values, np.float32)
-        if not binary:
-            return print_numbers(_joined(keys), numbers.astype(np.float64))
-        if _NATIVE is not None:
-            return _NATIVE.pack_entries(_joined(keys), numbers)
-        entries = zip(keys, numbers.tolist(), strict=True)
-        pack = struct.Struct("<bd" if double else "<bf").pack
-        return b"".join([b"%b \0B%b" % (key.encode(), pack(numbers.itemsize, value)) for key, value in entries])
+        if binary:
+            return pack_numbers(_joined(keys), numbers)
+        return print_numbers(_joined(keys), numbers.astype(np.float64))
 
     return Batch(_take_double if double else _take_float, encode)
 

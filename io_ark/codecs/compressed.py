@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
+from io_ark.codecs.text_format import aligned
 from io_ark.errors import FormatError
-from io_ark.native.compressed import compressed as native_functions
+from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
@@ -35,18 +36,7 @@ _NONE = np.empty((0, 4), np.uint16)  # percentiles
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
-# Elements processed at a time: few enough that temporary arrays stay in the processor's cache, and smaller than the
-# blocks that the C library requests from the operating system each time.
-_BLOCK = 1 << 13
-# Columns decompressed at a time: each has a table of 256 values.
-_COLUMNS = 1 << 12
-# For larger ranges, 1/65535 of the range and 1/64 of that stay far above the smallest normal float32.
-_TINY_RANGE = 1e-30
-# Headers with smaller values cannot cause an overflow.
-_LARGEST = 1e36
-
-# The same arithmetic in C, in one pass, where it is there.
-_NATIVE = native_functions()
+_NATIVE = bool(NATIVE.library())  # the same arithmetic in C, in one pass
 
 
 class CompressionMethod(enum.IntEnum):
@@ -139,75 +129,44 @@ class CompressedMatrix:
 
 def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
     """Return float32 values of shape (rows, columns). The arguments are the fields of :class:`CompressedMatrix`."""
-    if _NATIVE is not None:
-        if kind == b"CM":
-            return _NATIVE.from_percentiles(codes, percentiles, minimum, span)
-        return _NATIVE.from_integers(codes, span * _PER_CODE[kind], minimum)
-    least, whole = np.float32(minimum), np.float32(span)
-    if not abs(minimum) + abs(span) < _LARGEST:
-        with np.errstate(over="ignore", invalid="ignore"):  # only damaged headers get here
-            return _values(kind, least, whole, codes, percentiles)
-    return _values(kind, least, whole, codes, percentiles)
-
-
-def _values(kind: bytes, minimum: np.float32, span: np.float32, codes: Array, percentiles: Array) -> Array:
     if kind == b"CM":
         return _from_percentiles(minimum, span, codes, percentiles)
     # The difference between two successive integers; the division is in float64, as in Kaldi.
-    step = np.float32(float(span) * _PER_CODE[kind])
-    values: Array = codes.astype(np.float32)
-    # Each operation is a pass over memory, and has no effect on stored integers (methods 4 and 6).
-    if step != 1:
-        np.multiply(values, step, values)
-    if minimum != 0 or not step > 0:  # because -0.0 + 0.0 is 0.0
-        np.add(values, minimum, values)
-    return values
+    step = np.float32(span * _PER_CODE[kind])
+    if _NATIVE:
+        codes, values = np.ascontiguousarray(codes), np.empty(codes.shape, np.float32)
+        NATIVE.function("ark_from_codes")(codes, codes.itemsize, codes.size, step, minimum, values)
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
+        linear: Array = codes.astype(np.float32) * step + np.float32(minimum)
+        return linear
+
+
+def _from_percentiles(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
+    """Return a matrix of the format CM from its codes (columns, rows) and percentiles (columns, 4)."""
+    columns, rows = codes.shape
+    if percentiles.shape != (columns, 4):
+        raise ValueError(f"percentiles of the shape {percentiles.shape} do not belong to {columns} columns")
+    if _NATIVE:
+        values = np.empty((rows, columns), np.float32)
+        places = np.ascontiguousarray(percentiles), np.ascontiguousarray(codes)
+        NATIVE.function("ark_from_percentiles")(*places, rows, columns, minimum, span, values)
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        p0, p25, p75, p100 = _percentile_values(np.float32(minimum), np.float32(span), percentiles)
+        codes = codes.astype(np.float32)
+        # As in Kaldi, products in float32, then factors and sums in float64.
+        low = p0 + ((p25 - p0) * codes).astype(np.float64) * (1 / 64)
+        middle = p25 + ((p75 - p25) * (codes - 64)).astype(np.float64) * (1 / 128)
+        high = p75 + ((p100 - p75) * (codes - 192)).astype(np.float64) * (1 / 63)
+        found: Array = np.where(codes <= 64, low, np.where(codes <= 192, middle, high))
+        return np.ascontiguousarray(found.T, np.float32)
 
 
 def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
     """Convert percentiles of shape (columns, 4) to values of shape (4, columns, 1)."""
-    values: Array = percentiles.T.astype(np.float32)
-    values *= span * _PER_STEP
-    values += minimum
+    values: Array = minimum + span * _PER_STEP * percentiles.T.astype(np.float32)
     return values[:, :, None]
-
-
-def _from_percentiles(minimum: np.float32, span: np.float32, codes: Bytes, percentiles: Array) -> Array:
-    values = np.empty(codes.shape[::-1], np.float32)
-    for first in range(0, len(codes), _COLUMNS):
-        block = slice(first, first + _COLUMNS)
-        limits = _percentile_values(minimum, span, percentiles[block])
-        _look_up(codes[block], _meanings(limits, abs(span) > _TINY_RANGE), values[:, block])
-    return values
-
-
-def _meanings(limits: Array, exact: bool) -> Array:
-    """Return the value of each of the 256 integers in each column, of shape (columns, 256).
-
-    Kaldi multiplies in float32, then by 1/64, 1/128 or 1/63 in float64. The first two are powers of two, so float32 is
-    ``exact`` unless the numbers are tiny.
-    """
-    p0, p25, p75, p100 = limits
-    wide = np.float32 if exact else np.float64
-    counts = np.arange(129, dtype=np.float32)
-    meanings = np.empty((len(p0), 256), np.float32)
-    meanings[:, :65] = p0 + ((p25 - p0) * counts[:65]).astype(wide) * wide(1 / 64)
-    meanings[:, 65:193] = p25 + ((p75 - p25) * counts[1:]).astype(wide) * wide(1 / 128)
-    meanings[:, 193:] = p75 + ((p100 - p75) * counts[1:64]).astype(np.float64) * (1 / 63.0)
-    return meanings
-
-
-def _look_up(codes: Bytes, meanings: Array, values: Array) -> None:
-    """Write the values of codes of shape (columns, rows) to ``values`` of shape (rows, columns)."""
-    rows, columns = values.shape
-    offsets = np.arange(0, 256 * columns, 256)
-    step = max(1, _BLOCK // columns)
-    places = np.empty((min(step, rows), columns), np.intp)
-    for first in range(0, rows, step):
-        block = codes[:, first : first + step].T
-        np.add(block, offsets, out=places[: len(block)])
-        # All indices are valid; mode="wrap" lets take() write to values without a copy.
-        np.take(meanings, places[: len(block)], out=values[first : first + step], mode="wrap")
 
 
 def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
@@ -234,14 +193,10 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     if values.size == 0:
         return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), _NONE)
     minimum, span = _range(values, chosen)
-    if _NATIVE is not None and kind == b"CM":
-        codes, percentiles = _NATIVE.to_percentiles(values, minimum, span)
-    elif _NATIVE is not None:
-        codes, percentiles = _NATIVE.to_integers(values, minimum, span, _FORMATS[kind]), _NONE
-    elif kind == b"CM":
-        codes, percentiles = _to_percentiles(np.ascontiguousarray(values.T), minimum, span)
+    if kind == b"CM":
+        codes, percentiles = _to_percentiles(values, minimum, span)
     else:
-        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind], chosen in _FIXED_RANGES), _NONE
+        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind]), _NONE
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
@@ -266,44 +221,34 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     return least, span
 
 
-def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: npt.DTypeLike, clip: bool) -> Array:
-    """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8.
-
-    ``clip`` limits values to the range; it is needed unless the range was computed from these values.
-    """
-    flat = values.reshape(-1)
-    codes = np.empty(values.size, dtype)
-    top = np.float32(np.iinfo(codes.dtype).max)
-    block = min(_BLOCK, values.size)
-    single, double = np.empty(block, np.float32), np.empty(block, np.float64)
+def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
+    """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8."""
+    if _NATIVE:
+        values, codes = aligned(values), np.empty(values.shape, dtype)
+        name = "ark_to_bytes" if codes.itemsize == 1 else "ark_to_words"
+        NATIVE.function(name)(values, values.size, minimum, span, codes)
+        return codes
     with np.errstate(over="ignore"):
-        for first in range(0, values.size, _BLOCK):
-            part = flat[first : first + _BLOCK]
-            x, rounded = single[: part.size], double[: part.size]
-            np.subtract(part, minimum, out=x)
-            np.divide(x, span, out=x)
-            if clip:
-                np.clip(x, 0, 1, out=x)
-            np.multiply(x, top, out=x)
-            # In float32 this sum could round up to the next integer.
-            np.add(x, 0.499, out=rounded, dtype=np.float64)
-            np.copyto(codes[first : first + _BLOCK], rounded, casting="unsafe")
-    return codes.reshape(values.shape)
+        scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
+    # In float32 this sum could round up to the next integer.
+    rounded: Array = np.add(scaled, 0.499, dtype=np.float64)
+    return rounded.astype(dtype)
 
 
-def _to_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
-    """Return codes (columns, rows) and percentiles (columns, 4) of an array of shape (columns, rows)."""
-    percentiles = _percentiles(columns, minimum, span)
-    limits = _percentile_values(minimum, span, percentiles)
-    codes = np.empty(columns.shape, np.uint8)
-    step = max(1, _BLOCK // columns.shape[1])
-    for first in range(0, len(columns), step):
-        block = slice(first, first + step)
-        codes[block] = _scale_within_percentiles(columns[block], limits[:, block])
-    return codes, percentiles
+def _to_percentiles(values: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
+    """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
+    if _NATIVE:
+        values = aligned(values)
+        rows, columns = values.shape
+        codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
+        if NATIVE.function("ark_to_percentiles")(values, rows, columns, minimum, span, percentiles, codes):
+            raise MemoryError(f"no memory for some columns of {rows} rows")
+        return codes, percentiles
+    percentiles = _percentiles(values.T, minimum, span)
+    return _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles)), percentiles
 
 
-def _scale_within_percentiles(values: Array, limits: Array) -> Array:
+def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
     """Return the code of each value, 0 to 255: Kaldi's FloatToChar, written as a sum over three ranges.
 
     The ranges between a column's percentiles have 64, 128 and 63 steps. A value contributes no steps of a range that
@@ -314,22 +259,14 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Array:
     # Two percentiles may be equal in float32. A value equal to both is then at the end of the first or second range,
     # but at the start of the third, as are larger values: there Kaldi's conversion of the quotient to an integer
     # overflows and is then clipped.
-    merged = not (spans > 0).all()
     spans[2][spans[2] == 0] = np.inf
-    total = np.zeros_like(values)
-    part = np.empty_like(values)
+    total = np.zeros(values.shape, np.uint16)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for low, span, steps in zip(limits[:3], spans, (64, 128, 63), strict=True):
-            np.subtract(values, low, out=part)
-            np.divide(part, span, out=part)
-            if merged:
-                np.copyto(part, 1, where=np.isnan(part))
-            np.multiply(part, np.float32(steps), out=part)
-            np.add(part, part, out=part)
-            np.clip(part, 0, 2 * steps, out=part)
-            np.trunc(part, out=part)
-            np.add(total, part, out=total)
-    return (total.astype(np.uint16) + 1) >> 1
+            part = (values - low) / span
+            part[np.isnan(part)] = 1
+            total += np.clip(2 * (part * np.float32(steps)), 0, 2 * steps).astype(np.uint16)
+    return ((total + 1) >> 1).astype(np.uint8)
 
 
 def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
@@ -338,10 +275,9 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
     quarter = rows // 4
     # With fewer than 5 rows all values are used, in order; making percentiles distinct fills the missing ones.
     places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    # NumPy's full sort is vectorised and faster than its partition at several positions.
     chosen = np.sort(columns, axis=1)[:, places]
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, np.uint16, clip=False)
+    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, _FORMATS[b"CM2"])
     steps[:, 0] = np.minimum(steps[:, 0], 65532)
     for i, top in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), top)
@@ -369,14 +305,18 @@ def read_linear(source: Source, head: bytes) -> Array | None:
     Returns:
         The matrix; None if nothing was read, because the matrix has another format or the C library is missing.
     """
-    if _NATIVE is None or len(head) < _LINEAR_HEADER.size:
+    if not _NATIVE or len(head) < _LINEAR_HEADER.size:
         return None
     start, _, _, rows, columns = _LINEAR_HEADER.unpack_from(head)
     size = _LINEAR_SIZES.get(start)
     if size is None or rows <= 0 or columns <= 0:
         return None
     source.skip(_LINEAR_HEADER.size)
-    return _NATIVE.from_linear(head, rows, columns, *source.take(rows * columns * size))
+    buffer, begin = source.take(rows * columns * size)
+    values = np.empty((rows, columns), np.float32)
+    where = buffer if type(buffer) is bytes else np.frombuffer(buffer, np.uint8)
+    NATIVE.function("ark_from_linear")(head, where, begin, values)
+    return values
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:

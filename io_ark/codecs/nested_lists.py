@@ -7,6 +7,7 @@ left to the codec, which reads them one by one and raises the errors.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,18 +17,24 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, int32_bytes, raw_bytes
 from io_ark.codecs.text_format import format_integers, format_values
-from io_ark.native.pack import Columns, packer
+from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 Integers = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
+Column = npt.NDArray[Any]
+Columns = tuple[Column] | tuple[Column, Column]
+"""Numbers of all lists, as int32 or float32: one array, or two for pairs."""
 
 # Counts and numbers are both a byte 4 and four bytes more, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 # Numbers converted at a time.
 _AT_ONCE = 1 << 13
-# C code that packs and prints lists, where it is there.
-_NATIVE = packer()
+_NATIVE = bool(NATIVE.library())  # C packs and prints lists
+# The version whose layout pack.c knows; it has no references between objects.
+_MARSHAL_VERSION = 2
+# Characters of a number with a space after it.
+_LONGEST_NUMBER = 15
 _NUMBER_CHARACTERS = b"0123456789-+.eE"
 # Classes of characters: spaces, those of numbers, marks between lists, and others. A space must separate words.
 _SPACE, _WORD, _MARK, _OTHER = range(4)
@@ -112,21 +119,26 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
         lengths: number of elements of each list.
         columns: numbers of all lists, of 32 bits: one array, or two if the elements are pairs.
     """
-    if _NATIVE is not None:
-        return _NATIVE.pack_lists(columns, lengths)
-    counts = np.array(lengths, np.int64)
-    width = len(columns)
+    counts = _checked(lengths, columns)
+    if _NATIVE:
+        packed = np.empty(_SIZED.itemsize * (len(columns) * len(columns[0]) + len(counts)), np.uint8)
+        second = columns[1] if len(columns) > 1 else None
+        return packed[: NATIVE.function("ark_pack_lists")(columns[0], second, counts, len(counts), packed)].tobytes()
     numbers = np.stack([column.view(np.int32) for column in columns], axis=1).reshape(-1)
-    values = np.empty(len(counts) + len(numbers), np.int32)
-    places = np.arange(len(counts)) + width * (np.cumsum(counts) - counts)
-    kept = np.ones(len(values), bool)
-    kept[places] = False
-    values[places] = counts
-    values[kept] = numbers
-    records = np.empty(len(values), _SIZED)
+    starts = len(columns) * (np.cumsum(counts) - counts)
+    records = np.empty(len(counts) + len(numbers), _SIZED)
     records["size"] = 4
-    records["number"] = values
+    records["number"] = np.insert(numbers, starts, counts)
     return raw_bytes(records)
+
+
+def _checked(lengths: Sequence[int], columns: Columns) -> Places:
+    """Return the lengths as an array, if they belong to the numbers."""
+    counts = np.array(lengths, np.int64)
+    right = len(columns[0]) == len(columns[-1]) == int(counts.sum()) and not (counts < 0).any()
+    if not right or any(column.itemsize != 4 or not column.flags.c_contiguous for column in columns):
+        raise ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers are not such lists")
+    return counts
 
 
 def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
@@ -137,7 +149,12 @@ def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
         depth: 1 or 2: how deep the lists are.
         types: ``i`` or ``f`` for each number of an element: ``"if"`` for pairs of an integer and a float.
     """
-    return None if _NATIVE is None or type(value) is not list else _NATIVE.pack_nested(value, depth, types)
+    if not _NATIVE or type(value) is not list:
+        return None
+    data = _marshalled(value)
+    packed = np.empty(len(data), np.uint8)  # no number or length takes more bytes than in `data`
+    used = NATIVE.function("ark_pack_marshalled")(data, len(data), depth, len(types) == 2, _float_bits(types), packed)
+    return None if used < 0 else packed[:used].tobytes()
 
 
 def print_nested(value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
@@ -145,10 +162,28 @@ def print_nested(value: Any, depth: int, types: str, begin: bytes, end: bytes) -
 
     Args:
         value: as for :func:`pack_nested`, also ``depth`` and ``types``.
-        begin: text before each inner list, or before each element if ``depth`` is 1.
-        end: text after it.
+        begin: text before each inner list, or before each element if ``depth`` is 1: two characters at most.
+        end: text after it: two characters at most.
     """
-    return None if _NATIVE is None or type(value) is not list else _NATIVE.print_nested(value, depth, types, begin, end)
+    if not _NATIVE or type(value) is not list:
+        return None
+    data = _marshalled(value)
+    text = np.empty(3 * len(data), np.uint8)  # 15 characters for a float of 9 bytes, 12 for an integer of 5
+    pairs, floats = len(types) == 2, _float_bits(types)
+    used = NATIVE.function("ark_print_marshalled")(data, len(data), depth, pairs, floats, begin, end, text)
+    return None if used < 0 else text[:used].tobytes()
+
+
+def _marshalled(value: Any) -> bytes:
+    """Return a value as pack.c reads it; nothing, which it refuses, for values that marshal cannot write."""
+    try:
+        return marshal.dumps(value, _MARSHAL_VERSION)
+    except ValueError:
+        return b""
+
+
+def _float_bits(types: str) -> int:
+    return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
 def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:
@@ -182,12 +217,19 @@ def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Colu
 
     Args:
         lengths: number of elements of each list.
-        begin: start of each list.
-        end: end of each list.
+        begin: start of each list: two characters at most.
+        end: end of each list: two characters at most.
         columns: numbers of all lists, as int32 or float32: one array, or two if the elements are pairs.
     """
-    if _NATIVE is not None and (text := _NATIVE.print_lists(columns, lengths, begin, end)) is not None:
-        return text
+    if _NATIVE:
+        counts, (first, *second) = _checked(lengths, columns), columns
+        text = np.empty(_LONGEST_NUMBER * len(columns) * len(first) + 4 * len(counts), np.uint8)
+        used = NATIVE.function("ark_print_lists")(
+            first, first.dtype.kind == "f", second[0] if second else None, columns[-1].dtype.kind == "f", counts,
+            len(counts), begin, end, text,
+        )  # fmt: skip
+        if used >= 0:  # else a float is hard to print
+            return text[:used].tobytes()
     words = [b""] * (len(columns) * len(columns[0]))
     for i, column in enumerate(columns):
         formatted = format_integers if column.dtype.kind == "i" else format_values

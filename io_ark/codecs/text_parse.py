@@ -3,8 +3,8 @@
 Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) read one character
 at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``; anything else must be ``inf``,
 ``infinity`` or ``nan`` in upper or lower case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
-:func:`scan` follows these rules. Because a function call per number is slow, :func:`parse` converts arrays of plain
-decimal numbers at once and passes all other text to :func:`scan`.
+:func:`scan` follows these rules. :func:`parse` converts plain decimal numbers in C, or with :class:`float`, and passes
+all other text to :func:`scan`.
 """
 
 from __future__ import annotations
@@ -20,36 +20,17 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.text import text_functions
+from io_ark.native import NATIVE
 
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"\S+")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
-# The array code costs about 0.2 ms per call, so calling float() for each number is faster for shorter texts.
-_FEW_BYTES = 10000
-# Bytes of text converted at a time: the intermediate arrays stay in the processor's cache.
+# Bytes of text converted at a time: if one number is not plain, the others of its piece are scanned, too.
 _PIECE = 1 << 16
-# glibc returns large freed blocks to the operating system and requests each one again, which costs more than the work
-# done on them here. It keeps blocks that are smaller than the largest block freed so far, so free a large one once.
-_largest_block = np.empty(1 << 22, np.uint8)
-del _largest_block
-# Number of digits, and largest power of ten, that a float64 represents exactly: within these limits one division or
-# multiplication rounds correctly (W. D. Clinger, How to read floating point numbers accurately, PLDI 1990).
-_EXACT_DIGITS = 15
-_EXACT_POWER = 22
-_POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
-# Characters of a number that are converted at once.
-_WINDOW = 16
-# Row n has a byte 1 for each of the last n of 16 characters.
-_LAST_BYTES = (np.arange(_WINDOW, 0, -1) <= np.arange(_WINDOW + 1)[:, None]).view("<u8")
 # The bits of a float64's significand that a float32 lacks, and their value half-way between two float32 numbers. Below
 # _TINY a float32 is subnormal and lacks more bits.
 _BEYOND_FLOAT32 = 0x1FFFFFFF
@@ -57,16 +38,10 @@ _TIE = 0x10000000
 _TINY = float(np.finfo(np.float32).tiny)
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
-_ONES = np.uint64(0x0101010101010101)
-# The position of each of 8 characters, counted from the end.
-_PLACES = np.uint64(0x0807060504030201)
 _PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
 _PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
-_IS_SPACE = bytes(byte in b" \t\n\v\f\r;" for byte in range(256))
 _SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
-# C code for plain numbers, where it is there.
-_NATIVE = text_functions()
-_MINUS, _PLUS, _DOT, _ZERO, _E, _NEWLINE, _SEMICOLON = b"-+.0e\n;"
+_NATIVE = bool(NATIVE.library())  # plain numbers are read in C
 
 
 def nearest_float32(text: bytes) -> float:
@@ -161,36 +136,41 @@ def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
 
 def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     """Parse rows of plain numbers; return None if any of them needs :func:`scan`."""
-    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+    if _NATIVE and (rows := read_rows(text, single)) is not None:
         return rows
-    if text.translate(None, _PLAIN_CHARACTERS):
-        return None
-    return _parse_few(text, single) if len(text) < _FEW_BYTES else _parse_many(text, single)
-
-
-def _parse_few(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Implement :func:`_parse_plain` with one call of ``float`` per number."""
-    numbers = _numbers_of_few(text, single)
+    numbers = _plain_numbers(text, single)
     if numbers is None:
         return None
-    rows = [len(row.split()) for row in text.replace(b";", b"\n").split(b"\n")]
-    return numbers, [count for count in rows if count]
+    counts = [len(row.split()) for row in text.replace(b";", b"\n").split(b"\n")]
+    return numbers, [count for count in counts if count]
 
 
 def parse_short_row(text: bytes, single: bool) -> Floats | None:
-    """Parse one short row of plain numbers; return None for any other text, which :func:`parse` handles."""
+    """Parse one row of plain numbers; return None for any other text, which :func:`parse` handles."""
     if text.translate(None, _PLAIN_ROW):
         return None
-    if _NATIVE is not None and (rows := _NATIVE.read_rows(text, single)) is not None:
+    if _NATIVE and (rows := read_rows(text, single)) is not None:
         return rows[0]
-    if len(text) >= _FEW_BYTES:
-        return None
-    return _numbers_of_few(text, single)
+    return _plain_numbers(text, single)
 
 
-def _numbers_of_few(text: bytes, single: bool) -> Floats | None:
+def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
+    """Return in C the numbers of a text, as float32 if ``single``, else float64, and how many each of its rows has.
+
+    Rows end at newlines or ``;``. None if anything is no plain decimal number, or takes more to be rounded.
+    """
+    values = np.empty(len(text) // 2 + 1, np.float32 if single else np.float64)
+    lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
+    rows = np.zeros(1, np.int64)
+    count = NATIVE.function("ark_read_rows")(
+        text, len(text), not single, values, len(values), lengths, len(lengths), rows
+    )
+    return None if count < 0 else (values[:count].copy(), lengths[: rows[0]].tolist())
+
+
+def _plain_numbers(text: bytes, single: bool) -> Floats | None:
     spaced = (b" " + text).translate(_SPACED)
-    if b" ." in spaced or (b"+" in spaced and b" +" in spaced):
+    if text.translate(None, _PLAIN_CHARACTERS) or b" ." in spaced or b" +" in spaced:
         return None
     return parse_words(spaced.split(), single)
 
@@ -204,120 +184,11 @@ def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
         values = np.fromiter(map(float, words), np.float64, len(words))
     except ValueError:
         return None
-    numbers = _round_to_float32(values, words.__getitem__) if single else values
+    numbers = _round_to_float32(values, words) if single else values
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _parse_many(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Implement :func:`_parse_plain` by converting all numbers at once."""
-    # A leading and a trailing space delimit the first and last token. The remaining padding lets the window of the
-    # first number begin before the text.
-    padding = b" " * _WINDOW
-    characters = np.frombuffer(padding + text + b" ", np.uint8)
-    spaces = np.frombuffer((padding + text + b" ").translate(_IS_SPACE), np.bool_)
-    edges = np.flatnonzero(spaces[1:] != spaces[:-1]) + 1
-    starts, ends = edges[0::2], edges[1::2]
-
-    def token(i: int) -> bytes:
-        return characters[starts[i] : ends[i]].tobytes()
-
-    values, odd = _plain_values(characters, starts, ends, b"e" in text or b"E" in text)
-    for i in np.flatnonzero(odd).tolist():
-        if not _STREAM_NUMBER.fullmatch(token(i)) or token(i)[:1] == b".":
-            return None
-        values[i] = float(token(i))
-    numbers = _round_to_float32(values, token) if single else values
-    if not np.isfinite(numbers).all():
-        return None
-    row_ends = np.flatnonzero((characters == _NEWLINE) | (characters == _SEMICOLON))
-    counts = np.diff(np.searchsorted(starts, row_ends), prepend=0, append=len(starts))
-    return numbers, counts[counts > 0].tolist()
-
-
-def _plain_values(characters: Bytes, starts: Places, ends: Places, exponents: bool) -> tuple[Floats, Mask]:
-    """Return the float64 values of the numbers at these positions, and a mask of those not converted here."""
-    minus = characters[starts] == _MINUS
-    mantissa_ends = ends
-    power = np.zeros(len(starts), np.int64)
-    odd = characters[starts] == _DOT
-    if exponents and len(starts):
-        region = characters[starts[0] : ends[-1]]
-        marks = np.flatnonzero((region | np.uint8(0x20)) == _E) + starts[0]
-        owners = np.searchsorted(starts, marks, "right") - 1
-        mantissa_ends = ends.copy()
-        mantissa_ends[owners] = marks
-        sign = characters[marks + 1]
-        down = sign == _MINUS
-        value, decimals, bad = _digits(characters, marks + 1 + (down | (sign == _PLUS)), ends[owners])
-        bad |= (decimals >= 0) | (value > _EXACT_POWER)
-        odd[owners[bad]] = True
-        value = np.where(bad, 0, value).astype(np.int64)
-        power[owners] = np.where(down, -value, value)
-    mantissa, decimals, bad = _digits(characters, starts + minus, mantissa_ends)
-    power -= np.maximum(decimals, 0)
-    odd |= bad | (np.abs(power) > _EXACT_POWER)
-    scale = _POWERS[np.minimum(np.abs(power), _EXACT_POWER)]
-    value = np.where(power > 0, mantissa * scale, mantissa / scale) if exponents else mantissa / scale
-    return np.where(minus, -value, value), odd
-
-
-def _digits(characters: Bytes, starts: Places, ends: Places) -> tuple[Floats, Places, Mask]:
-    """Read the digits at these positions, with at most one dot among them.
-
-    Returns:
-        The digits as an integer in float64; the number of digits after the dot, or -1 without a dot; and a mask of the
-        positions that hold anything else.
-    """
-    lengths = ends - starts
-    # The last 16 characters of each number as two words, gathered from a view of all 8-byte substrings.
-    words = np.ndarray(len(characters) - 7, "<u8", characters, strides=(1,))
-    windows = np.empty((len(starts), 2), "<u8")
-    windows[:, 0] = words[ends - _WINDOW]
-    windows[:, 1] = words[ends - _WINDOW // 2]
-    within = np.take(_LAST_BYTES, np.minimum(lengths, _WINDOW), axis=0)
-    here = windows.view(np.uint8)
-    digit = here - np.uint8(_ZERO)  # other characters wrap to 10 or more
-    is_digit = (digit < 10).view("<u8")
-    is_digit &= within
-    is_dot = (here == _DOT).view("<u8")
-    is_dot &= within
-    digit *= is_digit.view(np.uint8)
-    first, last = is_digit.T
-    digits = _sum_of_bytes(first + last, _ONES)
-    first, last = is_dot.T
-    dots = _sum_of_bytes(first + last, _ONES)
-    dot_place = _sum_of_bytes(first | last, _PLACES)
-    dot_place[first > 0] += _WINDOW // 2
-    whole = _number(digit)
-    odd = (digits + dots != lengths) | (digits == 0) | (dots > 1) | (lengths > _EXACT_DIGITS)
-    decimals = np.where(odd, 0, dot_place) - 1
-    # The dot was read as a digit 0, so the digits before it are ten times too large.
-    shift = _POWERS[np.maximum(decimals, 0)]
-    before = np.floor(whole / (10 * shift))
-    return np.where(decimals >= 0, whole - 9 * shift * before, whole), decimals, odd
-
-
-def _sum_of_bytes(words: Words, weights: np.uint64) -> Places:
-    """Return the weighted sum of each word's 8 bytes of 0 or 1: the top byte of the product of word and weights."""
-    sums: Places = ((words * weights) >> np.uint64(56)).view(np.int64)
-    return sums
-
-
-def _number(digit: Bytes) -> Floats:
-    """Convert rows of 16 bytes, each a decimal digit, to float64 numbers.
-
-    Neighbours are combined within words of 2, 4 and then 8 bytes; the first digit is in the lowest byte.
-    """
-    pairs = digit.view("<u2")
-    pairs = (pairs * np.uint16(10) + (pairs >> np.uint16(8))) & np.uint16(0xFF)
-    fours = pairs.view("<u4")
-    fours = (fours * np.uint32(100) + (fours >> np.uint32(16))) & np.uint32(0xFFFF)
-    eights = fours[:, 0::2] * np.uint32(10000) + fours[:, 1::2]
-    number: Floats = eights[:, 0] * 1e8 + eights[:, 1]
-    return number
-
-
-def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
+def _round_to_float32(values: Floats, words: Sequence[bytes]) -> Floats:
     """Round float64 to float32; decide ties by the text, because the float64 has been rounded already."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
@@ -325,5 +196,5 @@ def _round_to_float32(values: Floats, token: Callable[[int], bytes]) -> Floats:
     ties |= np.abs(values) < _TINY
     ties &= rounded != values
     for i in np.flatnonzero(ties).tolist():
-        rounded[i] = nearest_float32(token(i))
+        rounded[i] = nearest_float32(words[i])
     return rounded

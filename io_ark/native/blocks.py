@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.native import library
-from io_ark.native.compressed import address
+from io_ark.native.signatures import address
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]

@@ -46,14 +46,14 @@ class _Pointer:
     dtype: np.dtype[Any] | None = None
 
     @classmethod
-    def from_param(cls, value: Any) -> ctypes.c_void_p | None:
-        """Return the address of an array or a structure; None and addresses are passed on."""
+    def from_param(cls, value: Any) -> ctypes.c_void_p | bytes | None:
+        """Return the address of an array or a structure; None, addresses, and bytes for bytes are passed on."""
         if isinstance(value, np.ndarray):
             if (cls.dtype is not None and value.dtype != cls.dtype) or not value.flags.c_contiguous:
                 raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
             return ctypes.c_void_p(address(value))
-        if value is None:
-            return None
+        if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):
+            return value
         return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
 
 

@@ -15,8 +15,6 @@ from io_ark.errors import FormatError
 from tests.support.codec_tools import from_bytes, to_bytes
 
 QUICK = settings(max_examples=300, deadline=None)
-# Long enough for the code for many numbers.
-PADDING = b"1.25 " * 2100
 
 
 class Refused(Exception):
@@ -67,9 +65,6 @@ def test_array_parser_equals_the_scanner(words: list[str], gaps: list[str], sing
     text = "".join(gap + word for gap, word in zip(gaps, words, strict=False)).encode("latin1")
     expected = outcome(text, single, slow=True)
     assert outcome(text, single, slow=False) == expected
-    long = PADDING + b"\n" + text
-    padded = None if expected is None else [[(1.25).hex()] * 2100, *expected]
-    assert outcome(long, single, slow=False) == padded
 
 
 @QUICK
@@ -88,10 +83,9 @@ def test_printing_as_a_stream_of_precision_7(values: list[float]) -> None:
 )
 @example(values=[0.0, -0.0, 9999999.4, 9999999.5, 1e-4, 9.9999999e-5, 0.99999995, 1234567.5, 123456.75], columns=3)
 def test_printing_many_as_printing_each(values: list[float], columns: int) -> None:
-    # Long enough for the code for many numbers.
-    noise = np.random.default_rng(len(values)).standard_normal(600) * 10.0 ** np.random.default_rng(0).integers(
-        -7, 9, 600
-    )
+    # Long enough for the C code.
+    rng = np.random.default_rng(len(values))
+    noise = rng.standard_normal(60) * 10.0 ** rng.integers(-7, 9, 60)
     numbers = np.concatenate([values, noise])
     matrix = numbers[: len(numbers) // columns * columns].reshape(-1, columns)
     rows = to_bytes("double-matrix", matrix, binary=False).decode()
@@ -182,7 +176,7 @@ def test_text_that_kaldi_refuses_is_an_error(kind: str, text: bytes) -> None:
 @example([0, -1, 9, 10, 99999999, -99999999], 0)
 @example([100000000], 8)
 def test_printing_many_integers(values: list[int], digits: int) -> None:
-    numbers = values + np.random.default_rng(digits).integers(-(10**digits), 10**digits, 400).tolist()
+    numbers = values + np.random.default_rng(digits).integers(-(10**digits), 10**digits, 40).tolist()
     assert to_bytes("int-vector", numbers, binary=False).decode() == "".join(f"{i} " for i in numbers) + "\n"
 
 

@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as arrays
 
 from io_ark.codecs import codec, compressed, nested_lists, text_format, text_parse
 from io_ark.codecs.base import Codec
+from io_ark.codecs.text_format import aligned, print_numbers
+from io_ark.codecs.text_parse import read_rows
 from io_ark.native import library
-from io_ark.native.compressed import aligned
-from io_ark.native.text import Text
 from tests.support.table_samples import VALUES
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
@@ -78,8 +78,8 @@ def test_percentiles_of_long_columns(rows: int, monkeypatch: pytest.MonkeyPatch)
 def test_any_float_is_printed_as_python_does(numbers: Any, wide: Any) -> None:
     for values in numbers.view(np.float32), wide.view(np.float64), np.arange(len(wide)) * 2.0**-11:
         expected = text_format.format_row(values.tolist()).encode()
-        assert Text().print_numbers(values) == expected
-        assert Text().print_numbers(values, 1) == b"".join(b"\n  " + word + b" " for word in expected.split())
+        assert print_numbers(values) == expected
+        assert print_numbers(values, 1) == b"".join(b"\n  " + word + b" " for word in expected.split())
 
 
 @given(
@@ -89,7 +89,7 @@ def test_any_float_is_printed_as_python_does(numbers: Any, wide: Any) -> None:
 def test_text_is_read_as_the_nearest_number(value: float, layout: str) -> None:
     text = (layout % value).encode()
     for single in True, False:
-        found = Text().read_rows(b" " + text + b" \n", single)
+        found = read_rows(b" " + text + b" \n", single)
         if found is not None:  # else it is left to Python
             nearest = text_parse.nearest_float32(text) if single else float(text)
             assert found[0].tolist() == [nearest]
@@ -98,9 +98,9 @@ def test_text_is_read_as_the_nearest_number(value: float, layout: str) -> None:
 
 def test_numbers_as_kaldi_writes_them_are_not_left_to_python() -> None:
     values = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
-    text = Text().print_numbers(values, 40)
+    text = print_numbers(values, 40)
     for single in True, False:
-        found = Text().read_rows(text, single)
+        found = read_rows(text, single)
         assert found is not None
         assert found[1] == [40] * 50
         assert found[0].tolist() == [
@@ -112,8 +112,8 @@ def test_numbers_as_kaldi_writes_them_are_not_left_to_python() -> None:
     "text", [b"+1", b".5", b"-.5", b"1-2", b"nan", b"1e", b"0x10", b"1e99999", b"--1", b"-", b"1]", b"1" * 400]
 )
 def test_unusual_text_is_left_to_python(text: bytes) -> None:
-    assert Text().read_rows(text, True) is None
-    assert Text().read_rows(text, False) is None
+    assert read_rows(text, True) is None
+    assert read_rows(text, False) is None
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -15,7 +15,7 @@ from io_ark.blocks import posterior
 from io_ark.codecs import codec, nested_lists
 from io_ark.errors import ArkError
 
-needs_library = pytest.mark.skipif(nested_lists._NATIVE is None, reason="the C library is not built")
+needs_library = pytest.mark.skipif(not nested_lists._NATIVE, reason="the C library is not built")
 
 VALUES: list[tuple[str, Any]] = [
     ("posterior", [[(1, 0.5), (2, 0.1)], [], [(2**31 - 1, -3e38)]]),
@@ -103,7 +103,7 @@ def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list
     weights = np.array([weight for frame in value for _, weight in frame], np.float32)
     arrays = posterior.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
     assert repr(arrays.lists()) == repr(value)
-    with patch.object(posterior, "_PACKER", None):
+    with patch.object(posterior, "_NATIVE", None):
         assert repr(arrays.lists()) == repr(value)
 
 

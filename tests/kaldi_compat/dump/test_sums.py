@@ -14,7 +14,7 @@ from io_ark.codecs import codec
 from io_ark.codecs.blocks import ArrayBlock, compressed_block
 from io_ark.native import library
 from io_ark.native.blocks import block_functions
-from io_ark.native.compressed import address
+from io_ark.native.signatures import address
 from io_ark.streams.source import BytesSource
 from kaldi_compat.functional.cmvn import cmvn_stats
 
