@@ -15,7 +15,13 @@ from torch.utils.data import DataLoader
 import io_ark
 from io_ark.codecs.wave import Wave
 from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
-from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, FeaturesOnDevice, WaveDataset
+from kaldi_compat.data.datasets import (
+    ArchiveDataset,
+    FeatureDataset,
+    FeaturesOnDevice,
+    InEachProcess,
+    WaveDataset,
+)
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.tensors.resample import resample_waveform
@@ -164,6 +170,27 @@ def test_archive_dataset_in_workers_gives_each_utterance_once_and_shuffles_anew(
     second = list(loader)
     assert_right_batches(second, keys)
     assert [batch.keys for batch in second] != [batch.keys for batch in first]
+
+
+def test_readers_shuffle_in_different_orders(tmp_path: Path) -> None:
+    for table in ("0", "1"):
+        with io_ark.writer(f"ark:{tmp_path}/{table}.ark") as writer:
+            for i in range(30):
+                writer[str(i)] = np.ones((1, 2), np.float32)
+    tables = [f"ark:{tmp_path}/0.ark", f"ark:{tmp_path}/1.ark"]
+    orders = []
+    for rank in range(2):
+        data = ArchiveDataset(tables, shuffle_buffer=10, rank=rank, world_size=2)
+        orders.append([utterance.key for utterance in data])
+    assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1]
+
+
+def test_a_forked_process_opens_its_own_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = InEachProcess(object)
+    first = value()
+    assert value() is first
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    assert value() is not first
 
 
 @pytest.mark.parametrize("tables", [1, 2, 7])

@@ -333,6 +333,13 @@ def test_streams_are_made_from_modules_as_from_their_options(stream: Any, module
         FeatureStream(module.options)
 
 
+@pytest.mark.parametrize(("window", "behind"), [(10, 4), (11, 5), (1, 0)])
+def test_centered_cmvn_gives_a_frame_as_soon_as_its_window_is_complete(window: int, behind: int) -> None:
+    stream = SlidingCmvnStream(SlidingCmvnOptions(cmn_window=window, center=True))
+    given = [len(stream(frames)) for frames in noise(60).reshape(30, 1, 2)]
+    assert np.cumsum(given).tolist() == [0 if n < window else n - behind for n in range(1, 31)]
+
+
 def test_flush_of_an_empty_stream_returns_no_frames() -> None:
     assert FeatureStream(Fbank(dither=0.0)).flush().shape == (0, 23)
     assert FeatureStream(Fbank(dither=0.0), slots=2).flush()[0].shape == (2, 0, 23)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
@@ -32,22 +32,25 @@ def stream_all(stream: Stream | StreamChain, samples: torch.Tensor, size: int) -
     return torch.cat([stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)])
 
 
+@example(length=24000, size=100, snip_edges=True, preemphasis=0.0, rate=8000.0, shift=100.0)
 @given(
     length=st.integers(0, 24000),
     size=st.integers(50, 9000),
     snip_edges=st.booleans(),
     preemphasis=st.sampled_from([0.0, 0.9]),
     rate=st.sampled_from([16000.0, 8000.0, 11025.0]),
+    shift=st.sampled_from([10.0, 10.0, 100.0]),  # audio between frames counts for the energy
 )
 @settings(max_examples=40, deadline=None)
 def test_any_cut_gives_the_whole_utterances_track(
-    length: int, size: int, snip_edges: bool, preemphasis: float, rate: float
+    length: int, size: int, snip_edges: bool, preemphasis: float, rate: float, shift: float
 ) -> None:
     options = PitchOptions(
         nccf_ballast_online=True,
         snip_edges=snip_edges,
         preemphasis_coefficient=preemphasis,
         sample_frequency=rate,
+        frame_shift=shift,
     )
     samples = speech(length)
     whole = Pitch(options)(samples)
