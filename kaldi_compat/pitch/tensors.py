@@ -8,14 +8,13 @@ interpolate to lags spaced evenly in log pitch, and search the cheapest path.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced, matmul, running_sum, with_zeros
+from kaldi_compat.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.sinc import PeriodFilters, num_resampled, resampled
 from kaldi_compat.pitch.constants import PitchConstants
@@ -84,7 +83,8 @@ def track_batch(
         frames: (B,) frames of each row.
     """
     utterances, longest = samples.shape
-    most = num_frames_of_size(longest, constants) if is_traced(samples) else constants.num_frames(longest)
+    traced = is_traced(samples)
+    most = num_frames_of_size(longest, constants) if traced else constants.num_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if most == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
@@ -94,7 +94,12 @@ def track_batch(
     ends = constants.samples_out(counts, finished=True).clamp(min=1)
     signal = silent_past(downsampled(silent_past(samples, counts), constants, tables), ends)
 
-    inner, norm = correlate(signal, most, constants, tables, ends)
+    windows = frame_windows(signal, most, constants, ends)
+    # If traced, the number of blocks would become a constant of the graph.
+    parts = [
+        correlations(part, constants, tables) for part in ([windows] if traced else torch.split(windows, _BLOCK, -2))
+    ]
+    inner, norm = (torch.cat(each, -2) for each in zip(*parts, strict=True))
     energy = mean_square(signal, schedule.samples.clamp(min=1))
     better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
     again = torch.arange(most, device=samples.device) < schedule.recomputed[:, None]
@@ -192,7 +197,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
         ``(B, frames, span)``
     """
     size, shift, start = constants.span, constants.shift, constants.start
-    padded = with_zeros(signal, max(0, -start), size + shift)
+    padded = torch.nn.functional.pad(signal, (max(0, -start), size + shift))
     windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
@@ -221,21 +226,6 @@ def correlations(windows: Tensor, constants: PitchConstants, tables: Tables) -> 
     # The energy of every window at once: squares times a band of ones, which adds no cancellation.
     energies = matmul(centred[..., first:] ** 2, tables.band.to(windows.dtype))
     return inner, (base**2).sum(-1)[..., None] * energies
-
-
-def correlate(
-    signal: Tensor, frames: int, constants: PitchConstants, tables: Tables, lengths: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Compute inner products and norms of frames at whole lags: ``(B, samples)`` -> two ``(B, frames, lags)``.
-
-    For ``frames`` and ``lengths``, see :func:`frame_windows`.
-    """
-    windows = frame_windows(signal, frames, constants, lengths)
-    if is_traced(signal):  # the number of blocks would become a constant of the graph
-        return correlations(windows, constants, tables)
-    parts: Sequence[Tensor] = torch.split(windows, _BLOCK, -2)
-    inner, norm = zip(*(correlations(part, constants, tables) for part in parts), strict=True)
-    return torch.cat(inner, -2), torch.cat(norm, -2)
 
 
 def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
