@@ -30,10 +30,20 @@ import numpy.typing as npt
 
 from io_ark.codecs import Codec, codec
 from io_ark.codecs.base import BINARY_MARKER
-from io_ark.errors import ArkError, FormatError, OpenError, PipeError, RangeError, RangeSyntaxError, SpecifierError
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    OpenError,
+    PipeError,
+    RangeError,
+    RangeSyntaxError,
+    SpecifierError,
+    WriteError,
+)
 from io_ark.interop.as_stored import AsStored
 from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
 from io_ark.specifier import name_of
+from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
@@ -81,6 +91,7 @@ BadInputFormat = FormatError
 BadSampleSize = FormatError
 SubprocessFailed = PipeError
 
+_FLOAT_VECTOR, _FLOAT_MATRIX, _INT_VECTOR = AsStored("vector"), AsStored("matrix"), codec("int-vector")
 _RANGE = re.compile(r"(.+)\[(.+)\]")
 _INTERVAL = re.compile(r"\s*(-?[0-9]+)?\s*:\s*(-?[0-9]+)?\s*")
 
@@ -288,19 +299,19 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
     """
-    _write(codec("int-vector"), file_or_fd, v, key, pipes, network)
+    _write(_INT_VECTOR, file_or_fd, v, key, pipes, network)
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 vector in binary; see :func:`write_vec_int`."""
     _check_float(v)
-    _write(AsStored("vector"), file_or_fd, v, key, pipes, network)
+    _write(_FLOAT_VECTOR, file_or_fd, v, key, pipes, network)
 
 
 def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`."""
     _check_float(m)
-    _write(AsStored("matrix"), file_or_fd, m, key, pipes, network)
+    _write(_FLOAT_MATRIX, file_or_fd, m, key, pipes, network)
 
 
 def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
@@ -580,6 +591,11 @@ def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool
     if isinstance(file, str | PathLike):
         with open_or_fd(file, "wb", pipes=pipes, network=network) as output:
             output.write(gathered.getbuffer())
+    elif isinstance(file, io.BufferedIOBase):
+        try:
+            file.write(gathered.getbuffer())
+        except (OSError, ValueError) as error:
+            raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
     else:
         with open_sink(file) as output:
             output.write(gathered.getbuffer())

@@ -5,6 +5,7 @@ Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in k
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 from collections.abc import Mapping
@@ -136,6 +137,11 @@ def _row_of(values: npt.NDArray[Any]) -> str:
     return "".join([f"{value} " for value in values.tolist()])
 
 
+@functools.lru_cache
+def _reading_codec(endian: str) -> KaldiioCodec:
+    return KaldiioCodec(endian=endian)
+
+
 class KaldiioLoader:
     """Loads objects in kaldiio's shapes.
 
@@ -148,7 +154,7 @@ class KaldiioLoader:
 
     def __init__(self, pipes: bool, network: bool, max_open_files: int = 1, endian: str = "<") -> None:
         self._loader = Loader(
-            KaldiioCodec(endian=endian), pipes=pipes, network=network, files=OpenFiles(max_open_files, network=network)
+            _reading_codec(endian), pipes=pipes, network=network, files=OpenFiles(max_open_files, network=network)
         )
 
     def load(self, rxfilename: str) -> Any:

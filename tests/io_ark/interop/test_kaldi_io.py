@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.errors import ArkError, FormatError, KeyFormatError, PipesRefusedError, RangeError, SpecifierError
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    KeyFormatError,
+    PipesRefusedError,
+    RangeError,
+    SpecifierError,
+    WriteError,
+)
 from io_ark.interop import kaldi_io
 
 RNG = np.random.default_rng(0)
@@ -262,3 +270,12 @@ def test_submodule_can_be_imported_under_kaldi_ios_name(monkeypatch: pytest.Monk
     del sys.modules["kaldi_io.kaldi_io"]
     for name in *kaldi_io.__all__, "_read_mat_binary":
         assert getattr(imported, name) is getattr(kaldi_io, name)
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_bytes(b"")
+    with open(tmp_path / "a.ark", "rb") as file, pytest.raises(WriteError, match=r"a\.ark: cannot be written: "):
+        kaldi_io.write_mat(file, MATRICES["a"], "a")
+    with open(tmp_path / "a.ark", "wb", buffering=0) as file:
+        kaldi_io.write_mat(file, MATRICES["a"], "a")
+    same(dict(kaldi_io.read_mat_ark(f"{tmp_path}/a.ark")), {"a": MATRICES["a"]})
