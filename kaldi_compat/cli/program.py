@@ -4,19 +4,21 @@ A program is a module with a dataclass of options (if it has any) and one functi
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BaseOptions):
-        shift: int = option(0, "frames by which the features move towards the end")
+        scale: float = option(1.0, "factor on the features")
 
-    @program("shift-feats", "Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
+    @program("scale-feats", "Usage: scale-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
     def main(options: Options, source: str, target: str) -> int:
-        counts = convert("matrix", source, target, lambda key, feats: shifted(feats, options.shift))
-        logger.info("Shifted %d features.", counts.done)
+        counts = convert(lambda block: block.with_rows(features(block) * options.scale), "matrix", source, target)
+        logger.info("Scaled %d features.", counts.done)
         return counts.status
 
 The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). It returns the exit status. An exception ends the program with
-status 255 and one line; ``ArkError`` and ``KaldiCompatError`` are for mistakes that the user can correct.
-``[project.scripts]`` of pyproject.toml names ``main``; ``main(["--shift=2", "ark:a", "ark:b"])`` runs it
-in this process.
+takes any number (``at_least`` arguments in all). If the last one's name ends with ``target``, the last argument is an
+output; so are options that start with ``write_``. A table that is an input is refused as an output.
+
+The function returns the exit status. An exception ends the program with status 255 and one line; ``ArkError`` and
+``KaldiCompatError`` are for mistakes that the user can correct. ``[project.scripts]`` of pyproject.toml names ``main``;
+``main(["--scale=2", "ark:a", "ark:b"])`` runs it in this process.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, missing
-from kaldi_compat.cli.command_line import StandardOptions, parse, shell_line, usage, version
+from io_ark.specifier import is_table_wspecifier
+from io_ark.tables.overwriting import refuse_overwriting
+from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import BaseOptions
@@ -74,6 +78,7 @@ class Program:
         required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
         self.at_least = max(at_least, len(required))
         self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
+        self.has_target = bool(parameters) and parameters[-1].name.endswith("target")
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with these arguments and return the exit status; without, as this process, which may end here."""
@@ -107,10 +112,28 @@ class Program:
 
         def run() -> int:
             with wave_files_as_in_kaldi():
-                return self.run(self.options(**line.values), *line.arguments)
+                options = self.options(**line.values)
+                self.refuse_overwriting(line)
+                return self.run(options, *line.arguments)
 
         with logging_as_kaldi(self.name, line.standard.verbose):
             return self._guarded(run)
+
+    def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:
+        """Raise an error if a table to write to is one that is read.
+
+        A single file is not written before all inputs are read, and may be one of them, as in Kaldi.
+
+        Raises:
+            SpecifierError: the table is an input.
+        """
+        arguments, texts = line.arguments, {k: v for k, v in line.values.items() if isinstance(v, str)}
+        outputs = [value for name, value in texts.items() if name.startswith("write_")]
+        inputs = [value for name, value in texts.items() if not name.startswith("write_")]
+        inputs += arguments[:-1] if self.has_target else arguments
+        outputs += arguments[-1:] if self.has_target else ()
+        for output in filter(is_table_wspecifier, outputs):
+            refuse_overwriting(output, inputs)
 
     def usage(self) -> str:
         """Return what ``--help`` prints."""

@@ -31,9 +31,9 @@ class Options(BaseOptions):
 
 
 @program("modify-cmvn-stats", USAGE, Options)
-def main(options: Options, first: str, second: str, third: str | None = None) -> int:
+def main(options: Options, first: str, second: str, target: str | None = None) -> int:
     """Modify a table of statistics."""
-    dims, source, target = ("", first, second) if third is None else (first, second, third)
+    dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 
     def modify(block: ArrayBlock) -> ArrayBlock:
@@ -51,6 +51,6 @@ def main(options: Options, first: str, second: str, third: str | None = None) ->
             stats = mean_and_variance(stats)
         return block.with_matrices(stats)
 
-    counts = convert_table(modify, "double-matrix", source, target)
+    counts = convert_table(modify, "double-matrix", source, output)
     logger.info("Modified %d sets of stats.", counts.done)
     return counts.status

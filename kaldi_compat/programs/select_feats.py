@@ -97,6 +97,11 @@ def bounds(part: str) -> tuple[int, int]:
 
 
 def leading_integer(text: str) -> int:
-    """Return the integer at the start of a string, or 0 if there is none, as C++ streams do."""
+    """Return the integer at the start of a string, or 0 if there is none, as C++ streams do.
+
+    Raises:
+        OptionError: the string is blank, and Kaldi would read memory that is not set.
+    """
+    require(text.strip(" \t\n\v\f\r") != "", "Invalid selection: a number is missing before or after a comma or hyphen")
     match = re.match(r"\s*([+-]?[0-9]+)", text, re.ASCII)
     return int(match[1]) if match else 0

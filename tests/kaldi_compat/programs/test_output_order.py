@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.output_order import COMMANDS as OF_TABLES
 from tests.support.output_order import STORED, outcome, write_inputs
 from tests.support.programs import ERROR_STATUS, run
 from tests.support.tables import audio_archive, noise, save, wav_bytes
@@ -23,8 +26,12 @@ def main_of(program: str) -> Callable[..., int]:
     return main  # type: ignore[no-any-return]
 
 
+def run_words(words: Sequence[str]) -> tuple[int, str]:
+    return run(main_of(words[0]), *words[1:])
+
+
 def run_ours(words: Sequence[str]) -> int:
-    return run(main_of(words[0]), *words[1:])[0]
+    return run_words(words)[0]
 
 
 @pytest.mark.parametrize("command", KALDIS)
@@ -56,3 +63,32 @@ def test_a_missing_channel_is_logged_in_kaldis_words() -> None:
     warning = "Channel not specified but you have data with 2 channels; defaulting to zero\n"
     for program in ("compute-fbank-feats", "compute-kaldi-pitch-feats"):
         assert warning in run(main_of(program), source, "ark:o.ark")[1]
+
+
+TABLE = re.compile(r"(?<==)\S*:\w+|(?:ark|scp):\S+")
+
+
+@pytest.mark.parametrize("command", [command for command in OF_TABLES if " ark:out" in command])
+def test_a_table_that_is_read_is_not_written_to(command: str) -> None:
+    for table in {each for each in TABLE.findall(command) if "out" not in each}:
+        write_inputs()
+        name = table.partition(":")[2]
+        before = Path(name).read_bytes()
+        status, stderr = run_words(shlex.split(command.replace("ark:out", f"ark,t:./{name}")))
+        assert status == ERROR_STATUS
+        assert "is read as well, and writing would destroy it" in stderr
+        assert Path(name).read_bytes() == before
+
+
+def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> None:
+    write_inputs()
+    assert run_ours(["copy-feats", "ark:m", "ark,scp:archive,script"]) == 0
+    before = Path("archive").read_bytes()
+    for words in (
+        ["add-deltas", "scp:script", "ark:archive"],
+        ["add-deltas", "ark:archive", "ark,scp:o,archive"],
+        ["copy-feats", "--write-num-frames=ark:archive", "scp:script", "ark:o"],
+    ):
+        assert run_ours(words) == ERROR_STATUS
+        assert Path("archive").read_bytes() == before
+    assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0  # a file, written when all is read
