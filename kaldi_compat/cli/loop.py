@@ -106,7 +106,9 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 
 
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
-    """Raise an error with the key before its message; errors of files have it already."""
+    """Raise an error with the key before its message; errors of tables have it already."""
+    if isinstance(error, ArkError) and error.key is None and key:
+        error.key = key
     if isinstance(error, KaldiCompatError) and key:
         raise type(error)(f"{key}: {error}") from error
     raise error

@@ -60,15 +60,15 @@ def _strided_sum(rows: Doubles) -> Doubles:
     return total
 
 
-def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """Return ``a * b + c``, rounded once (a fused multiply-add, which OpenBLAS's ``daxpy`` uses)."""
     product, error = _product(a, b)
     total = product + c
     part = total - product
     correction = (product - (total - part)) + (c - part) + error
     # Adding zero would take the sign of a negative zero. Infinite numbers have no correction.
-    fused: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)
-    return fused
+    result: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)
+    return result
 
 
 def _product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
@@ -100,7 +100,7 @@ def normalized_by_windows(
     wide = features.astype(np.float64)
     size = (end - start)[:, None].astype(np.float64)
     sums = window_sums(wide, start, end)
-    normalized = _fused(-1.0 / size, sums, wide)
+    normalized = fused(-1.0 / size, sums, wide)
     if not norm_vars:
         return normalized.astype(np.float32), np.empty((0, features.shape[1]))
     squares = wide * wide

@@ -114,15 +114,20 @@ def plain_sum(x: Floats) -> Floats:
     return result
 
 
-def matrix_vector(matrix: Floats, x: Floats) -> Floats:
+def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:
     """Return ``matrix`` (rows, columns) times each ``x`` (..., columns): OpenBLAS's ``sgemv``, row-major. (..., rows).
 
     Rows in groups of four add fused products in eight accumulators. A pair of rows that is left uses four accumulators,
     a single row eight, both without fusing.
+
+    Args:
+        matrix: (rows, columns), with nothing between its rows unless there is ``onto``.
+        x: (..., columns).
+        onto: (rows,): what the products are added to; the matrix is then a part of one with more columns.
     """
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
-    if columns in (4, 8):
+    if columns in (4, 8) and onto is None:
         few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
         return few
     parts = [
@@ -130,7 +135,7 @@ def matrix_vector(matrix: Floats, x: Floats) -> Floats:
         _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
         _rows_times(matrix[pairs:], x, accumulators=8, is_fused=False),
     ]
-    return _add_last_columns(matrix, x, np.float32(0) + np.concatenate(parts, -1))
+    return _add_last_columns(matrix, x, (np.float32(0) if onto is None else onto) + np.concatenate(parts, -1))
 
 
 def row_product(row: Floats, x: Floats, group: int) -> Floats:

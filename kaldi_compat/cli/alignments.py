@@ -1,0 +1,148 @@
+"""Blocks of alignments and of posteriors, as programs change them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks import Block, ObjectBlock, PosteriorArrays, PosteriorBlock
+from io_ark.specifier import is_table_rspecifier
+from kaldi_compat.cli.files import text_lines
+from kaldi_compat.errors import OptionError
+
+Integers = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.bool_]
+Weights = npt.NDArray[np.float32]
+
+
+def joined(block: Block) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the integers of all alignments of a block, one after the other, and where each begins."""
+    values = [value for _, value in block.entries()]
+    bounds = np.cumsum([0, *map(len, values)])
+    return np.concatenate([*values, np.empty(0, np.int32)]), bounds
+
+
+def separated(block: Block, values: npt.NDArray[Any], bounds: Integers) -> ObjectBlock:
+    """Return alignments under the keys of a block: the parts of an array with these boundaries."""
+    parts = [values[begin:end] for begin, end in pairwise(bounds.tolist())]
+    return ObjectBlock.of(block.names(), parts)
+
+
+def mapped(block: Block, function: Callable[[Integers], Integers]) -> ObjectBlock:
+    """Return the alignments of a block with a function applied to their integers, one result for each."""
+    ids, bounds = joined(block)
+    return separated(block, function(ids), bounds)
+
+
+def posterior_block(block: Block, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:
+    """Return posteriors under the keys of a block.
+
+    Args:
+        block: has the keys.
+        frames: (entries,): frames of each posterior.
+        posteriors: the frames of all, one posterior after the other.
+    """
+    counts = posteriors.counts.astype(np.int64, copy=False)
+    arrays = posteriors._replace(counts=counts)
+    return PosteriorBlock(
+        block.keys, np.asarray(frames, np.int64), arrays, np.empty(0, np.uint8), np.empty(0, np.int64)
+    )
+
+
+def changed(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
+    """Return other posteriors with as many frames under the keys of a block."""
+    return posterior_block(block, block.frames, posteriors)
+
+
+def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
+    """Return the frame of each entry of posteriors: (entries,)."""
+    return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
+
+
+def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
+    """Return the sums of weights by frame, (count,), added one after the other in single precision."""
+    sums = np.zeros(count, np.float32)
+    np.add.at(sums, frames, weights)
+    return sums
+
+
+def kept(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
+    """Return posteriors with those entries for which the mask, (entries,), is true."""
+    counts = np.bincount(frames_of_entries(posteriors)[entries], minlength=len(posteriors.counts))
+    return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
+
+
+def scaled(posteriors: PosteriorArrays, factors: Weights) -> PosteriorArrays:
+    """Multiply the weights of each frame by a factor, (frames,); a factor of zero removes the frame's entries."""
+    each = np.repeat(factors, posteriors.counts)
+    return kept(posteriors._replace(weights=posteriors.weights * each), each != 0)
+
+
+def parse_number(text: str, message: str) -> float:
+    """Parse a number and round it to single precision.
+
+    Raises:
+        OptionError: it is not a number; with the message.
+    """
+    try:
+        return float(np.float32(text))
+    except ValueError:
+        raise OptionError(message) from None
+
+
+def single_file(name: str) -> str:
+    """Return the name of a file that is not a table.
+
+    Raises:
+        OptionError: it is a table.
+    """
+    if is_table_rspecifier(name):
+        raise OptionError(f"{name}: expected a single file, not a table")
+    return name
+
+
+def read_symbols(rxfilename: str) -> dict[int, str]:
+    """Read a symbol table, such as phones.txt: a symbol and its number in each line.
+
+    Raises:
+        OptionError: it has an invalid line, or none.
+        ArkError: it cannot be read.
+    """
+    symbols = {}
+    for number, symbol in _pairs(rxfilename, r"(\S+)\s+(-?\d+)", "a symbol and its number"):
+        symbols[int(symbol)] = number
+    if not symbols:
+        raise OptionError(f"{rxfilename}: the symbol table is empty")
+    return symbols
+
+
+def read_phone_map(rxfilename: str) -> dict[int, int]:
+    """Read a map of phones: an old phone and a new one in each line.
+
+    Raises:
+        OptionError: it has an invalid line, or none.
+        ArkError: it cannot be read.
+    """
+    phones: dict[int, int] = {}
+    for old, new in _pairs(rxfilename, r"(\d+)\s+(\d+)", "an old phone and a new one"):
+        if int(old) in phones or not int(old) or not int(new):
+            raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
+        phones[int(old)] = int(new)
+    if not phones:
+        raise OptionError(f"Read empty phone map from {rxfilename}")
+    return phones
+
+
+def _pairs(rxfilename: str, pattern: str, what: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text_lines(rxfilename), 1):
+        if not line.strip():
+            continue
+        found = re.fullmatch(pattern, line.strip(), re.ASCII)
+        if found is None:
+            raise OptionError(f"{rxfilename}: line {number}: expected {what}, found {line!r}")
+        yield found[1], found[2]

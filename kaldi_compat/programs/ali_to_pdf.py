@@ -1,0 +1,25 @@
+"""ali-to-pdf: convert alignments from transition-ids to pdfs."""
+
+from __future__ import annotations
+
+from io_ark.models import read_transition_model
+from kaldi_compat.cli.alignments import mapped
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import NoOptions, program
+
+USAGE = """
+Converts alignments from transition-ids to pdfs, which are numbered from 0 on.
+
+Usage: ali-to-pdf [options] <model> <alignments-rspecifier> <pdfs-wspecifier>
+e.g.:  ali-to-pdf final.mdl "ark:gunzip -c ali.1.gz |" ark,t:-
+"""
+
+
+@program("ali-to-pdf", USAGE)
+def main(options: NoOptions, model: str, source: str, target: str) -> int:
+    """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
+    transitions = read_transition_model(model)
+    counts = convert_table(lambda block: mapped(block, transitions.pdfs), "int-vector", source, target)
+    logger.info("Converted %d alignments to pdf sequences.", counts.done)
+    return 0

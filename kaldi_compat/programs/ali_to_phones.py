@@ -1,0 +1,89 @@
+"""ali-to-phones: convert alignments from transition-ids to phones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from io_ark.blocks import Block
+from io_ark.models import TransitionModel, read_transition_model, split_to_phones
+from io_ark.streams.output import open_output
+from kaldi_compat.cli.alignments import joined, separated
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Sink, map_table
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.options.base import BaseOptions, option, require
+
+USAGE = """
+Converts alignments from transition-ids to phones: one integer for each phone, or each frame with --per-frame; or a
+phone and its number of frames with --write-lengths; or, with --ctm-output, a file of times.
+
+Usage: ali-to-phones [options] <model> <alignments-rspecifier> (<phones-wspecifier>|<ctm-wxfilename>)
+e.g.:  ali-to-phones final.mdl "ark:gunzip -c ali.1.gz |" ark:-
+       ali-to-phones --ctm-output final.mdl ark:1.ali 1.ctm
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of ali-to-phones."""
+
+    ctm_output: bool = option(False, "write a CTM file: utterance, channel 1, start, duration and phone")
+    frame_shift: float = option(0.01, "seconds between frames, for the times of the CTM file")
+    per_frame: bool = option(False, "write the phone of each frame")
+    write_lengths: bool = option(False, "write each phone with its number of frames")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not (self.per_frame and self.write_lengths), "--per-frame and --write-lengths exclude each other")
+
+
+@program("ali-to-phones", USAGE, Options)
+def main(options: Options, model: str, source: str, target: str) -> int:
+    """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
+    transitions = read_transition_model(model)
+    with Tables() as tables:
+        blocks = tables.read("int-vector", source)
+        if options.ctm_output:
+            sink: Sink = CtmFile(tables.enter_context(open_output(target)).write, options.frame_shift)
+        else:
+            sink = tables.write("int-pair-vector" if options.write_lengths else "int-vector", target)
+        form = "lengths" if options.ctm_output or options.write_lengths else "frames" if options.per_frame else "phones"
+        counts = map_table(blocks, sink, lambda block: phones_of(block, transitions, form))
+    logger.info("Done %d utterances.", counts.done)
+    return 0
+
+
+def phones_of(block: Block, model: TransitionModel, form: str) -> Block:
+    """Return the phones of alignments: for each frame ("frames"), or once, with lengths ("lengths") or without."""
+    ids, bounds = joined(block)
+    segments = split_to_phones(model, ids, bounds)
+    if form == "frames":
+        return separated(block, np.repeat(segments.phones, segments.lengths), bounds)
+    values = segments.phones
+    if form == "lengths":
+        values = np.stack((values, segments.lengths.astype(np.int32)), axis=1)
+    return separated(block, values, np.cumsum([0, *segments.counts]))
+
+
+class CtmFile:
+    """Writes phones with their numbers of frames to a CTM file."""
+
+    def __init__(self, write: Callable[[bytes], object], frame_shift: float) -> None:
+        self._write = write
+        self._shift = np.float32(frame_shift)
+        # Kaldi compares the single-precision number, so its default of 0.01 is below 0.01.
+        self._digits = 2 if float(self._shift) >= 0.01 else 3
+
+    def write_block(self, block: Block) -> None:
+        """Write a line for each phone. Times add up in single precision, as in Kaldi."""
+        lines = []
+        for key, phones in block.entries():
+            durations = self._shift * phones[:, 1].astype(np.float32)
+            starts = np.add.accumulate(np.append(np.float32(0), durations))
+            for start, duration, phone in zip(starts, durations, phones[:, 0], strict=False):
+                lines.append(f"{key} 1 {start:.{self._digits}f} {duration:.{self._digits}f} {phone}\n")
+        self._write("".join(lines).encode(errors="surrogateescape"))

@@ -1,0 +1,34 @@
+"""ali-to-post: convert alignments to posteriors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import joined, posterior_block
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import NoOptions, program
+
+USAGE = """
+Converts alignments to posteriors: each frame has its integer with the weight 1.
+
+Usage: ali-to-post [options] <alignments-rspecifier> <posteriors-wspecifier>
+e.g.:  ali-to-post ark:1.ali ark:1.post
+"""
+
+
+@program("ali-to-post", USAGE)
+def main(options: NoOptions, source: str, target: str) -> int:
+    """Convert a table."""
+    counts = convert_table(posteriors_of, "int-vector", source, target, kind_out=PosteriorArraysCodec())
+    logger.info("Converted %d alignments.", counts.done)
+    return counts.status
+
+
+def posteriors_of(block: Block) -> PosteriorBlock:
+    """Return posteriors with one entry of weight 1 in each frame."""
+    ids, bounds = joined(block)
+    arrays = PosteriorArrays(np.ones(len(ids), np.int64), ids, np.ones(len(ids), np.float32))
+    return posterior_block(block, np.diff(bounds), arrays)

@@ -1,0 +1,65 @@
+"""convert-ali: convert alignments from one model and tree to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks import Skip
+from io_ark.models import AlignmentConverter, read_transition_model, read_tree
+from kaldi_compat.cli.alignments import read_phone_map
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Converts alignments from one model and tree to another. Phones whose topology or number of frames changes
+get random paths.
+
+Usage: convert-ali [options] <old-model> <new-model> <new-tree> <alignments-rspecifier> <alignments-wspecifier>
+e.g.:  convert-ali old/final.mdl new/0.mdl new/tree ark:old/ali.1 ark:new/ali.1
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of convert-ali."""
+
+    frame_subsampling_factor: int = option(1, "keep one of this many frames", gt=0)
+    phone_map: str = option("", "file with an old phone and its new number in each line")
+    reorder: bool = option(True, "let the self-loops of a state follow its other transition, as decoding graphs do")
+    repeat_frames: bool = option(False, "repeat the frames after subsampling, so that there are as many as before")
+
+
+@program("convert-ali", USAGE, Options)
+def main(options: Options, old_model: str, new_model: str, tree: str, source: str, target: str) -> int:
+    """Convert a table."""
+    phone_map = read_phone_map(options.phone_map) if options.phone_map else None
+    with Tables() as tables:
+        blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)
+        old, new, to_pdf = read_transition_model(old_model), read_transition_model(new_model), read_tree(tree)
+        if old.topology != new.topology:
+            logger.warning("Toplogies of models are not equal: conversion may not be correct or may fail.")
+        converter = AlignmentConverter(
+            old,
+            new,
+            to_pdf,
+            subsampling=options.frame_subsampling_factor,
+            repeat_frames=options.repeat_frames,
+            reorder=options.reorder,
+            phone_map=phone_map,
+        )
+
+        def convert(key: str, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+            result = converter.convert(ids)
+            if result is None:
+                raise Skip(f"Could not convert alignment for key {key} (possibly truncated alignment?)")
+            return result
+
+        counts = map_table(blocks, writer, lambda block: block.map(convert))
+    logger.info("Succeeded converting alignments for %d files, failed for %d", counts.done, counts.failed)
+    return counts.status

@@ -1,0 +1,33 @@
+"""copy-transition-model: copy a transition model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from io_ark.models import read_transition_model, write_transition_model
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.program import program
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Copies a transition model, alone or at the head of an acoustic model, which is left out.
+
+Usage: copy-transition-model [options] <model> <transition-model-wxfilename>
+e.g.:  copy-transition-model --binary=false final.mdl transitions.txt
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of copy-transition-model."""
+
+    # Kaldi does not set its default, which is then any.
+    binary: bool = option(True, "write in binary")
+
+
+@program("copy-transition-model", USAGE, Options)
+def main(options: Options, source: str, target: str) -> int:
+    """Copy a transition model."""
+    write_transition_model(target, read_transition_model(source), binary=options.binary)
+    logger.info("Copied transition model.")
+    return 0

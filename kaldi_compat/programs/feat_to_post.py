@@ -1,0 +1,35 @@
+"""feat-to-post: convert features to posteriors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import posterior_block
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import NoOptions, program
+
+USAGE = """
+Converts features to posteriors: each frame lists all dimensions with their values as weights.
+
+Usage: feat-to-post [options] <feats-rspecifier> <posteriors-wspecifier>
+e.g.:  feat-to-post scp:feats.scp ark:feats.post
+"""
+
+
+@program("feat-to-post", USAGE)
+def main(options: NoOptions, source: str, target: str) -> int:
+    """Convert a table."""
+    counts = convert_table(posteriors_of, "matrix", source, target, kind_out=PosteriorArraysCodec())
+    logger.info("Converted %d alignments.", counts.done)
+    return counts.status
+
+
+def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
+    """Return posteriors that list each dimension of each frame."""
+    rows, columns = block.shapes.T
+    counts = np.repeat(columns, rows)
+    places = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return posterior_block(block, rows, PosteriorArrays(counts, places.astype(np.int32), block.values))

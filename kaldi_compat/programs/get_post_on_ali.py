@@ -1,0 +1,54 @@
+"""get-post-on-ali: look up the posteriors of an alignment's integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.blocks import ArrayBlock, PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import frames_of_entries
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import FeatureError
+
+USAGE = """
+Writes, for each frame, the posterior of the integer that an alignment has there; 0 if the frame does not list it.
+
+Usage: get-post-on-ali [options] <posteriors-rspecifier> <alignments-rspecifier> <weights-wspecifier>
+e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
+"""
+
+
+@program("get-post-on-ali", USAGE)
+def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
+    """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
+    with Tables() as tables:
+        blocks = tables.read(PosteriorArraysCodec(), source)
+        table, writer = tables.lookup("int-vector", alignments), tables.write("vector", target)
+        counts = map_table(blocks, writer, lambda block: confidences(block, table.find(block, lambda key: "")))
+    logger.info(
+        "Done getting the posteriors under the alignment path for %d utterances. %d with missing alignments.",
+        counts.done,
+        counts.failed,
+    )
+    return 0
+
+
+def confidences(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
+    """Return the weight of each frame's integer; the first one if a frame lists it twice.
+
+    Raises:
+        FeatureError: the numbers of frames differ.
+    """
+    lengths = [len(each) for each in alignments]
+    if lengths != block.frames.tolist():
+        raise FeatureError(f"{block.frames[0]} frames of posteriors, but {lengths[0]} of the alignment")
+    frames = frames_of_entries(block.posteriors)
+    found = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
+    values = np.zeros(sum(lengths), np.float32)
+    values[frames[found]] = block.posteriors.weights[found]
+    shapes = np.stack((block.frames, np.zeros_like(block.frames)), axis=1)
+    return ArrayBlock(block.keys, values, shapes, dimensions=1)

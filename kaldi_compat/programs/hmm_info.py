@@ -1,0 +1,21 @@
+"""hmm-info: print properties of a transition model."""
+
+from __future__ import annotations
+
+from kaldi_compat.cli.files import write_text
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.programs.am_info import properties
+
+USAGE = """
+Prints the numbers of phones, pdfs, transition-ids and transition-states of a transition model.
+
+Usage: hmm-info [options] <model>
+e.g.:  hmm-info final.mdl
+"""
+
+
+@program("hmm-info", USAGE)
+def main(options: NoOptions, source: str) -> int:
+    """Print four lines."""
+    write_text("-", properties(source))
+    return 0

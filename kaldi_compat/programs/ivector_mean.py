@@ -1,0 +1,99 @@
+"""ivector-mean: average speaker vectors over utterances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import Skip
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.sums import sum_of_vectors
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.exact.products import scaled
+from kaldi_compat.exact.sums import vector_dot
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Averages the vectors of the utterances of each speaker; given four arguments, writes the number of utterances, too.
+Given two arguments, averages all vectors of a table and writes a file.
+
+Usage: ivector-mean [options] <spk2utt-rspecifier> <ivector-rspecifier> <ivector-wspecifier> [<num-utts-wspecifier>]
+   or: ivector-mean [options] <ivector-rspecifier> <mean-wxfilename>
+e.g.:  ivector-mean ark:data/spk2utt scp:ivector.scp ark:spk_ivector.ark ark,t:num_utts.ark
+       ivector-mean scp:ivector.scp mean.vec
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of ivector-mean."""
+
+    binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
+
+
+@program("ivector-mean", USAGE, Options)
+def main(options: Options, first: str, second: str, third: str | None = None, fourth: str | None = None) -> int:
+    """Average by speaker, or over a table."""
+    if third is None:
+        return mean_of_table(options, first, second)
+    return means_of_speakers(first, second, third, fourth)
+
+
+def mean_of_table(options: Options, source: str, target: str) -> int:
+    """Average all vectors of a table in double precision."""
+    with Tables() as tables:
+        total, count = sum_of_vectors(tables.read("vector", source))
+    if not count:
+        raise OptionError("No iVectors read")
+    io_ark.write_object("double-vector", target, total * (1.0 / count), binary=options.binary)
+    return 0
+
+
+def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
+    """Average the vectors of each speaker."""
+    squares, total, done, failed = 0.0, np.zeros(0), 0, 0
+    with Tables() as tables:
+        table, speakers = tables.lookup("vector", source), tables.read("token-vector", spk2utt)
+        writer = tables.write("vector", target)
+        counter = tables.write("int", numbers) if numbers else None
+
+        def average(speaker: str, utterances: list[str]) -> Vector:
+            nonlocal squares, total, done, failed
+            if not utterances:
+                raise FeatureError("Speaker with no utterances.")
+            vectors = []
+            for utterance in utterances:
+                if utterance in table:
+                    vectors.append(table[utterance])
+                else:
+                    logger.warning("No iVector present in input for utterance %s", utterance)
+            done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
+            if not vectors:
+                raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
+            if len({len(vector) for vector in vectors}) > 1:
+                raise FeatureError("the vectors of the speaker's utterances differ in dimension")
+            mean: Vector = scaled(reduce(np.add, vectors), 1.0 / len(vectors))
+            if counter is not None:
+                counter[speaker] = len(vectors)
+            squares += vector_dot(mean, mean)
+            total = total + mean if len(total) else mean.astype(np.float64)
+            return mean
+
+        counts = map_table(speakers, writer, lambda block: block.map(average))
+    logger.info(
+        "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
+        counts.done, counts.failed, done, failed,
+    )  # fmt: skip
+    if counts.done:
+        logger.info(
+            "Norm of mean of speakers is %g, root-mean-square speaker-iVector length divided by sqrt(dim) is %g",
+            np.linalg.norm(total / counts.done), np.sqrt(squares / counts.done) / np.sqrt(max(len(total), 1)),
+        )  # fmt: skip
+    return counts.status

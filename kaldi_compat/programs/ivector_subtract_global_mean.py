@@ -1,0 +1,71 @@
+"""ivector-subtract-global-mean: subtract the mean of all speaker vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.sums import sum_of_vectors
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Subtracts from each speaker vector of a table their mean, or, given three arguments, the mean in a file.
+
+Usage: ivector-subtract-global-mean [options] [<mean-rxfilename>] <ivector-rspecifier> <ivector-wspecifier>
+e.g.:  ivector-subtract-global-mean scp:ivectors.scp ark:-
+       ivector-subtract-global-mean mean.vec scp:ivectors.scp ark:-
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of ivector-subtract-global-mean."""
+
+    subtract_mean: bool = option(True, "subtract the mean of the table; false copies it (only with two arguments)")
+
+
+@program("ivector-subtract-global-mean", USAGE, Options)
+def main(options: Options, first: str, second: str, third: str | None = None) -> int:
+    """Subtract the mean of the table, or the one in a file."""
+    source, target = (first, second) if third is None else (second, third)
+    # The mean of a file is subtracted in single precision; that of the table is a sum in double precision.
+    of_all = None if third is None else io_ark.read_object("vector", first)
+    with Tables() as tables:
+        blocks, writer = tables.read("vector", source), tables.write("vector", target)
+        if of_all is None:
+            found = list(blocks)
+            total, count = sum_of_vectors(found)
+            logger.info("Read %d iVectors.", count)
+            if count:
+                logger.info("Norm of iVector mean was %g", np.linalg.norm(total) / count)
+            shift = float(np.float32(-1.0 / max(count, 1))) * total
+            counts = map_table(found, writer, lambda block: moved(block, shift) if options.subtract_mean else block)
+        else:
+            counts = map_table(blocks, writer, lambda block: moved(block, -of_all))
+    logger.info("Wrote %d mean-subtracted iVectors", counts.done)
+    return counts.status
+
+
+def moved(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
+    """Add a vector to all vectors of a block, in its precision.
+
+    Raises:
+        Skip: the vectors of several entries differ in length.
+        FeatureError: the vector has another length.
+    """
+    dim = int(block.shapes[0, 0])
+    if (block.shapes[:, 0] != dim).any():
+        raise Skip
+    if dim != len(shift):
+        raise FeatureError(f"dimension {dim}, but the mean has {len(shift)}")
+    result: Vector = (block.values.reshape(-1, dim) + shift).astype(np.float32)
+    return block.with_vectors(result.reshape(-1))

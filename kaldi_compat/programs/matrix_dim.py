@@ -1,0 +1,37 @@
+"""matrix-dim: print the numbers of rows and columns of matrices."""
+
+from __future__ import annotations
+
+import io_ark
+from io_ark.codecs.info import InfoCodec
+from io_ark.streams.output import open_output
+from kaldi_compat.cli.files import write_text
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
+
+USAGE = """
+Prints rows and columns of a matrix, separated by a tab; of a table, a line with key, rows and columns for each matrix.
+
+Usage: matrix-dim [options] (<matrix-rspecifier>|<matrix-rxfilename>)
+e.g.:  matrix-dim final.mat | cut -f 2
+"""
+
+
+@program("matrix-dim", USAGE)
+def main(options: NoOptions, source: str) -> int:
+    """Print a line for each matrix."""
+    codec = InfoCodec("matrix")
+    if not io_ark.is_table_rspecifier(source):
+        rows, columns = io_ark.read_object(codec, source).shape
+        write_text("-", f"{rows}\t{columns}\n")
+        return 0
+    count = 0
+    with Tables() as tables, open_output("-") as output:
+        for block in tables.read(codec, source):
+            lines = (f"{key}\t{info.shape[0]}\t{info.shape[1]}\n" for key, info in block.entries())
+            output.write("".join(lines).encode(errors="surrogateescape"))
+            count += len(block)
+    if not count:
+        logger.warning("No features read from rspecifier '%s'", source)
+    return 0 if count else 1

@@ -1,0 +1,49 @@
+"""matrix-sum: add up matrices of several tables, of one table, or of several files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.cli.log import say
+from kaldi_compat.cli.program import USAGE_STATUS, program
+from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import BaseOptions, option, require
+
+USAGE = """
+Adds up matrices: those of one key in several tables, all matrices of one table, or those in several files.
+
+Usage: matrix-sum [options] <rspecifier1> [<rspecifier2> ...] <wspecifier>
+   or: matrix-sum [options] <rspecifier> <wxfilename>
+   or: matrix-sum [options] <rxfilename1> [<rxfilename2> ...] <wxfilename>
+e.g.:  matrix-sum --scale2=-1 ark:1.ark ark:2.ark ark:difference.ark
+       matrix-sum --binary=false scp:data/train/cmvn.scp global_cmvn.stats
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of matrix-sum."""
+
+    average: bool = option(False, "divide the sum by the number of tables or files")
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
+    scale1: float = option(1.0, "factor on the first of several tables")
+    scale2: float = option(1.0, "factor on the second of several tables")
+
+
+@program("matrix-sum", USAGE, Options, at_least=2)
+def main(options: Options, *names: str) -> int:
+    """Add up in the form that the names ask for."""
+    form, count = form_of(names), len(names) - 1
+    if form == "none":
+        say(main.usage())
+        return USAGE_STATUS
+    if form == "tables":
+        scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
+        return sum_tables("matrix", names, scales[0], scales[1:])
+    require(options.scale1 == options.scale2 == 1.0, "--scale1 and --scale2 need several tables")
+    if form == "files":
+        return sum_files("matrix", names, average=options.average, binary=options.binary)
+    if options.average:
+        raise OptionError("--average option not compatible with type two usage.")
+    return sum_table("matrix", *names, average=False, binary=options.binary)

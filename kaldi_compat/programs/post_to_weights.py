@@ -1,0 +1,35 @@
+"""post-to-weights: add up the posteriors of each frame."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from io_ark.blocks import ArrayBlock, PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import frame_sums, frames_of_entries
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import NoOptions, program
+
+USAGE = """
+Adds up the posteriors of each frame, for instance after weight-silence-post, which gives weights of the frames.
+
+Usage: post-to-weights [options] <posteriors-rspecifier> <weights-wspecifier>
+e.g.:  post-to-weights ark:nosil.post ark:weights.ark
+"""
+
+
+@program("post-to-weights", USAGE)
+def main(options: NoOptions, source: str, target: str) -> int:
+    """Convert a table."""
+    counts = convert_table(weights_of, PosteriorArraysCodec(), source, target, kind_out="vector")
+    logger.info("Done converting %d posteriors to weights.", counts.done)
+    return counts.status
+
+
+def weights_of(block: PosteriorBlock) -> ArrayBlock:
+    """Return the sum of each frame's weights."""
+    posteriors = block.posteriors
+    sums = frame_sums(frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts))
+    shapes = np.stack((block.frames, np.zeros_like(block.frames)), axis=1)
+    return ArrayBlock(block.keys, sums, shapes, dimensions=1)

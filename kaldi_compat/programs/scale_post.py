@@ -1,0 +1,44 @@
+"""scale-post: scale posteriors, all alike or each utterance by a number of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import changed, parse_number, scaled
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
+
+USAGE = """
+Scales posteriors by a number, or each utterance's by one of its own. A scale of 0 removes all entries.
+
+Usage: scale-post [options] <posteriors-rspecifier> (<scale-rspecifier>|<scale>) <posteriors-wspecifier>
+e.g.:  scale-post ark:1.post 0.5 ark:2.post
+"""
+
+
+@program("scale-post", USAGE)
+def main(options: NoOptions, source: str, scale: str, target: str) -> int:
+    """Scale a table."""
+    of_all = (
+        None
+        if io_ark.is_table_rspecifier(scale)
+        else parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")
+    )
+    with Tables() as tables:
+        blocks = tables.read(PosteriorArraysCodec(), source)
+        table = tables.lookup("float", scale) if of_all is None else None
+        writer = tables.write(PosteriorArraysCodec(), target)
+
+        def scale_block(block: PosteriorBlock) -> PosteriorBlock:
+            factors = [of_all] * len(block) if table is None else table.find(block, lambda key: "")
+            each = np.repeat(np.array(factors, np.float32), block.frames)
+            return changed(block, scaled(block.posteriors, each))
+
+        counts = map_table(blocks, writer, scale_block)
+    logger.info("Done %d posteriors;  %d had no scales.", counts.done, counts.failed)
+    return counts.status

@@ -1,0 +1,54 @@
+"""show-transitions: print the transitions of a model with the names of their phones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from io_ark.models import TransitionModel, read_transition_model
+from kaldi_compat.cli.alignments import read_symbols
+from kaldi_compat.cli.files import write_text
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.libm import expf
+
+USAGE = """
+Prints the transition-states and transition-ids of a model for people; given a third file, with the counts of their
+pdfs.
+
+Usage: show-transitions [options] <phones.txt> <model> [<occs-rxfilename>]
+e.g.:  show-transitions phones.txt 1.mdl 1.occs
+"""
+
+
+@program("show-transitions", USAGE)
+def main(options: NoOptions, symbols: str, model: str, occupancies: str | None = None) -> int:
+    """Print a line for each transition-state, and one for each of its transitions."""
+    names = read_symbols(symbols)
+    transitions = read_transition_model(model)
+    counts = None if occupancies is None else io_ark.read_object("double-vector", occupancies)
+    if counts is not None and len(counts) != transitions.num_pdfs:
+        raise OptionError(f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs")
+    for phone in np.unique(transitions.tuples[:, 0]).tolist():
+        if phone >= len(names):
+            raise OptionError(f"{symbols}: no symbol for phone {phone}")
+    write_text("-", "".join(lines(transitions, names, counts)))
+    return 0
+
+
+def lines(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
+    """Yield the lines of all transition-states."""
+    ids = np.arange(1, model.num_transition_ids + 1)
+    probabilities, targets, loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)
+    pdfs = model.pdfs(ids)
+    for state, (phone, hmm_state, forward, self_loop) in enumerate(model.tuples.tolist(), 1):
+        pdf = f"pdf = {forward}" if model.is_hmm else f"forward-pdf = {forward} self-loop-pdf = {self_loop}"
+        yield f"Transition-state {state}: phone = {names.get(phone, '')} hmm-state = {hmm_state} {pdf}\n"
+        for i in range(model.first_ids[state] - 1, model.first_ids[state + 1] - 1):
+            count = "" if counts is None else f" count of pdf = {counts[pdfs[i]]:g}"
+            to = "self-loop" if loops[i] else f"{hmm_state} -> {targets[i]}"
+            yield f" Transition-id = {i + 1} p = {probabilities[i]:g}{count} [{to}]\n"

@@ -1,0 +1,53 @@
+"""transform-vec: apply a linear or affine transform to vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sums import matrix_vector
+
+USAGE = """
+Applies a transform (LDA, PCA) to vectors, such as i-vectors: linear if it has as many columns as the vectors
+have elements, affine if it has one more.
+
+Usage: transform-vec [options] <transform-rxfilename> <vector-rspecifier> <vector-wspecifier>
+e.g.:  transform-vec lda.mat scp:ivectors.scp ark:-
+"""
+
+
+@program("transform-vec", USAGE)
+def main(options: NoOptions, transform: str, source: str, target: str) -> int:
+    """Transform a table."""
+    with Tables() as tables:
+        blocks, writer = tables.read("vector", source), tables.write("vector", target)
+        matrix = io_ark.read_object("matrix", transform)
+        counts = map_table(blocks, writer, lambda block: transformed(block, matrix))
+    logger.info("Applied transform to %d vectors.", counts.done)
+    return counts.status
+
+
+def transformed(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
+    """Apply a transform to vectors.
+
+    Raises:
+        Skip: the vectors of several entries differ in length.
+        FeatureError: the transform does not fit.
+    """
+    dim = int(block.shapes[0, 0])
+    if (block.shapes[:, 0] != dim).any():
+        raise Skip
+    rows, columns = matrix.shape
+    if columns not in (dim, dim + 1):
+        raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")
+    vectors = block.values.reshape(-1, dim)
+    offset: Vector | None = matrix[:, dim] if columns > dim else None
+    result = matrix_vector(matrix[:, :dim], vectors, offset)
+    return block.with_vectors(result.reshape(-1), np.full(len(block), rows))

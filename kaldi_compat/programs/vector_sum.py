@@ -1,0 +1,43 @@
+"""vector-sum: add up vectors of several tables, of one table, or of several files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaldi_compat.cli.log import say
+from kaldi_compat.cli.program import USAGE_STATUS, program
+from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Adds up vectors: those of one key in several tables, all vectors of one table, or those in several files.
+
+Usage: vector-sum [options] <rspecifier1> [<rspecifier2> ...] <wspecifier>
+   or: vector-sum [options] <rspecifier> <wxfilename>
+   or: vector-sum [options] <rxfilename1> [<rxfilename2> ...] <wxfilename>
+e.g.:  vector-sum ark:1.weights ark:2.weights ark:combined.weights
+       vector-sum --binary=false ark:vecs.ark sum.vec
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of vector-sum."""
+
+    average: bool = option(False, "divide the sum of one table by the number of its vectors")
+    # Kaldi does not set its default. Compiled as usual, it is mostly false.
+    binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
+
+
+@program("vector-sum", USAGE, Options, at_least=2)
+def main(options: Options, *names: str) -> int:
+    """Add up in the form that the names ask for."""
+    form = form_of(names)
+    if form == "tables":
+        return sum_tables("vector", names, 1.0, [1.0] * (len(names) - 2))
+    if form == "table":
+        return sum_table("vector", *names, average=options.average, binary=options.binary)
+    if form == "files":
+        return sum_files("vector", names, average=False, binary=options.binary)
+    say(main.usage())
+    return USAGE_STATUS

@@ -1,0 +1,64 @@
+"""weight-post: weight posteriors by a number for each frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from io_ark.blocks import PosteriorBlock, Skip
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from kaldi_compat.cli.alignments import changed, kept
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Multiplies the posteriors of each frame by its weight. A weight of 0 removes the entries of its frame.
+
+Usage: weight-post [options] <posteriors-rspecifier> <weights-rspecifier> <posteriors-wspecifier>
+e.g.:  weight-post ark:1.post ark:weights.ark ark:2.post
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of weight-post."""
+
+    length_tolerance: int = option(2, "accept so many weights more or fewer than frames; frames without weight get 0")
+
+
+@program("weight-post", USAGE, Options)
+def main(options: Options, source: str, weights: str, target: str) -> int:
+    """Weight a table."""
+    codec = PosteriorArraysCodec()
+    with Tables() as tables:
+        blocks = tables.read(codec, source)
+        table, writer = tables.lookup("vector", weights), tables.write(codec, target)
+
+        def weigh(block: PosteriorBlock) -> PosteriorBlock:
+            found = table.find(block, lambda key: f"No weights for utterance {key}")
+            return weighted(block, found, options.length_tolerance)
+
+        counts = map_table(blocks, writer, weigh)
+    logger.info("Scaled %d posteriors; errors on %d", counts.done, counts.failed)
+    return counts.status
+
+
+def weighted(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
+    """Multiply the entries of each frame by its weight.
+
+    Raises:
+        Skip: there are too many or too few weights.
+    """
+    aligned = []
+    for key, frames, each in zip(block.names(), block.frames.tolist(), weights, strict=True):
+        if abs(len(each) - frames) > tolerance:
+            raise Skip(f"Weights for utterance {key} have wrong size, {len(each)} vs. {frames}")
+        aligned.append(np.append(each[:frames], np.zeros(max(frames - len(each), 0), np.float32)))
+    per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
+    product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
+    return changed(block, kept(product, per_entry != 0))

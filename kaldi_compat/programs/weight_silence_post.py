@@ -1,0 +1,76 @@
+"""weight-silence-post: scale the posteriors of silence phones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from io_ark.blocks import PosteriorArrays, PosteriorBlock
+from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.models import read_transition_model
+from kaldi_compat.cli.alignments import Mask, changed, frame_sums, frames_of_entries, kept, parse_number, scaled
+from kaldi_compat.cli.dims import parse_dims
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.program import program
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Scales the posteriors of silence phones. A scale of 0 removes them.
+
+Usage: weight-silence-post [options] <silence-weight> <silence-phones> <model> <posteriors-rspecifier>
+                           <posteriors-wspecifier>
+e.g.:  weight-silence-post 0.0 1:2:3 final.mdl ark:1.post ark:nosil.post
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of weight-silence-post."""
+
+    distribute: bool = option(False, "scale all entries of a frame alike: by p(silence) * weight + p(other)")
+
+
+@program("weight-silence-post", USAGE, Options)
+def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
+    """Scale a table."""
+    scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"')
+    phones = parse_dims(silence, "silence-phones")
+    if not phones:
+        logger.warning("No silence phones, this will have no effect")
+    transitions = read_transition_model(model)
+    weigh = distributed if options.distribute else weighted
+
+    def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
+        is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
+        return changed(block, weigh(block.posteriors, is_silence, scale))
+
+    counts = convert_table(weigh_block, PosteriorArraysCodec(), source, target)
+    logger.info("Done %d posteriors.", counts.done)
+    return counts.status
+
+
+def weighted(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
+    """Scale the entries of silence; a scale of 0 removes them."""
+    if scale == 0:
+        return kept(posteriors, ~is_silence)
+    weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
+    return posteriors._replace(weights=weights)
+
+
+def distributed(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
+    """Scale all entries of a frame by ``p(silence) * scale + p(other)``; frames whose weights add up to 0 stay.
+
+    Raises:
+        FeatureError: weights of a frame add up to less than 0.
+    """
+    frames, weights, count = frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts)
+    silence, other = (frame_sums(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
+    if (silence < 0).any() or (other < 0).any():
+        raise FeatureError("--distribute needs weights that are not negative")
+    total = silence + other
+    with np.errstate(invalid="ignore"):
+        factors = np.where(total == 0, np.float32(1), (silence * np.float32(scale) + other) / total)
+    return scaled(posteriors, factors)

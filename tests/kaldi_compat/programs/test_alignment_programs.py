@@ -1,0 +1,96 @@
+"""Programs on alignments and posteriors: what the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import io_ark
+from io_ark.models import read_transition_model, split_to_phones
+from kaldi_compat.programs import ali_to_pdf, convert_ali, post_to_pdf_post, vector_sum, weight_silence_post
+from tests.support.programs import check_refused, run
+from tests.support.tables import text
+
+MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
+
+
+def test_error_in_an_alignment_names_its_key() -> None:
+    check_refused(
+        ali_to_pdf.main,
+        str(MODELS / "mono.mdl"),
+        f"ark:{MODELS}/ali_bad.txt",
+        "ark:/dev/null",
+        message="b: 999 is not a transition-id",
+    )
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_random_paths_of_another_topology_have_the_phones(tmp_path: Path, factor: int) -> None:
+    source, target = f"ark:{MODELS}/chain_ali.txt", f"ark:{tmp_path}/ali"
+    names = [str(MODELS / name) for name in ("chain.mdl", "mono.mdl", "mono.tree")]
+    status, log = run(convert_ali.main, f"--frame-subsampling-factor={factor}", *names, source, target)
+    assert status == 0
+    assert log.count("Won't warn again") == 1
+    old, new = (read_transition_model(name) for name in names[:2])
+    before = dict(io_ark.read(source, kind="int-vector"))
+    for key, ids in io_ark.read(target, kind="int-vector"):
+        segments = split_to_phones(new, ids)
+        assert segments.complete.all()
+        assert segments.phones.tolist() == split_to_phones(old, before[key]).phones.tolist()
+        assert len(ids) == (len(before[key]) + factor - 1) // factor
+
+
+def inserted_one_by_one(keys: list[int]) -> list[int]:
+    """Keys in the order of GNU's std::unordered_map, by its rules: buckets that are linked lists within one list."""
+    order: list[int] = []
+    buckets = 1
+    for key in keys:
+        if len(order) + 1 > (buckets if buckets > 1 else 0):
+            buckets = next(each for each in post_to_pdf_post.BUCKETS if each > buckets)
+            old, order = order, []
+            for each in old:
+                insert(order, each, buckets)
+        insert(order, key, buckets)
+    return order
+
+
+def insert(order: list[int], key: int, buckets: int) -> None:
+    places = [at for at, each in enumerate(order) if each % buckets == key % buckets]
+    order.insert(places[0] if places else 0, key)
+
+
+@given(st.lists(st.integers(0, 400), unique=True, max_size=140), st.integers(0, 3))
+def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty: int) -> None:
+    counts = np.array([0] * empty + [len(keys), 1])
+    pdfs, frames = np.array([*keys, 5], np.int64), np.repeat(np.arange(len(counts)), counts)
+    order = post_to_pdf_post.hash_order(pdfs, frames, counts)
+    assert pdfs[order].tolist() == [*inserted_one_by_one(keys), 5]
+
+
+@pytest.mark.parametrize("scale", ["0", "0.5"])
+def test_silence_is_weighted_in_every_utterance_of_a_block(tmp_path: Path, scale: str) -> None:
+    model = read_transition_model(MODELS / "mono.mdl")
+    post, target = f"ark:{MODELS}/post.txt", f"ark:{tmp_path}/post"
+    assert weight_silence_post.main([scale, "1:7", str(MODELS / "mono.mdl"), post, target]) == 0
+    before, after = (dict(io_ark.read(name, kind="posterior")) for name in (post, target))
+    assert list(before) == list(after)
+    for key, frames in before.items():
+        for old, new in zip(frames, after[key], strict=True):
+            silence = [int(model.phones(tid)) in (1, 7) for tid, _ in old]
+            kept = [pair for pair, is_silence in zip(old, silence, strict=True) if scale != "0" or not is_silence]
+            assert [tid for tid, _ in new] == [tid for tid, _ in kept]
+
+
+def test_several_tables_and_a_file_are_a_usage_error(tmp_path: Path) -> None:
+    vectors = text("vectors", "a [ 1 2 ]\n")
+    status, log = run(vector_sum.main, vectors, vectors, str(tmp_path / "sum"))
+    assert status == 1 and "Usage" in log and not (tmp_path / "sum").exists()
+
+
+def test_sizes_of_hash_tables_ascend() -> None:
+    assert all(2 * few <= many for few, many in pairwise(post_to_pdf_post.BUCKETS))
