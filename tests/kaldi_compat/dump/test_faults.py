@@ -1,0 +1,96 @@
+"""A dump whose process is killed, or whose system calls fail, at any of its writes: nothing is lost in silence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.dump_data import archive_bytes, dump, make_data
+
+CALLS = {"write", "flush", "close", "fsync", "fdatasync", "replace", "unlink", "symlink", "mkdir", "open"}
+OPTIONS = ("--shard-utterances=2", "--cmvn=speaker,global")
+KILLED = 137
+
+
+def at_call(number: int, act: Callable[[], None]) -> list[int]:
+    """Call a function before the ``number``-th call, from 0, of one of CALLS in any thread; return their count."""
+    count = [0]
+
+    def watch(frame: Any, event: str, function: Any) -> None:
+        if event == "c_call" and function.__name__ in CALLS and not isinstance(function.__self__, str):
+            count[0] += 1
+            if count[0] == number + 1:
+                act()
+
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    return count
+
+
+def dumped_in_a_child(data: Path, number: int, act: Callable[[], None], *arguments: str) -> tuple[int, int]:
+    """Run a dump in a forked child; return its exit status, and the number of calls unless it was killed."""
+    listening, telling = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(listening)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        count = at_call(number, act)
+        status = KILLED
+        try:
+            status = dump(data, *OPTIONS, *arguments)
+        finally:
+            sys.setprofile(None)
+            os.write(telling, b"%d" % count[0])
+            os._exit(status)
+    os.close(telling)
+    with open(listening, "rb") as told:
+        count = told.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(count or 0)
+
+
+def fail(number: int) -> None:
+    raise OSError(number, os.strerror(number))
+
+
+FAULTS = {
+    "kill": lambda: os._exit(KILLED),
+    "EIO": lambda: fail(errno.EIO),
+    "ENOSPC": lambda: fail(errno.ENOSPC),
+}
+
+
+def results(data: Path) -> dict[str, bytes]:
+    """Return all that a dump leaves for its user."""
+    names = ("feats.scp", "utt2dur", "utt2num_frames", "cmvn.scp", "cmvn.ark", "frame_shift", "data/cmvn_train.ark")
+    found = {name: (data / name).read_bytes() for name in names if (data / name).exists()}
+    return {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name} | found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_fault_at_any_call_loses_nothing(tmp_path: Path, fault: str, step: int) -> None:
+    data = make_data(tmp_path, 4, samples=(2000, 3000))
+    status, count = dumped_in_a_child(data, sys.maxsize, lambda: None)
+    assert status == 0 and count > 100
+    expected = results(data)
+    for number in range(list(FAULTS).index(fault), count, step):
+        for name in ("data", "log", "conf", ".backup"):
+            shutil.rmtree(data / name, ignore_errors=True)
+        for name in set(results(data)):
+            (data / name).unlink()
+        status, _ = dumped_in_a_child(data, number, FAULTS[fault])
+        left = results(data)
+        assert all(expected[name] == content for name, content in left.items()), f"half a file after call {number}"
+        assert status in ({KILLED} if fault == "kill" else {0, 255}), number
+        if status == 0:
+            assert left == expected, f"call {number} failed, and nobody was told"
+        assert fault == "kill" or not list(data.rglob("*unfinished*")), number
+        assert dump(data, *OPTIONS, "--resume") == 0
+        assert results(data) == expected and not list(data.rglob("*unfinished*")), number
