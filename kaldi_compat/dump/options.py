@@ -83,8 +83,8 @@ class DumpOptions(BaseOptions):
         require(
             self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
         )
-        self.part  # noqa: B018  refuses an invalid shard
-        self.speed_factors  # noqa: B018  likewise
+        parse_part(self.shard)
+        parse_speeds(self.speeds)
 
     @property
     def on_gpu(self) -> bool:
@@ -122,20 +122,34 @@ class DumpOptions(BaseOptions):
     @property
     def speed_factors(self) -> tuple[str, ...]:
         """The speed factors as they are written, since they become part of names."""
-        factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
-        for factor in factors:
-            require(is_speed(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
-        return factors
+        return parse_speeds(self.speeds)
 
     @property
     def part(self) -> tuple[int, int]:
         """Number of this part of the plan, and count of parts: (1, 1) is all of it."""
-        if not self.shard:
-            return 1, 1
-        number, _, count = self.shard.partition("/")
-        holds = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
-        require(holds, f"shard is a number from 1 and a count, such as 3/100; not {self.shard!r}")
-        return int(number), int(count)
+        return parse_part(self.shard)
+
+
+def parse_speeds(text: str) -> tuple[str, ...]:
+    """Split the value of ``--speeds``; raise OptionError unless it is made of positive numbers."""
+    factors = tuple(filter(None, map(str.strip, text.split(","))))
+    for factor in factors:
+        require(is_speed(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
+    return factors
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """Split the value of ``--shard``; raise OptionError unless it is a number and a count.
+
+    >>> parse_part("3/100"), parse_part("")
+    ((3, 100), (1, 1))
+    """
+    if not text:
+        return 1, 1
+    number, _, count = text.partition("/")
+    holds = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+    require(holds, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
+    return int(number), int(count)
 
 
 def is_speed(text: str) -> bool:

@@ -40,7 +40,7 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
     if job.options.on_gpu and 0 < count < len(devices):
         monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to make")
     if count > 1:
-        _run_workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)])
+        _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)]).run()
     elif shards:
         runner = _opened(job, plan, devices[0], owns_process=False)
         for shard in shards:
@@ -73,33 +73,99 @@ class _Worker:
     shard: Shard | None = None
 
 
-def _run_workers(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]) -> None:
-    waiting = deque(shards)
-    tries: Counter[int] = Counter()
-    workers = [_start_worker(job, plan, device) for device in devices]
-    try:
-        while waiting or any(worker.shard for worker in workers):
-            for worker in workers:
-                if worker.shard is None and waiting:
-                    _assign(worker, waiting.popleft())
-            handles = {worker.tasks: worker for worker in workers} | {w.process.sentinel: w for w in workers}
-            for worker in {id(handles[ready]): handles[ready] for ready in connection.wait(list(handles))}.values():
-                for message in _messages(worker):
-                    if message is not None and message[0] == "unavailable":
-                        workers.remove(worker)
-                        _release(worker, waiting, workers, monitor, message[1])
-                    elif message is not None:
-                        _handle(worker, message, job, monitor)
-                    elif worker in workers:
-                        workers[workers.index(worker)] = _start_worker(job, plan, worker.device)
-                        _give_back(worker, waiting, tries, monitor)
-    finally:
-        for worker in workers:
+class _Workers:
+    """Worker processes, and the archives that wait for one of them.
+
+    Args:
+        job, plan, monitor: of the dump.
+        shards: the archives to be made.
+        devices: one for each worker.
+    """
+
+    def __init__(self, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]) -> None:
+        self.job, self.plan, self.monitor = job, plan, monitor
+        self.waiting = deque(shards)
+        self.tries: Counter[int] = Counter()
+        self.workers = [_start_worker(job, plan, device) for device in devices]
+
+    def run(self) -> None:
+        """Make the archives."""
+        try:
+            while self.waiting or any(worker.shard for worker in self.workers):
+                for worker in self.workers:
+                    if worker.shard is None and self.waiting:
+                        _assign(worker, self.waiting.popleft())
+                for worker in _with_news(self.workers):
+                    for message in _messages(worker):
+                        self._handle(worker, message)
+        finally:
+            self._end_all()
+
+    def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
+        if message is None:
+            self._replace(worker)
+            return
+        kind, *rest = message
+        if kind == "progress":
+            self.monitor.progress(*rest)
+        elif kind == "done":
+            self._finish(worker, rest[0])
+        elif kind == "unavailable":
+            self.workers.remove(worker)
+            self.release(worker, rest[0])
+        else:
+            raise rest[0]
+
+    def _finish(self, worker: _Worker, shard: int) -> None:
+        manifest = read_manifest(self.job.layout, shard)
+        if manifest is None:
+            raise OutputError(f"{self.job.layout.archive(shard)} was written, but has disappeared or changed since")
+        worker.shard = None
+        self.monitor.done(manifest)
+
+    def release(self, worker: _Worker, error: DumpError) -> None:
+        """Go on without a worker that its GPU does not admit, if others compute on that GPU.
+
+        Raises:
+            DumpError: there is none.
+        """
+        _end(worker)
+        if all(other.device != worker.device for other in self.workers):
+            raise error
+        self.monitor.say(f"a worker less on {worker.device}: {error}")
+        if worker.shard:
+            self.waiting.appendleft(worker.shard)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Start a worker in the place of a dead one, and put its archive back into the queue.
+
+        Raises:
+            WorkerError: too many workers died.
+        """
+        if worker not in self.workers:
+            return
+        self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
+        _end(worker)
+        shard, cause = worker.shard, _cause_of_death(worker.process.exitcode)
+        number = shard.number if shard else 0
+        self.tries[number] += 1
+        if self.tries[number] >= TRIES and shard is None:
+            raise WorkerError(f"worker processes end before they start ({cause})")
+        if self.tries[number] >= TRIES:
+            raise WorkerError(
+                f"{TRIES} workers died at archive {number}, the last one {cause}: is there enough memory?"
+            )
+        if shard:
+            self.monitor.lost(number)
+            self.waiting.appendleft(shard)
+
+    def _end_all(self) -> None:
+        for worker in self.workers:
             worker.process.kill()
-        for worker in workers:
+        for worker in self.workers:
             _end(worker)
             if worker.shard:
-                clear_unfinished(job.layout, worker.shard.number)
+                clear_unfinished(self.job.layout, worker.shard.number)
 
 
 def _start_worker(job: Job, plan: Plan, device: str) -> _Worker:
@@ -126,6 +192,12 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Wait until some workers have sent a message or died, and return them."""
+    handles = {worker.tasks: worker for worker in workers} | {worker.process.sentinel: worker for worker in workers}
+    return list({id(worker): worker for worker in map(handles.__getitem__, connection.wait(list(handles)))}.values())
+
+
 def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
     """Yield a worker's messages, and None at the end if it is dead."""
     try:
@@ -141,63 +213,10 @@ def _assign(worker: _Worker, shard: Shard) -> None:
         worker.tasks.send(shard)
 
 
-def _handle(worker: _Worker, message: tuple[Any, ...], job: Job, monitor: Monitor) -> None:
-    kind, *rest = message
-    if kind == "progress":
-        monitor.progress(*rest)
-    elif kind == "done":
-        manifest = read_manifest(job.layout, rest[0])
-        if manifest is None:
-            raise OutputError(f"{job.layout.archive(rest[0])} was written, but has disappeared or changed since")
-        worker.shard = None
-        monitor.done(manifest)
-    else:
-        raise rest[0]
-
-
-def _release(
-    worker: _Worker, waiting: deque[Shard], workers: Sequence[_Worker], monitor: Monitor, error: DumpError
-) -> None:
-    """Go on without a worker that its GPU does not admit, if others compute on that GPU.
-
-    Raises:
-        DumpError: there is none.
-    """
-    _end(worker)
-    if all(other.device != worker.device for other in workers):
-        raise error
-    monitor.say(f"a worker less on {worker.device}: {error}")
-    if worker.shard:
-        waiting.appendleft(worker.shard)
-
-
 def _end(worker: _Worker) -> None:
     worker.process.join()
     worker.tasks.close()
     worker.lifeline.close()
-
-
-def _give_back(worker: _Worker, waiting: deque[Shard], tries: Counter[int], monitor: Monitor) -> None:
-    """Put the archive of a dead worker back into the queue.
-
-    Raises:
-        WorkerError: too many workers died.
-    """
-    _end(worker)
-    shard = worker.shard
-    if shard is None:
-        tries[0] += 1
-        if tries[0] >= TRIES:
-            raise WorkerError(f"worker processes end before they start ({_cause_of_death(worker.process.exitcode)})")
-        return
-    tries[shard.number] += 1
-    if tries[shard.number] >= TRIES:
-        raise WorkerError(
-            f"{TRIES} workers died at archive {shard.number}, the last one {_cause_of_death(worker.process.exitcode)}: "
-            "is there enough memory?"
-        )
-    monitor.lost(shard.number)
-    waiting.appendleft(shard)
 
 
 def _cause_of_death(code: int | None) -> str:

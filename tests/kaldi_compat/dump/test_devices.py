@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,7 +44,8 @@ def test_all_gpus_are_used_whatever_nj_says(
     gpus = [f"cuda:{i}" for i in range(8)]
     started: list[list[str]] = []
     monkeypatch.setattr(workers, "devices_of", lambda text: gpus)
-    monkeypatch.setattr(workers, "_run_workers", lambda job, plan, shards, monitor, devices: started.append(devices))
+    team = SimpleNamespace(run=lambda: None)
+    monkeypatch.setattr(workers, "_Workers", lambda job, plan, shards, monitor, used: started.append(used) or team)
     job = Job(Layout.of(make_data(tmp_path), "fbank"), DumpOptions(device="cuda", nj=4))
     said: list[str] = []
     monitor = cast(Any, SimpleNamespace(say=said.append))
@@ -102,11 +102,14 @@ def worker(device: str, shard: Shard | None = None) -> Any:
 def test_a_gpu_that_admits_one_process_costs_the_other_workers_only() -> None:
     said: list[str] = []
     monitor = cast(Any, SimpleNamespace(say=said.append))
-    shard, waiting = Shard(3, 0, 10, 1), deque[Shard]()
-    workers._release(worker("cuda:0", shard), waiting, [worker("cuda:0")], monitor, UnavailableError("it is busy"))
-    assert list(waiting) == [shard] and "it is busy" in said[0]
+    shard = Shard(3, 0, 10, 1)
+    team = workers._Workers(cast(Any, None), cast(Any, None), [], monitor, [])
+    team.workers = [worker("cuda:0")]
+    team.release(worker("cuda:0", shard), UnavailableError("it is busy"))
+    assert list(team.waiting) == [shard] and "it is busy" in said[0]
+    team.workers = [worker("cuda:1")]
     with pytest.raises(UnavailableError):
-        workers._release(worker("cuda:0", shard), waiting, [worker("cuda:1")], monitor, UnavailableError("busy"))
+        team.release(worker("cuda:0", shard), UnavailableError("busy"))
 
 
 def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
