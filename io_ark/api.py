@@ -21,7 +21,7 @@ from io_ark.codecs import AnyCodec, Codec
 from io_ark.codecs.kinds import (
     Kind,
 )
-from io_ark.errors import FormatError
+from io_ark.errors import FormatError, SpecifierError
 from io_ark.specifier import (
     Rspecifier,
     Wspecifier,
@@ -57,6 +57,8 @@ def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bo
     Raises:
         ArkError: the object cannot be opened or read.
     """
+    if kind is None and str(rxfilename).endswith(".scp"):
+        raise SpecifierError("is a script file: io_ark.load_scp and io_ark.read read it", file=str(rxfilename))
     return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes, network=network)
 
 

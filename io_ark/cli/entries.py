@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,6 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import split_lines
 
-__all__ = ["Entry", "allowed", "entries", "find", "stored_as", "table_of"]
-
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",
@@ -36,6 +35,13 @@ _STORED_AS = {
     b"SV": "sparse",
     b"SM": "sparse",
 }
+_OTHER_FILES = {
+    b"PK\3\4": "NumPy (.npz)",
+    b"\x93NUMPY": "NumPy (.npy)",
+    b"\x89HDF": "HDF5",
+    b"PAR1": "Parquet",
+}
+_CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
 def allowed(chosen: argparse.Namespace) -> dict[str, bool]:
@@ -130,7 +136,18 @@ def _is_single_object(source: Source) -> bool:
     return head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or (head[:3] == b"RIF" and head[8:] == b"WAVE")
 
 
+def _refuse_other_files(source: Source) -> None:
+    """Raise :class:`FormatError` for files that are often named in place of a table."""
+    head = source.peek(512)
+    for magic, name in _OTHER_FILES.items():
+        if head.startswith(magic):
+            source.fail(f"is a file of {name}, not a table: `ark convert` makes a table of it")
+    if _CONFIGURATION.match(head):
+        source.fail("is a configuration file (--name=value), not a table")
+
+
 def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
+    _refuse_other_files(source)
     recording, codec = _codecs(info_only)
     if _is_single_object(source):
         try:

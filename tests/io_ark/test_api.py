@@ -26,6 +26,7 @@ from io_ark.errors import (
     OrderError,
     PipesRefusedError,
     RangeError,
+    SpecifierError,
 )
 from io_ark.interop import kaldi as kaldi_names
 from io_ark.interop import kaldiio as kaldiio_names
@@ -377,3 +378,9 @@ def test_gzipped_archives_that_are_missing_or_damaged_are_our_errors(tmp_path: P
             list(kaldi_io.read_mat_ark(str(path)))
         with gzip.open(path) as stream, pytest.raises(OpenError, match="cannot be read"):
             list(kaldiio_names.load_ark(stream))  # type: ignore[arg-type]
+
+
+def test_load_of_a_script_file_names_the_function_for_it(tmp_path: Path) -> None:
+    (tmp_path / "feats.scp").write_text("a feats.ark:2\n")
+    with pytest.raises(SpecifierError, match=r"feats\.scp: is a script file: io_ark\.load_scp and io_ark\.read"):
+        io_ark.load(tmp_path / "feats.scp")

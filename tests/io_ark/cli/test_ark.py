@@ -137,6 +137,10 @@ def keys_swapped() -> None:
     Path("feats.scp").write_text(f"{one} {there}\n{other} {here}\n{third}\n")
 
 
+def in_another_order() -> None:
+    Path("feats.scp").write_text("".join(Path("feats.scp").read_text().splitlines(True)[::-1]))
+
+
 def empty() -> None:
     Path("feats.ark").write_bytes(b"")
     Path("feats.scp").write_bytes(b"")
@@ -152,6 +156,7 @@ def empty() -> None:
         (key_twice, "utt1: duplicate key"),
         (key_missing, "feats.scp: the key utt2 of feats.ark is missing"),
         (keys_swapped, "utt0: the archive has another key there: 'utt1 '"),
+        (in_another_order, "feats.ark: the keys are not in the order of feats.scp"),
         (empty, "feats.ark: is empty"),
     ],
 )
@@ -271,6 +276,22 @@ def test_ls_of_a_single_object_in_text(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "mean").write_text(" [ 1 2 3 ]\n")
     assert main(["ls", f"{tmp_path}/mean"]) == 0
     assert capsys.readouterr().out == f"-\tvector\t3\ttext\t{tmp_path}/mean\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("o.npz", "is a file of NumPy (.npz), not a table: `ark convert`"), ("o.npy", "NumPy (.npy)"),
+     ("fbank.conf", "is a configuration file"), ("mfcc.conf", "is a configuration file")],
+)  # fmt: skip
+def test_other_files_are_not_listed_as_tables(
+    name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "o.npz", a=np.ones(3))
+    np.save(tmp_path / "o.npy", np.ones(3))
+    (tmp_path / "fbank.conf").write_text("# for 16 kHz\n\n--num-mel-bins=80\n")
+    (tmp_path / "mfcc.conf").write_text("--use-energy=false   # only non-default option.\n")
+    assert main(["ls", f"{tmp_path}/{name}"]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

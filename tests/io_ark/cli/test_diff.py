@@ -51,6 +51,13 @@ def test_tolerance_decides_the_status(capsys: pytest.CaptureFixture[str]) -> Non
     assert "3 equal, 1 within the tolerance, 0 different" in capsys.readouterr().out
 
 
+def test_difference_of_exactly_the_tolerance_is_within_it(capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("a.ark", {"a": np.zeros((1, 2), "f4")})
+    kaldiio.save_ark("b.ark", {"a": np.array([[0, 0.5]], "f4")})
+    assert main(["diff", "--tolerance=0.5", "a.ark", "b.ark"]) == 0
+    assert "1 within the tolerance" in capsys.readouterr().out
+
+
 def test_missing_keys_and_other_shapes_are_differences(capsys: pytest.CaptureFixture[str]) -> None:
     kaldiio.save_ark("b.ark", {"utt0": FEATS["utt0"][:4], "utt1": FEATS["utt1"], "new": FEATS["utt1"]}, scp="b.scp")
     assert main(["diff", "--json", "a.scp", "b.scp"]) == 1

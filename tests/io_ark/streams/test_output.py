@@ -83,13 +83,15 @@ def test_appended_output_counts_from_the_old_size(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"before after"
 
 
+@pytest.mark.parametrize("flush", ["", "output.flush()"])
 @pytest.mark.parametrize("target", ["{}", "| cat > {}", "-"])
-def test_fork_does_not_write_buffered_bytes_twice(target: str, tmp_path: Path) -> None:
+def test_fork_does_not_write_buffered_bytes_twice(target: str, flush: str, tmp_path: Path) -> None:
     script = """
 import os, sys
 from io_ark.streams.output import open_output
 output = open_output(sys.argv[1])
 output.write(b"once\\n")
+FLUSH
 if os.fork() == 0:
     try:
         output.write(b"child\\n")
@@ -101,7 +103,7 @@ os.wait()
 output.write(b"x" * 200000 + b"\\n")
 output.close()
 """
-    command = [sys.executable, "-c", script, target.format(tmp_path / "out")]
+    command = [sys.executable, "-c", script.replace("FLUSH", flush), target.format(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, check=True)
     written = done.stdout if target == "-" else (tmp_path / "out").read_bytes()
     assert written == b"once\n" + b"x" * 200_000 + b"\n"

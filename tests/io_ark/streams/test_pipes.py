@@ -48,6 +48,9 @@ def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None
     output.write(b"x")
     with pytest.raises(PipeError, match="exit status 4"):
         output.close()
+    killed = open_output("| kill -9 $$")
+    with pytest.raises(PipeError, match="ended by signal 9"):
+        killed.close()
     gone = open_output("| exec <&-; sleep 0.1")
     with pytest.raises((ReaderGoneError, PipeError)) as caught:
         for _ in range(100):

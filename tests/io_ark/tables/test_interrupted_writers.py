@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.codecs.blocks import ArrayBlock
+from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
 from io_ark.streams import output
 from io_ark.tables import batches

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark.blocks import ArrayBlock, PackedBlock
 from io_ark.errors import (
     ClosedError,
     FormatError,
@@ -105,6 +106,21 @@ def test_output_that_is_not_written_is_an_error(folder: Path, caplog: pytest.Log
         writer["a"] = np.ones((2, 2), np.float32)
         raise ZeroDivisionError
     assert "No space left" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["packed", "arrays", "single"])
+def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) -> None:
+    with io_ark.Writer("matrix", "ark,scp,f:o,s") as writer:
+        for key in "a", "b":
+            value = np.ones((2, 2), np.float32)
+            if kind == "single":
+                writer[key] = value
+            elif kind == "arrays":
+                writer.write_block(ArrayBlock.of([key], [value]))
+            else:
+                packed: np.ndarray = np.frombuffer(f"{key} ".encode() + b"\0BFM \4\0\0\0\0\4\0\0\0\0", np.uint8)
+                writer.write_block(PackedBlock(f"{key}\n".encode(), packed, np.array([2])))
+            assert list(dict(io_ark.read("ark:o")))[-1] == list(dict(io_ark.read("scp:s")))[-1] == key
 
 
 def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
