@@ -16,9 +16,9 @@ from io_ark.codecs import Codec, codec
 from io_ark.errors import ArkError, FormatError
 from io_ark.native.blocks import BlockFunctions, block_functions
 from io_ark.streams.source import BytesSource
+from kaldi_compat.blocks.cmvn import stats as cmvn_stats
 from kaldi_compat.dump.entries import Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.exact.ragged import stats as cmvn_stats
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.plan import Plan
 
-__all__ = ["AudioBatch", "chunk_batch", "make_batch", "num_frames", "whole_batch"]
-
 Integers = npt.NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
 
-__all__ = ["compute", "subtract_mean"]
-
 
 def compute(
     plan: Plan,

@@ -12,8 +12,6 @@ from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_b
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import Plan
 
-__all__ = ["Seeds", "features_of_list", "features_of_rows"]
-
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 # From a number of frames to the rand_r() states of their noise.

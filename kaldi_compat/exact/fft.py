@@ -15,18 +15,6 @@ import numpy as np
 
 from kaldi_compat.exact.libm import cosf, sinf
 
-__all__ = [
-    "accurate_rfft",
-    "bit_reversed",
-    "mixed_base",
-    "packed_irfft",
-    "packed_rfft",
-    "prime_factors",
-    "real_fft",
-    "roots",
-    "twiddles",
-]
-
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Indices = np.ndarray[Any, np.dtype[np.intp]]
 

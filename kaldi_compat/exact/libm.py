@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["cosf", "expf", "logf", "sincosf", "sinf"]
-
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 

@@ -18,8 +18,6 @@ from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import MelFeatureOptions
 
-__all__ = ["F32", "FloatArray", "MelBanks", "VtlnWarp", "inverse_mel_scale", "mel_banks", "mel_scale"]
-
 logger = logging.getLogger("kaldi_compat")
 F32 = np.float32
 FloatArray = npt.NDArray[np.float32]

@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["normalized_by_windows", "window_sums"]
-
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 

@@ -14,8 +14,6 @@ from kaldi_compat.exact.plan import MelTable, Plan, mel_table
 from kaldi_compat.exact.rand import rand_r_jumps
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
-__all__ = ["compute"]
-
 Floats = npt.NDArray[np.float32]
 F32 = np.float32
 EPSILON = np.finfo(F32).eps

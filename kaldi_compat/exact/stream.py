@@ -14,8 +14,6 @@ from kaldi_compat.exact.compiled import ChunkCall
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import Plan
 
-__all__ = ["ChunkStream"]
-
 Floats = npt.NDArray[np.float32]
 
 

@@ -16,8 +16,6 @@ from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.spectral import Dft, Engine
 
-__all__ = ["ENGINES", "accelerated", "checked_dft", "checked_engine", "engine_for", "is_exact"]
-
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
 _accelerated: set[type] = set()

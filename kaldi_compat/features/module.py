@@ -12,8 +12,6 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.features.script import scriptable
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 
-__all__ = ["ConfiguredModule", "checked_list"]
-
 
 def checked_list(
     items: Any, lengths: Any, axes: tuple[str, ...], error: type[KaldiCompatError] = FeatureError

@@ -15,8 +15,6 @@ from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOption
 if TYPE_CHECKING:
     from kaldi_compat.features.spectral import SpectralFeature
 
-__all__ = ["SPECTRAL_FEATURES", "FeatureType"]
-
 # Parameter kinds of HTK files and their flags (HTK book, section 5.10.1).
 HTK_FBANK, HTK_MFCC, HTK_PLP = 0o7, 0o6, 0o13
 HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000

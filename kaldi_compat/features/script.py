@@ -16,8 +16,6 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ScriptableTwin", "scriptable"]
-
 
 def scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
     """Return what ``torch.jit.script`` compiles in place of a module.

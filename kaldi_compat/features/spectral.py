@@ -29,8 +29,6 @@ from kaldi_compat.tensors.dft import dft_matrix, spectrum, spectrum_by_matmul
 from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
 
-__all__ = ["Generator", "MelFeature", "SpectralFeature", "Warp", "frame_seeds"]
-
 Warp = float | Sequence[float] | Tensor
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 1024

@@ -21,8 +21,6 @@ from io_ark import ArkError
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 
-__all__ = ["Statistics"]
-
 Floats = npt.NDArray[np.float32]
 VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
 VECTOR = r"\[([^\]]*)\]"

@@ -20,8 +20,9 @@ from kaldi_compat.array_api import (
     precision,
     running_sum,
 )
+from kaldi_compat.blocks.deltas import deltas
+from kaldi_compat.blocks.means import window_means
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact import ragged
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.sliding import window_sums
@@ -243,10 +244,10 @@ def process_ragged(
     if options.add_normalized_log_pitch:
         weight = probability_of_voicing(correlation)
         left, right = options.normalization_left_context, options.normalization_right_context
-        means = ragged.window_means(weight, weight * logs, bounds, left, right)
+        means = window_means(weight, weight * logs, bounds, left, right)
         columns.append((logs - means) * options.pitch_scale)
     if options.add_delta_pitch:
-        slopes: npt.NDArray[Any] = ragged.deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
+        slopes: npt.NDArray[Any] = deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
         slopes = slopes + standard_normal(logs, generator) * options.delta_pitch_noise_stddev
         columns.append(slopes * options.delta_pitch_scale)
     if options.add_raw_log_pitch:

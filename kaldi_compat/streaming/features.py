@@ -26,13 +26,14 @@ from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.features.engines import is_exact
 from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
-from kaldi_compat.features.spectral import Generator, SpectralFeature, Warp, frame_seeds
+from kaldi_compat.features.spectral import SpectralFeature, Warp, frame_seeds
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_mean_and_variance
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
 from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.base import changes
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
+from kaldi_compat.tensors.dither import Generator
 from kaldi_compat.tensors.frames import num_frames, reflected
 
 __all__ = [

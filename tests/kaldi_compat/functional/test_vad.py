@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import native
+from kaldi_compat.blocks.vad import voiced
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.exact import ragged
 from kaldi_compat.functional.vad import compute_vad, select_voiced
 from kaldi_compat.options.postprocessing import VadOptions
 from tests.support.reference import ROOT
@@ -100,4 +100,4 @@ def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -
     options = VadOptions(vad_energy_threshold=50, vad_energy_mean_scale=2)
     np.testing.assert_array_equal(compute_vad(features, options), kaldis)
     if native.library():
-        np.testing.assert_array_equal(ragged.voiced(features, np.array([0, len(features)]), options)[0], kaldis)
+        np.testing.assert_array_equal(voiced(features, np.array([0, len(features)]), options)[0], kaldis)
