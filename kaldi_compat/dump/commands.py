@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.codecs import Codec
-from io_ark.errors import ArkError, PipeError
+from io_ark.errors import ArkError, PipeError, hide_secrets
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status
@@ -159,7 +159,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     # The object is complete. It does not matter how a command ends whose output is not read to its end.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)
-        logger.warning("the command %r %s", shortened(command.strip()), how)
+        logger.warning("the command %r %s", hide_secrets(shortened(command.strip())), how)
     return value
 
 

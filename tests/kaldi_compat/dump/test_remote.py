@@ -82,6 +82,19 @@ def test_url_that_cannot_be_read_is_one_failed_utterance(data: Path, server: Ran
     assert f"{server.url}/nosuch.wav" in failures
 
 
+def test_secrets_of_urls_are_in_no_file(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
+    url = "https://me:hidden@host/x.wav?X-Amz-Signature=hidden"
+    changed = [f"cat {lines[0][1]}; : '{url}'; false |", f": '{url}'; false |", url]
+    (data / "wav.scp").write_text("".join(f"{key} {name}\n" for (key, _), name in zip(lines, changed, strict=False)))
+    (data / "utt2spk").unlink()
+    assert dump(data, "--no-network", f"--report={tmp_path}/page.html") == 1
+    written = [*(data / "log").iterdir(), tmp_path / "page.html"]
+    assert "ended with exit status 1" in (data / "log" / "dump_fbank_train.1.log").read_text()
+    assert not [path.name for path in written if b"hidden" in path.read_bytes()]
+    assert "hidden" not in capsys.readouterr().err
+
+
 def test_no_network_reads_no_url(data: Path, server: RangeServer) -> None:
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
     lines[2] = lines[2].replace(str(data), server.url)
