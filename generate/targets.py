@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors, io_ark_stub, kaldi_names, native, preset_names, public_names
+from generate import constructors, io_ark_stub, kaldi_names, kaldifeat_options, native, preset_names, public_names
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,6 +18,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "kaldi_compat/__init__.pyi": public_names.source,
     "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/frontends/names.pyi": preset_names.source,
+    "kaldi_compat/interop/kaldifeat/options.pyi": kaldifeat_options.source,
     "kaldi_compat/options/constructors.pyi": constructors.source,
 }
 
