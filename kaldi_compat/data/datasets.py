@@ -144,8 +144,11 @@ class _KeyedDataset(Dataset[Utterance]):
 
     def __getitem__(self, index: int) -> Utterance:
         key, rest = self._listing.line(int(self._lines[index]))
-        value = self._read(key, rest)
-        return self._annotations.annotate(key, value if self._transform is None else self._transform(value))
+        utterance = self._annotated(key, self._read(key, rest))
+        return utterance if self._transform is None else replace(utterance, input=self._transform(utterance.input))
+
+    def _annotated(self, key: str, value: Tensor) -> Utterance:
+        return self._annotations.annotate(key, value)
 
     @property
     def keys(self) -> list[str]:
@@ -176,6 +179,9 @@ class FeatureDataset(_KeyedDataset):
     Args:
         feats: path of a ``feats.scp``, or ``scp:feats.scp``.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
+        length_tolerance: number of frames by which features and alignment may differ in length; both are cut to the
+            shorter one, and a larger difference is an error (Kaldi's ``--length-tolerance``). None does not compare
+            them, for alignments with a frame rate of their own.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker.
         drop_incomplete: skip utterances without speaker, label or alignment. Otherwise accessing one is an error.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
@@ -185,6 +191,7 @@ class FeatureDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read.
+        KaldiCompatError: features and alignment differ in length by more than the tolerance.
 
     >>> from torch.utils.data import DataLoader
     >>> from kaldi_compat.data.batching import collate
@@ -200,6 +207,7 @@ class FeatureDataset(_KeyedDataset):
         labels: Labels | None = None,
         parse_label: Callable[[str], Any] | None = None,
         alignments: str | None = None,
+        length_tolerance: int | None = None,
         transform: Callable[[Tensor], Tensor] | None = None,
         drop_incomplete: bool = False,
         pipes: bool = True,
@@ -212,7 +220,20 @@ class FeatureDataset(_KeyedDataset):
         super().__init__(script, annotations, transform, drop_incomplete)
         folder = folder_of(name, relative_to)
         self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network, folder=folder)
+        self._length_tolerance = length_tolerance
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network, folder=folder)
+
+    def _annotated(self, key: str, value: Tensor) -> Utterance:
+        utterance = super()._annotated(key, value)
+        if utterance.alignment is None or self._length_tolerance is None:
+            return utterance
+        frames = min(len(value), len(utterance.alignment))
+        if max(len(value), len(utterance.alignment)) - frames > self._length_tolerance:
+            raise KaldiCompatError(
+                f"{key}: {len(value)} frames, but an alignment of {len(utterance.alignment)}: they differ by more than "
+                f"length_tolerance={self._length_tolerance}; are they of the same data and frame rate?"
+            )
+        return replace(utterance, input=value[:frames], alignment=utterance.alignment[:frames])
 
     def _read(self, key: str, rest: str) -> Tensor:
         return _tensor(_named(self._loader(), key, rest))

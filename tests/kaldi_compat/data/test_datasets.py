@@ -100,6 +100,22 @@ def test_a_missing_annotation_is_an_error_unless_dropped(corpus: Path) -> None:
         dataset(corpus, labels={}, drop_incomplete=False)[0]
 
 
+def test_alignments_of_other_lengths_are_cut_or_refused(corpus: Path, tmp_path: Path) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/ali.ark,{tmp_path}/ali.scp") as writer:
+        for i, key in enumerate(KEYS):
+            writer[key] = np.arange(len(dataset(corpus, alignments=None)[i].input) + (i % 5) - 2, dtype=np.int32)
+    changes = {"alignments": f"scp:{tmp_path}/ali.scp"}
+    assert len(dataset(corpus, **changes)[4].alignment) == len(dataset(corpus, **changes)[4].input) + 2  # type: ignore[arg-type]
+    data = dataset(corpus, length_tolerance=1, transform=lambda x: x[::2], **changes)
+    for i, frames in ((1, -1), (2, 0), (3, 0)):
+        whole = len(dataset(corpus, alignments=None)[i].input)
+        assert len(data[i].input) == (whole + frames + 1) // 2
+        assert data[i].alignment.tolist() == list(range(whole + frames))  # type: ignore[union-attr]
+    for i in (0, 4):
+        with pytest.raises(KaldiCompatError, match=f"{KEYS[i]}: .* length_tolerance=1"):
+            data[i]
+
+
 def test_an_unreadable_entry_names_utterance_and_file(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "feats.scp").write_text(f"lost {tmp_path}/none.ark:5\n")
     with pytest.raises(io_ark.ArkError, match=r"none\.ark.*lost"):
