@@ -8,6 +8,7 @@ number of workers, forked or spawned. :class:`FeaturesOnDevice` computes feature
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
@@ -27,7 +28,7 @@ from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script
 from kaldi_compat.data.batching import Batch, Utterance
 from kaldi_compat.data.sampling import rank_and_world_size
-from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.functional.sinc import num_resampled
 
@@ -259,6 +260,9 @@ class WaveDataset(_KeyedDataset):
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             audio's own.
+        speeds: factors such as ``(0.9, 1.0, 1.1)``, at one of which each utterance is played; its pitch changes, too.
+            The choice follows from the key, ``seed`` and the epoch, in any worker and run. Alignments stay as they are.
+        seed: of the choice.
         utt2spk, labels, parse_label, alignments, pipes: as for :class:`Annotations`.
         transform: function applied to the audio ``(samples,)`` of each utterance, in the worker.
         drop_incomplete, relative_to: as for :class:`FeatureDataset`.
@@ -277,6 +281,8 @@ class WaveDataset(_KeyedDataset):
         *,
         channel: int | None = None,
         sample_frequency: float | None = None,
+        speeds: Sequence[float] = (),
+        seed: int = 0,
         utt2spk: Path | None = None,
         labels: Labels | None = None,
         parse_label: Callable[[str], Any] | None = None,
@@ -294,6 +300,9 @@ class WaveDataset(_KeyedDataset):
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency
+        self._speeds, self._seed, self._epoch = tuple(speeds) or (1.0,), seed, _shared_number()
+        if min(self._speeds) <= 0:
+            raise OptionError(f"speeds={tuple(speeds)} must be positive factors, such as (0.9, 1.0, 1.1)")
         folder = folder_of(wav, relative_to)
         self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", pipes=pipes, network=network, folder=folder)
@@ -302,11 +311,30 @@ class WaveDataset(_KeyedDataset):
         segment, recording, place = self._place_of(key, rest)
         wave = _channel_of(_named(self._loader(), recording, place), key, segment, self._channel)
         samples = wave.samples[0]
-        if self._rate is not None and wave.sample_frequency != self._rate:
-            rates = _whole_rates(key, wave.sample_frequency, self._rate)
+        rates = self._rates(key, wave.sample_frequency)
+        if rates is not None:
             resampled = resample_waveform(samples.astype(np.float32), *rates)
             samples = resampled.round().clip(-32768, 32767).astype(np.int16)
         return _tensor(samples)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which determines the speeds of the utterances. Reaches workers that persist."""
+        self._epoch.fill_(epoch)
+
+    def _rates(self, key: str, rate: float) -> tuple[int, int] | None:
+        """Return the rates between which the audio of an utterance is resampled; None if it is not."""
+        speed, wanted = self._speeds[0], rate if self._rate is None else self._rate
+        if len(self._speeds) > 1:
+            rng = np.random.default_rng(
+                (self._seed, int(self._epoch), zlib.crc32(key.encode("utf-8", "surrogateescape")))
+            )
+            speed = self._speeds[rng.integers(len(self._speeds))]
+        played = rate if speed == 1 else float(round(rate * speed))
+        if played == wanted:
+            return None
+        if played != int(played) or wanted != int(wanted) or wanted <= 0:
+            raise AudioError(f"{key}: cannot resample {played:g} Hz to {wanted:g} Hz: rates must be whole numbers")
+        return int(played), int(wanted)
 
     def _place_of(self, key: str, rest: str) -> tuple[Segment | None, str, str]:
         """Return the segment of an utterance, if it is one, and the key and the place of its recording."""
@@ -316,7 +344,7 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance, for a sampler.
+        """Return the number of samples of each utterance in this epoch, for a sampler.
 
         Args:
             utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
@@ -328,7 +356,8 @@ class WaveDataset(_KeyedDataset):
         if utt2dur is not None:
             if self._rate is None:
                 raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
-            return [round(float(duration) * self._rate) for duration in self._lengths_of(utt2dur)]
+            counts = [round(float(duration) * self._rate) for duration in self._lengths_of(utt2dur)]
+            return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
         counts = []
         for key, rest in map(self._listing.line, self._lines.tolist()):
@@ -336,11 +365,13 @@ class WaveDataset(_KeyedDataset):
             if recording not in headers:
                 headers = {recording: self._silence(recording, place)}  # segments of one recording follow each other
             wave = _channel_of(headers[recording], key, segment, self._channel)
-            count = wave.samples.shape[1]
-            if self._rate is not None and wave.sample_frequency != self._rate:
-                count = num_resampled(count, *_whole_rates(key, wave.sample_frequency, self._rate))
-            counts.append(count)
+            counts.append(self._count(key, wave.samples.shape[1], wave.sample_frequency))
         return counts
+
+    def _count(self, key: str, samples: int, rate: float) -> int:
+        """Return the number of samples of an utterance of so many at a sampling rate."""
+        rates = self._rates(key, rate)
+        return samples if rates is None else int(num_resampled(samples, *rates))
 
     def _silence(self, recording: str, place: str) -> Wave:
         """Return silence of the shape that a recording's header tells, which takes no memory."""
@@ -363,10 +394,10 @@ def _channel_of(wave: Wave, key: str, segment: Segment | None, channel: int | No
     return Wave(wave.sample_frequency, wave.samples[chosen : chosen + 1])
 
 
-def _whole_rates(key: str, rate_in: float, rate_out: float) -> tuple[int, int]:
-    if rate_in <= 0 or rate_in != int(rate_in) or rate_out <= 0 or rate_out != int(rate_out):
-        raise AudioError(f"{key}: cannot resample {rate_in:g} Hz to {rate_out:g} Hz: rates must be whole numbers")
-    return int(rate_in), int(rate_out)
+def _shared_number() -> Tensor:
+    """Return a number in shared memory: persistent workers copy a data set before the epoch is set."""
+    number: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    return number
 
 
 def _script_of(file: Path) -> Path:
@@ -439,8 +470,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._pipes = pipes
         self._network = network
-        # In shared memory, because persistent workers copy this object before the epoch is set.
-        self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = _shared_number()
 
     def __repr__(self) -> str:
         first, *others = self._rspecifiers or ["nothing"]

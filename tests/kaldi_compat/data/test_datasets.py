@@ -22,7 +22,7 @@ from kaldi_compat.data.datasets import (
     InEachProcess,
     WaveDataset,
 )
-from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.tensors.resample import resample_waveform
 
@@ -261,6 +261,32 @@ def test_audio_of_another_rate_is_resampled_as_by_kaldi(corpus: Path) -> None:
         torch.testing.assert_close(data[i].input.float(), expected, rtol=0, atol=0.51)
     with pytest.raises(AudioError, match="spk0-utt00: cannot resample 16000 Hz"):
         WaveDataset(corpus / "wav.scp", sample_frequency=0.5)[0]
+
+
+def test_speeds_are_chosen_by_key_and_epoch_in_all_workers(corpus: Path, tmp_path: Path) -> None:
+    data = WaveDataset(corpus / "wav.scp", speeds=(0.9, 1.0, 1.1), seed=2)
+    whole = WaveDataset(corpus / "wav.scp")
+    loader = DataLoader(
+        data, batch_size=None, num_workers=2, persistent_workers=True, multiprocessing_context="fork", shuffle=False
+    )
+    chosen = []
+    for epoch in range(2):
+        data.set_epoch(epoch)
+        here = [data[i].input for i in range(len(data))]
+        assert all(torch.equal(a, b.input) for a, b in zip(here, loader, strict=True))
+        assert data.lengths() == [len(samples) for samples in here]
+        chosen.append([round(len(whole[i].input) / len(samples), 1) for i, samples in enumerate(here)])
+        assert set(chosen[-1]) == {0.9, 1.0, 1.1}
+    assert chosen[0] != chosen[1]
+    slow = WaveDataset(corpus / "wav.scp", speeds=[0.5], sample_frequency=16000)
+    expected = resample_waveform(whole[5].input, 8000, 16000)
+    torch.testing.assert_close(slow[5].input.float(), expected, rtol=0, atol=0.51)
+    (tmp_path / "utt2dur").write_text(
+        "".join(f"{key} {n / 16000}\n" for key, n in zip(KEYS, whole.lengths(), strict=True))
+    )
+    assert slow.lengths(tmp_path / "utt2dur") == slow.lengths() == [2 * n for n in whole.lengths()]
+    with pytest.raises(OptionError, match="positive factors"):
+        WaveDataset(corpus / "wav.scp", speeds=[0.0])
 
 
 def test_a_channel_is_chosen_for_recordings_and_segments(tmp_path: Path) -> None:
