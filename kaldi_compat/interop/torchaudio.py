@@ -93,7 +93,7 @@ def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.de
     # constants are used by later calls under other ones.
     with ThreadPoolExecutor(1) as thread:
         module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
-    module._scale_is_known = True  # as in torchaudio, audio may be on any scale
+    module.warns_of_scale = False  # as in torchaudio, audio may be on any scale
     return module
 
 
