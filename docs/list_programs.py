@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaldi_compat.cli.catalogue import programs, summary
+from kaldi_compat.dump.catalogue import programs, summary
 
 PAGE = Path(__file__).with_name("programs.md")
 BEGIN, END = "<!-- programs -->\n", "<!-- end of programs -->\n"

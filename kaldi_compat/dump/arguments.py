@@ -114,7 +114,7 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
             raise UsageError(f"info takes no arguments, not {argv[1]!r}")
         return DumpArguments(info())
     if argv and argv[0] in ("programs", "completion"):
-        from kaldi_compat.cli.catalogue import completion, program_list
+        from kaldi_compat.dump.catalogue import completion, program_list
 
         return DumpArguments(program_list() if argv == ["programs"] else completion(argv))
     found = f"not {argv[0]!r}" if argv else "but none was given"

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from kaldi_compat.cli.catalogue import completion, programs
+from kaldi_compat.dump.catalogue import completion, programs
 from kaldi_compat.dump.cli import main
 
 

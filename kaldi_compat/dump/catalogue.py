@@ -10,9 +10,8 @@ from typing import Any
 from io_ark.cli.ark import parser
 from io_ark.cli.completion import SHELLS, Command, Flag, of_parser, script
 from kaldi_compat.cli.command_line import CommonOptions, StandardOptions
+from kaldi_compat.dump.options import FEATURES, DumpOptions
 from kaldi_compat.options.config import UsageError, flag_table
-
-__all__ = ["completion", "program_list", "programs", "summary"]
 
 
 def programs() -> dict[str, Any]:
@@ -56,8 +55,6 @@ def completion(argv: Sequence[str]) -> str:
 
 
 def _kaldi_compat() -> Command:
-    from kaldi_compat.dump.options import FEATURES, DumpOptions
-
     return Command(
         "kaldi-compat",
         flags=(Flag("--help", "print the usage"), Flag("--version", "print the version")),
