@@ -104,7 +104,8 @@ output.write(b"x" * 200000 + b"\\n")
 output.close()
 """
     command = [sys.executable, "-c", script.replace("FLUSH", flush), target.format(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, check=True)
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # an unbuffered sys.stdout would hide the fault
+    done = subprocess.run(command, capture_output=True, check=True, env=buffered)
     written = done.stdout if target == "-" else (tmp_path / "out").read_bytes()
     assert written == b"once\n" + b"x" * 200_000 + b"\n"
     assert b"opened in the process that forked this one" in done.stderr
