@@ -25,8 +25,6 @@ from io_ark.cli.statistics import Statistics, statistics
 from io_ark.cli.terminal import bars, coloured, paged, progress
 from io_ark.errors import ArkError
 
-__all__ = ["help_pages", "main", "parser"]
-
 MAX_PROBLEMS = 100
 HISTOGRAM_BINS = 10
 COLUMNS_NAMED = 10

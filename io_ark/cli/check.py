@@ -13,8 +13,6 @@ from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 
-__all__ = ["Findings", "check_table", "compare_keys"]
-
 
 @dataclass
 class Findings:

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["SHELLS", "Command", "Flag", "of_parser", "script"]
-
 
 @dataclass(frozen=True)
 class Flag:

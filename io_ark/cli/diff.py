@@ -15,8 +15,6 @@ from io_ark.cli.entries import Entry, allowed, entries, table_of
 from io_ark.cli.terminal import coloured, progress
 from io_ark.codecs.wave import Wave
 
-__all__ = ["Difference", "compare", "compare_entries", "diff", "pairs"]
-
 Pair = tuple[str, Entry | None, Entry | None]
 MAX_SHOWN = 100
 

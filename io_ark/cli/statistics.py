@@ -12,8 +12,6 @@ import numpy as np
 from io_ark.cli.entries import Entry
 from io_ark.cli.histogram import Histogram
 
-__all__ = ["Moments", "Statistics", "statistics"]
-
 
 @dataclass
 class Statistics:

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bars", "blocks", "coloured", "graphics_protocol", "has_colours", "paged", "progress", "show_png"]
-
 Item = TypeVar("Item")
 Levels = npt.NDArray[Any]
 

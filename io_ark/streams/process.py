@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["Process", "current", "current_process"]
-
 
 class Process:
     """Identity of a process: a forked process has another one."""

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["OPEN_FLAGS", "SIGPIPE", "WRITE_FLAGS", "can_run_commands", "pread", "preadv"]
-
 # Flags to open a file for reading its bytes as they are. Windows has no O_CLOEXEC, and translates line ends by default.
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # The same to write a file, which is created or truncated.
