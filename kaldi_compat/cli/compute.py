@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, Skip, Wave, WaveBlock
 from io_ark.codecs.htk import HtkFeatures
-from kaldi_compat.cli.log import logger, verbose_level, vlog
-from kaldi_compat.cli.loop import Counts, only, results
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import Counts, only, results, with_progress
 from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -47,7 +47,6 @@ e.g.:  {program} --config=conf/{name}.conf scp:wav.scp ark,scp:feats.ark,feats.s
 """
 OUTPUT_FORMATS = ("kaldi", "htk")
 MONO = -1
-LOG_EVERY = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,48 +144,22 @@ def compute_features(
 
         def computed(block: Block) -> ArrayBlock:
             features = extractor.of_block(block, warps)
+            if feature.can_be_nan:
+                warn_of_nan(features)
             if durations is not None:
                 durations.write_block(features.with_numbers(durations_of(block)))
             return features
 
-        finished = logged(feature, results(computed, tables.ahead(blocks), counts), counts)
-        for features in tables.ahead(finished):
+        finished = results(computed, tables.ahead(blocks), counts)
+        for features in tables.ahead(with_progress(finished, lambda: counts.total)):
             writer.write_block(features.map(lambda _, matrix: as_htk(matrix)) if htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
-def logged(feature: FeatureType, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
-    """Yield the features as they are computed, and log how far the program is, and NaN.
-
-    Args:
-        feature: feature type.
-        blocks: the features.
-        counts: utterances up to a block's end, with and without features.
-    """
-    for block in blocks:
-        if feature.can_be_nan:
-            warn_of_nan(block)
-        first = counts.total - len(block) + 1
-        if logger.isEnabledFor(verbose_level(2)):
-            for total, key in enumerate(block.names(), first):
-                log_progress(total)
-                vlog(2, "Processed features for key %s", key)
-        else:
-            for total in range(first + -first % LOG_EVERY, counts.total + 1, LOG_EVERY):
-                log_progress(total)
-        yield block
-
-
-def log_progress(total: int) -> None:
-    """Log how many utterances have been processed, after every tenth."""
-    if total % LOG_EVERY == 0:
-        logger.info("Processed %d utterances", total)
-
-
-def warn_of_nan(block: Block) -> None:
+def warn_of_nan(block: ArrayBlock) -> None:
     """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
-    if isinstance(block, ArrayBlock) and not np.isnan(block.values.sum()):
+    if not np.isnan(block.values.sum()):
         return
     for key, features in block.entries():
         if features.size and (frames := int(np.isnan(features).any(axis=1).sum())):

@@ -19,7 +19,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
-from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -27,6 +27,7 @@ from kaldi_compat.errors import KaldiCompatError, OptionError
 BlockFunction = Callable[[Any], Block]
 # Few, if one entry is refused; and many, if all are.
 _PARTS = 8
+_LOG_EVERY = 10
 
 
 class Sink(Protocol):
@@ -82,6 +83,30 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             yield result
 
 
+def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
+    """Yield blocks of results, and log how many utterances have been processed: after every tenth, as some programs do.
+
+    Args:
+        blocks: the results.
+        count: returns the number of utterances up to the end of the last block.
+    """
+    for block in blocks:
+        first = count() - len(block) + 1
+        if logger.isEnabledFor(verbose_level(2)):
+            for total, key in enumerate(block.names(), first):
+                _log_progress(total)
+                vlog(2, "Processed features for key %s", key)
+        else:
+            for total in range(first + -first % _LOG_EVERY, count() + 1, _LOG_EVERY):
+                _log_progress(total)
+        yield block
+
+
+def _log_progress(total: int) -> None:
+    if total % _LOG_EVERY == 0:
+        logger.info("Processed %d utterances", total)
+
+
 def for_each(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
     """Call ``function(block)`` for each block, as :func:`map_table` does, and count without writing a table."""
     counts = counts or Counts()
@@ -120,10 +145,14 @@ def parts(block: Block) -> Iterator[Block]:
     return (block.select(number == part) for part in np.unique(number))
 
 
-def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction) -> Counts:
-    """Write ``function(block)`` for each block of a table, and count the entries with and without a result."""
+def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
+    """Write ``function(block)`` for each block of a table, and count the entries with and without a result.
+
+    With ``progress``, log how many results there are (see :func:`with_progress`).
+    """
     counts = Counts()
-    for result in results(function, blocks, counts):
+    found = results(function, blocks, counts)
+    for result in with_progress(found, lambda: counts.done) if progress else found:
         writer.write_block(result)
     return counts
 
@@ -236,12 +265,13 @@ def convert_table(
     *,
     kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
+    progress: bool = False,
 ) -> Counts:
     """Apply a function to the blocks of a table, as :func:`convert` does, for programs that take no single files."""
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)
-        return map_table(blocks, writer or tables.write(kind_out or kind, target), function)
+        return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
 
 
 def copied(block: Block, writer: io_ark.Writer[Any]) -> Block:

@@ -11,12 +11,12 @@ from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.blocks import cmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, map_table, only
+from kaldi_compat.cli.loop import convert_table, features, map_table
 from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.cmvn import check_stats, count_floored, fake_stats, scale_and_offset
+from kaldi_compat.functional.cmvn import VARIANCE_FLOOR, check_stats, fake_stats, mean_and_variance, scale_and_offset
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import CmvnOptions
 
@@ -86,9 +86,11 @@ def normalized(block: ArrayBlock, stats: DoubleMatrix, options: Options) -> Arra
     """
     feats = features(block)
     check_stats(stats if len(stats) > 1 else stats[0], feats.shape[1], options)
-    if options.norm_vars and (floored := count_floored(stats)):
-        only(block, floored)
-        logger.warning("Flooring cepstral variance in %d dimensions for %s", floored, block.names()[0])
+    if options.norm_vars:
+        variance = mean_and_variance(stats)[:, 1]
+        floored = variance[variance < VARIANCE_FLOOR].tolist()
+        for value in floored * (len(block) // len(stats)):
+            logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
     scale, offset = scale_and_offset(stats, options, feats.dtype)
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)

@@ -45,7 +45,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
             return block.map(interpolate)
         return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, frames))
 
-    counts = convert_table(interpolate_block, "matrix", source, target)
+    counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if frames.frames:
         gaps, changed = 100 * frames.gaps / frames.frames, 100 * frames.changed / frames.frames
         logger.info(

@@ -30,6 +30,6 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_ragged(tracks, block.rows(), options))
 
-    counts = convert_table(process, "matrix", source, target)
+    counts = convert_table(process, "matrix", source, target, progress=True)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.exact.products import product_with_transpose
-from kaldi_compat.functional.transform import log_determinant
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -43,7 +42,7 @@ class LogDeterminants:
     frames: int = 0
     total: float = 0.0
     is_pseudo: bool | None = None
-    known: dict[int, float] = field(default_factory=dict)
+    last: tuple[Matrix, float] | None = None
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
         """Count a transform of features of ``dim`` dimensions, applied to ``frames`` frames."""
@@ -51,11 +50,9 @@ class LogDeterminants:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        # A global transform is the same object each time.
-        logdet = self.known.get(id(transform))
-        if logdet is None:
-            logdet = log_determinant(transform, dim)
-            self.known = {id(transform): logdet}
+        if self.last is None or self.last[0] is not transform:  # a global transform is the same object each time
+            self.last = transform, log_determinant(transform[:, :dim])
+        logdet = self.last[1]
         if np.isfinite(logdet):
             self.frames += frames
             self.total += frames * logdet
@@ -67,6 +64,11 @@ class LogDeterminants:
         if self.frames:
             kind = "[pseudo-]" if self.is_pseudo else ""
             logger.info("Overall average %slogdet is %g over %d frames.", kind, self.total / self.frames, self.frames)
+
+
+def log_determinant(linear: Matrix) -> float:
+    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
+    return 0.5 * float(np.linalg.slogdet(product_with_transpose(linear, linear))[1])
 
 
 def mismatch(key: str, transform: Matrix, dim: int) -> str:

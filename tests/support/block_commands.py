@@ -209,7 +209,6 @@ DEVIATIONS: dict[str, list[str]] = {
     ],
     "dimensions may not change": ["compare-feats of dimensions"],
     "a window that --center does not use may be small": ["apply-cmvn-sliding --center"],
-    "one warning for each utterance, not for each dimension": ["apply-cmvn --norm-vars", "apply-cmvn --reverse"],
     "the speaker is looked up": ["compose-transforms --utt2spk"],
     "a key may be looked up again": ["extract-feature-segments, once"],
 }

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 from kaldi_compat.cli import tables
-from kaldi_compat.programs import compute_fbank_feats, compute_mfcc_feats, compute_plp_feats
+from kaldi_compat.programs import (
+    compute_fbank_feats,
+    compute_mfcc_feats,
+    compute_plp_feats,
+    interpolate_pitch,
+    process_pitch_feats,
+)
 from kaldi_compat.programs import compute_spectrogram_feats as spectrogram
 from tests.support.programs import check_refused, run
-from tests.support.tables import audio_archive, load, noise, wav_bytes
+from tests.support.tables import audio_archive, load, noise, save, wav_bytes
 
 QUIET = ["--print-args=false", "--dither=0"]
 
@@ -171,3 +177,11 @@ def test_debug_mel_logs_the_bins(capsys: pytest.CaptureFixture[str]) -> None:
     error = capsys.readouterr().err
     assert error.count(", vec = [ ") == 17
     assert "bin 0, offset = 1, vec = [ " in error
+
+
+def test_every_tenth_utterance_is_logged_in_kaldis_words() -> None:
+    tracks = {f"u{i:02}": np.full((3, 2), 0.5 + i, np.float32) for i in range(25)}
+    source = save("tracks.ark", {key: np.clip(track, [0, 60], [1, 900]).astype("f4") for key, track in tracks.items()})
+    for main, options in ((interpolate_pitch.main, ["--linear-interpolation"]), (process_pitch_feats.main, [])):
+        lines = run(main, *options, source, "ark:o.ark")[1]
+        assert lines.count("Processed 10 utterances") == lines.count("Processed 20 utterances") == 1
