@@ -131,7 +131,8 @@ class Deadline:
     def cancel(self) -> None:
         """Do not call the function any more."""
         self._cancelled.set()
-        os.close(self._writing)
+        with contextlib.suppress(OSError):
+            os.close(self._writing)
 
 
 def end_at_once() -> None:

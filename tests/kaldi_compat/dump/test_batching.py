@@ -141,6 +141,13 @@ def test_utterances_computed_at_once_have_the_bits_of_single_ones(
             assert result == expected
 
 
+def test_utterances_with_a_failure_between_them_are_not_joined(tmp_path: Path) -> None:
+    job = job_of(tmp_path, "--dither=0\n")
+    computer = SpectralComputer(job, make_plan(job), "cpu")
+    results = computer.submit([utterance(0, 900), utterance(2, 900), utterance(3, 900)])()
+    assert [(each.index, len(each)) for each in results] == [(0, 1), (2, 2)]
+
+
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     job = job_of(tmp_path, "--dither=0\n", compress=False)
     job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
