@@ -286,19 +286,13 @@ class ArrayBlock(Block):
 
 
 def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return the block of small float arrays of one type, or of one array of any size, else of any objects.
-
-    As in Kaldi, a matrix without elements has no rows and no columns.
-    """
+    """Return the block of small float arrays of one type, or of one array of any size, else of any objects."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.of(keys, values)
     kind = values[0].dtype, values[0].ndim
     if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MOST_BYTES for v in values):
         return ObjectBlock.of(keys, values)
-    block = ArrayBlock.of(keys, values)
-    if block.dimensions < 2 or block.shapes.all():
-        return block
-    return replace(block, shapes=np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0))
+    return ArrayBlock.of(keys, values)
 
 
 def _is_array(value: Any) -> bool:

@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
-_DENSE_HEADER = struct.Struct("<5sbibi")
+_DENSE_HEADER = struct.Struct("<6xibi")
 
 
 class MatrixCodec(ArrayCodec):
@@ -50,17 +50,17 @@ class MatrixCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
-        self._marker_and_token = b"\0BFM " if self.dtype == np.float32 else b"\0BDM "
-        self._stored = self.dtype.newbyteorder("<")
+        self._start = b"\0BFM \4" if self.dtype == np.float32 else b"\0BDM \4"
+        self._stored, self._itemsize = self.dtype.newbyteorder("<"), self.dtype.itemsize
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
         head = source.peek_buffered(source.small)
-        if len(head) >= _DENSE_HEADER.size:
-            start, row_size, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
-            if start == self._marker_and_token and row_size == column_size == 4 and rows >= 0 and columns >= 0:
-                end = _DENSE_HEADER.size + rows * columns * self._stored.itemsize
+        if head.startswith(self._start) and len(head) >= _DENSE_HEADER.size:
+            rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
+            if column_size == 4 and rows >= 0 and columns >= 0:
+                end = _DENSE_HEADER.size + rows * columns * self._itemsize
                 if end > len(head):
                     source.skip(_DENSE_HEADER.size)
                     return source.read_matrix(self._stored, rows, columns)
@@ -68,8 +68,8 @@ class MatrixCodec(ArrayCodec):
                 # A third of the time of copying an array whose numbers are not aligned.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_DENSE_HEADER.size : end]))
                 return matrix
-            if head.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
-                return values if self.dtype == np.float32 else values.astype(self.dtype)
+        elif head.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
+            return values if self.dtype == np.float32 else values.astype(self.dtype)
         return super().read(source)
 
     def read_range(self, source: Source, part: Range) -> Array:

@@ -82,10 +82,12 @@ class Scan(Protocol):
     Attributes:
         reads_files: True if objects are often files of their own, which are then read together.
         reads_places: True if :meth:`objects` reads objects.
+        of_any_size: True if large objects are read together, too, because their numbers become Python objects.
     """
 
     reads_files: bool
     reads_places: bool
+    of_any_size: bool
 
     def entries(self, window: Window) -> Scanned | None:
         """Read the entries that are whole in a window, or the first of them; None if there are none."""
@@ -123,6 +125,7 @@ class KindScan:
 
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
+        self.of_any_size = layout in _NESTED
         self._kind, self._number, self._nested = kind, _KINDS.index(layout), layout in _NESTED
         self._scan = NATIVE.function("ark_scan")
         self._ends, self._shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
@@ -147,11 +150,12 @@ class KindScan:
 
     def _call(self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None) -> _Numbers | None:
         data = window.bytes()
+        largest = len(data) if self.of_any_size else window.largest
         values = np.empty(len(data), np.uint8)  # text that needs more is left to the next call
         lists = np.empty(len(data) // _SHORTEST_LIST if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=window.largest, most=MAX_ENTRIES if places is None else len(places),
+            lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
         count = self._scan(self._table, self._number) if len(data) else 0
         if count == 0:
@@ -179,7 +183,7 @@ class ShapeScan:
         dtype: type that the matrices have when they are read.
     """
 
-    reads_files = reads_places = False
+    reads_files = reads_places = of_any_size = False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype

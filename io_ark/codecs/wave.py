@@ -270,7 +270,7 @@ class WaveScan:
         only_headers: leave the samples out.
     """
 
-    reads_places = True
+    reads_places, of_any_size = True, False
 
     def __init__(self, *, only_headers: bool = False) -> None:
         self._only_headers = only_headers

@@ -71,7 +71,7 @@ class BlockFunctions:
         numbers = int((shapes[:, 0] * shapes[:, 1] if dimensions > 1 else shapes[:, 0]).sum())
         if keys.count(b"\n") != count or numbers != values.size or not values.flags.c_contiguous:
             raise ValueError("keys, shapes and values of a block do not belong together")
-        shapes = np.ascontiguousarray(shapes, np.int64)
+        shapes = _as_in_kaldi(shapes) if dimensions > 1 else np.ascontiguousarray(shapes, np.int64)
         packed = np.empty(len(keys) + _HEADER_ROOM * count + with_values * values.nbytes, np.uint8)
         objects, ends = np.empty(count, np.int64), np.empty(count, np.int64)
         used = self._pack(
@@ -95,7 +95,7 @@ class BlockFunctions:
         sizes = shapes[:, 0] * shapes[:, 1]
         if keys.count(b"\n") != count or sizes.sum() != values.size or values.dtype != np.float32:
             raise ValueError("keys, shapes and values of a block do not belong together")
-        shapes, values = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(values)
+        shapes, values = _as_in_kaldi(shapes), np.ascontiguousarray(values)
         room = len(keys) + _COMPRESSED_ROOM * count + 8 * int(shapes[:, 1].sum()) + 2 * values.size
         packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
         used = self._compress(
@@ -128,3 +128,8 @@ class BlockFunctions:
         text = np.empty(len(keys) + (len(archive) + _LINE_ROOM) * len(offsets), np.uint8)
         used = self._script(keys, address(offsets), len(offsets), archive, len(archive), address(text))
         return text[:used]
+
+
+def _as_in_kaldi(shapes: Integers) -> Integers:
+    """Return shapes of matrices for C; one without elements has neither rows nor columns."""
+    return np.ascontiguousarray(np.where(shapes.all(axis=1, keepdims=True), shapes, 0), np.int64)

@@ -458,6 +458,10 @@ class FileSource(StreamSource):
         self._successive = False  # True after an object that was taken, until the next seek
         return window
 
+    def peek_buffered(self, limit: int) -> bytes:
+        window: bytes = self._window
+        return window[self._at : self._at + limit]
+
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True; return False if it is beyond the known end of the file.
 

@@ -25,7 +25,7 @@ from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import OPEN_FLAGS
-from io_ark.tables.keys import read_key
+from io_ark.tables.keys import SIMPLE_KEY, read_key
 from io_ark.tables.loader import LONGEST_OFFSET, name_key
 
 # A block, or an entry that was read alone: its key and value.
@@ -37,6 +37,8 @@ ENTRY_BYTES = 1 << 16
 _LARGEST = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
 # Maximum number of objects read one by one after some that could not be read together.
 _LONGEST_PAUSE = 64
+# Objects read one by one after a large one.
+_AFTER_LARGE = 4
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _ALIGNMENT = 64
@@ -84,10 +86,11 @@ def read_archive(
         ArkError: an entry cannot be read; those before it have been yielded.
     """
     scan = codec.scan()
-    pause = _Pause(1)  # the first entry is read alone: if it is large, nothing is read ahead
+    # The first entry is read alone: if it is large, nothing is read ahead.
+    pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
         if scan is not None and pause.left == 0:
-            found = scan.entries(_window(source, BLOCK_BYTES if in_blocks() else ENTRY_BYTES))
+            found = scan.entries(_window(source, _size(in_blocks)))
             pause.after(found)
             if found is not None:
                 source.skip(found.size)
@@ -97,17 +100,23 @@ def read_archive(
                     yield from _each(found, source, codec)
                 del found
                 continue
-        key = read_key(source)
+        simple = source.match(SIMPLE_KEY)
+        key = simple[1].decode("utf-8", "surrogateescape") if simple else read_key(source)
         if key is None:
             return
-        start = source.tell()
+        start = source.tell() if pause.left == 1 else -1
         try:
             yield key, codec.read(source)  # no variable here keeps the value in memory
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
-            # After a large object another one is likely, and large objects are not read ahead.
-            pause.left = pause.left - 1 or int(source.tell() - start > _LARGEST[ENTRY_BYTES])
+            pause.left -= 1
+            if start >= 0 and not scan.of_any_size and source.tell() - start > _LARGEST[_size(in_blocks)]:
+                pause.left = _AFTER_LARGE  # others are likely, and large objects are not read ahead
+
+
+def _size(in_blocks: Callable[[], bool]) -> int:
+    return BLOCK_BYTES if in_blocks() else ENTRY_BYTES
 
 
 def _window(source: Source, size: int) -> Window:

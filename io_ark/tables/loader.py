@@ -86,11 +86,19 @@ class Loader:
         Raises:
             ArkError: the object cannot be opened or read, or has no such range.
         """
-        if self._folder is not None:
-            text = in_folder(text, self._folder)
-        path, _, offset = text.rpartition(":")
-        if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < LONGEST_OFFSET:
-            return self._read_at(path, int(offset))
+        return self.load_value(None, text)
+
+    def load_value(self, key: str | None, text: str) -> Any:
+        """Load the object of a line in a script file. Errors have the key."""
+        try:
+            path, _, offset = text.rpartition(":")
+            if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < LONGEST_OFFSET:
+                return self._read_at(path, int(offset))
+            return self._load(text if self._folder is None else in_folder(text, self._folder))
+        except ArkError as error:
+            raise name_key(error, key) from error.__cause__
+
+    def _load(self, text: str) -> Any:
         name, part = split_range(text)
         target = parse_rxfilename(name)
         if part is None:
@@ -98,13 +106,6 @@ class Loader:
         if target.kind == "file" and (file := self._files.get(target.path)).regular:
             return self._codec.read_range(file.source(target.offset or 0), part)
         return extract_range(self._whole(name, target), part, name)
-
-    def load_value(self, key: str, text: str) -> Any:
-        """Load the object of a line in a script file. Errors have the key."""
-        try:
-            return self.load(text)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
 
     def _read_at(self, path: str, offset: int) -> Any:
         """Read the object at an offset of a regular file; take an idle source of the file if there is one."""
@@ -226,7 +227,7 @@ def ready(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def name_key(error: ArkError, key: str) -> ArkError:
+def name_key(error: ArkError, key: str | None) -> ArkError:
     """Add the key to an error that has none, and return the error."""
     if error.key is None:
         error.key = key

@@ -177,7 +177,7 @@ class KaldiioLoader:
         except (IndexError, TypeError):
             raise refused from None
 
-    def load_value(self, key: str, rxfilename: str) -> Any:
+    def load_value(self, key: str | None, rxfilename: str) -> Any:
         """Load the object of a line in a script file. Errors have the key."""
         try:
             return self.load(rxfilename)
