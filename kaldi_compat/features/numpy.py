@@ -9,6 +9,7 @@ The classes have the options and the call of the torch modules of the same names
     features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
     features = fbank([samples, others])             # a list of (frames, 80)
     stream = fbank.stream()                         # audio in chunks
+    online = OnlineCmvn(stats)                      # normalizes frames as they arrive, as apply-cmvn-online
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.online_cmvn import OnlineCmvn
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
@@ -41,7 +43,7 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-__all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "Plp", "Spectrogram"]
+__all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "OnlineCmvn", "Plp", "Spectrogram"]
 
 Generator = np.random.Generator | NoiseSource | None
 Floats = npt.NDArray[np.float32]

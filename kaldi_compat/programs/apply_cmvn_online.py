@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Block, block_of
+from io_ark.blocks import Block, block_of
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.objects import DoubleMatrix, Matrix
+from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.tables import Tables
-from kaldi_compat.exact.online_cmvn import normalized, speaker_stats
+from kaldi_compat.cli.tables import LookupReader, Tables
+from kaldi_compat.exact.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import option
 from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
 
@@ -38,36 +38,35 @@ class Options(OnlineCmvnOptions):
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
     """Normalize a table, or the utterances of speakers."""
-    of_corpus: DoubleMatrix = io_ark.read_object("double-matrix", stats_source)
     skipped = parse_dims(options.skip_dims, "--skip-dims")
+    online = OnlineCmvn(io_ark.read_object("double-matrix", stats_source), options, skip_dims=skipped)
     frames = 0
 
-    def normalize(feats: Matrix, of_speaker: DoubleMatrix | None) -> Matrix:
+    def normalize(key: str, feats: Matrix) -> Matrix:
         nonlocal frames
         frames += len(feats)
-        return normalized(feats, options, of_corpus, of_speaker, skipped)
+        online.end_utterance() if options.spk2utt else online.reset()
+        return online(feats)
 
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
-
-            def of_speakers(speaker: str, names: list[str]) -> Iterator[Block]:
-                """Yield the results of one speaker, whose statistics grow."""
-                state: DoubleMatrix | None = None
-                for name in names:
-                    if name not in table:
-                        logger.warning("No features for utterance %s", name)
-                        continue
-                    feats = table[name]
-                    yield block_of([name], [normalize(feats, state)])
-                    if len(feats):
-                        state = speaker_stats(feats, state)
-
-            blocks = (each for block in speakers for entry in block.entries() for each in of_speakers(*entry))
-            counts = map_table(blocks, writer, lambda block: block)
+            blocks: Iterator[Block] = (
+                each for block in speakers for _, names in block.entries() for each in of_speaker(names, table, online)
+            )
         else:
-            each: Iterator[ArrayBlock] = tables.read("matrix", source)
-            counts = map_table(each, writer, lambda block: block.map(lambda key, feats: normalize(feats, None)))
+            blocks = tables.read("matrix", source)
+        counts = map_table(blocks, writer, lambda block: block.map(normalize))
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)
     return counts.status
+
+
+def of_speaker(names: list[str], table: LookupReader[Matrix], online: OnlineCmvn) -> Iterator[Block]:
+    """Yield the utterances of a speaker that has not been seen before."""
+    online.reset()
+    for name in names:
+        if name in table:
+            yield block_of([name], [table[name]])
+        else:
+            logger.warning("No features for utterance %s", name)
