@@ -184,7 +184,7 @@ def interpolate_ragged(
     """Compute :func:`interpolate_smoothly` of many utterances at once.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`is_supported` is true.
+        features: (rows, 2): the features of all utterances, for which :func:`is_track` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``; none is empty.
         options, random, counts: see :func:`interpolate_smoothly`.
 
@@ -200,8 +200,8 @@ def interpolate_ragged(
     return np.stack((features[:, 0], pitch), -1)
 
 
-def is_supported(features: Floats, options: InterpolatePitchOptions) -> bool:
-    """Return True if :func:`interpolate_ragged` can compute these features (rows, 2) of several utterances."""
+def is_track(features: Floats) -> bool:
+    """Return True for float32 features (rows, 2) that are finite, without a negative pitch."""
     return (
         features.shape[1] == 2
         and features.dtype == np.float32

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import for_c
+from kaldi_compat.blocks.base import by_utterance, for_c
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.options.pitch import SmoothPitchOptions
@@ -82,22 +82,24 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
     return processed
 
 
-def is_supported(features: npt.NDArray[Any]) -> bool:
-    """Return True if :func:`smooth_ragged` can compute these features (rows, columns)."""
-    if not native.library() or features.dtype != np.float32 or features.shape[1] < 2:
+def is_without_gaps(features: npt.NDArray[Any]) -> bool:
+    """Return True for float32 features (rows, columns) of tracks without gaps, whose voicing is a probability."""
+    if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]
     return bool(((voicing >= 0) & (voicing <= 1) & (pitch >= np.finfo(np.float32).tiny)).all())
 
 
 def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Compute :func:`smooth_pitch` of many utterances at once, in C.
+    """Compute :func:`smooth_pitch` of many utterances at once.
 
     Args:
-        features: (rows, columns): the features of all utterances, for which :func:`is_supported` is true.
+        features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
         options: the windows.
     """
+    if not native.library():
+        return by_utterance(features, bounds, lambda each: smooth_pitch(each, options) if len(each) else each)
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2 or min(windows) < 1:

@@ -14,7 +14,7 @@ from kaldi_compat.pitch.interpolate import (
     interpolate_linearly,
     interpolate_ragged,
     interpolate_smoothly,
-    is_supported,
+    is_track,
 )
 
 USAGE = """
@@ -41,7 +41,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         tracks = features(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if options.linear_interpolation or not is_supported(tracks, options):
+        if options.linear_interpolation or not is_track(tracks):
             return block.map(interpolate)
         return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, frames))
 

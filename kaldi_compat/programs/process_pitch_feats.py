@@ -7,7 +7,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import SmoothPitchOptions
-from kaldi_compat.pitch.smooth import is_supported, smooth_pitch, smooth_ragged
+from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_ragged
 
 USAGE = """
 Computes features for speech recognition from (probability of voicing, pitch) without gaps: the log odds of voicing, and
@@ -26,7 +26,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
         tracks = features(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if not is_supported(tracks):
+        if not is_without_gaps(tracks):
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_ragged(tracks, block.rows(), options))
 

@@ -155,7 +155,7 @@ def test_noise_comes_from_the_generator_given() -> None:
 
 
 @pytest.mark.parametrize("features", [np.ones((3, 3), np.float32), np.zeros((3, 2), np.float32), np.ones(3)])
-def test_what_is_no_track(features: np.ndarray[Any, Any]) -> None:
+def test_features_that_are_not_a_track_are_refused(features: np.ndarray[Any, Any]) -> None:
     with pytest.raises(FeatureError):
         process_pitch(features)
 
