@@ -244,7 +244,6 @@ class _Verification:
         self._file = file
         self._announced = self._size = self._checksum = 0
         self._thread = WorkBehind[int](self._read_up_to)
-        self._thread.__enter__()
 
     def follow(self) -> None:
         """Read what was written since the last time if that is enough."""

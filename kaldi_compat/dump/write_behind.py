@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -28,50 +28,36 @@ class WorkBehind(Generic[T]):
         self._work = work
         self._most = most
         self._bytes = 0
-        self._waiting: deque[tuple[T, int] | None] = deque()
         self._changed = threading.Condition()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="write behind", daemon=True)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="write behind")
 
     def put(self, item: T, size: int) -> None:
         """Add an item of this many bytes; wait while there are too many."""
         with self._changed:
             self._changed.wait_for(lambda: self._error or not self._bytes or self._bytes + size <= self._most)
             self._check()
-            self._waiting.append((item, size))
             self._bytes += size
-            self._changed.notify_all()
+        self._thread.submit(self._run, item, size)
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
-                entry = self._waiting.popleft()
-            if entry is None:
-                return
-            item, size = entry
-            try:
-                if self._error is None:
-                    self._work(item)
-            except BaseException as error:
-                self._error = error
-            del entry, item
-            with self._changed:
-                self._bytes -= size
-                self._changed.notify_all()
+    def _run(self, item: T, size: int) -> None:
+        try:
+            if self._error is None:
+                self._work(item)
+        except BaseException as error:
+            self._error = error
+        with self._changed:
+            self._bytes -= size
+            self._changed.notify_all()
 
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
 
     def __enter__(self) -> WorkBehind[T]:
-        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        with self._changed:
-            self._waiting.append(None)
-            self._changed.notify_all()
-        self._thread.join()
+        self._thread.shutdown()
         if kind is None:
             self._check()
