@@ -242,8 +242,6 @@ class ArrayBlock(Block):
         values = self.values[np.repeat(entries, self.sizes())]
         return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
 
-    chosen = select  # the name until all programs use the other
-
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
         """Return matrices under the same keys.
 

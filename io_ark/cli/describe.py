@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.blocks import ArrayInfo
 from io_ark.cli.entries import Entry
 from io_ark.cli.terminal import coloured
-from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.wave import Wave, WaveInfo
 
 # Control characters that JSON does not escape.

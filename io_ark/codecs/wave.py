@@ -50,7 +50,6 @@ _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
 written_as("wave")(Wave)
-AudioBlock = WaveBlock  # the name until all programs use the other
 
 
 class Chunks:

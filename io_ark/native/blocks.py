@@ -62,7 +62,7 @@ class BlockFunctions:
 
         Args:
             keys: a newline after each.
-            shapes: (entries, 2), as in :class:`~io_ark.codecs.blocks.ArrayBlock`.
+            shapes: (entries, 2), as in :class:`~io_ark.blocks.ArrayBlock`.
             dimensions: 1 for vectors, 2 for matrices.
             values: float32 or float64: the numbers of all arrays.
             with_values: write the numbers, too, and not only what is before them.

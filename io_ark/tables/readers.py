@@ -59,7 +59,6 @@ class SequentialReader(Generic[Value]):
         pipes: allow commands.
         network: allow URLs.
         background: read ahead in a thread, as with the option ``bg``.
-        blocks: with ``background``, read ahead for :meth:`blocks`.
         options: arguments of the codec.
 
     Raises:
@@ -78,7 +77,6 @@ class SequentialReader(Generic[Value]):
         pipes: bool = True,
         network: bool = True,
         background: bool = False,
-        blocks: bool = False,
         **options: Any,
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
@@ -92,7 +90,7 @@ class SequentialReader(Generic[Value]):
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            self._state.reads = "blocks" if blocks else "entries"
+            self._state.reads = "entries"
             ahead = ReadAhead(entries)
             self._entries = ahead
             self._stop = ahead.close

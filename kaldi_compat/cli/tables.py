@@ -38,7 +38,7 @@ class Tables(ExitStack):
             wanted: returns False for keys whose objects need not be readable: of a script file they are not read, and
                 their value is None.
         """
-        reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier, blocks=True))
+        reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier))
         if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
             return _wanted_blocks(reader, wanted)
         return reader.blocks()

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.blocks.base import split_keys
 from io_ark.codecs.batch import print_numbers
-from io_ark.codecs.blocks import split_keys
 from io_ark.native.blocks import block_functions
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.entries import Failure

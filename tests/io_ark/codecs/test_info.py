@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark.blocks import ArrayInfo
 from io_ark.cli.ark import main
 from io_ark.codecs import AnyCodec, Codec, codec
-from io_ark.codecs.array_info import ArrayInfo
 from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, RangeError, TruncatedError
 from io_ark.streams import source

@@ -121,3 +121,14 @@ def test_source_goes_back_to_the_first_entry_that_is_not_taken() -> None:
     assert next(entries) == ("a", 1)
     entries.close()
     assert source.read_rest() == b"b 2 \nc 3 \n"
+
+
+@pytest.mark.parametrize("kind", ["token", "token-vector", "int-vector"])
+def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
+    data = b"a 1\nb\n2\nc 3\n"
+    expected = one_by_one(data, kind)
+    assert_same(in_blocks(StreamSource(io.BytesIO(data)), kind), expected)
+    scan = codec(kind).scan()
+    assert scan is not None
+    found = scan.entries(Window(data, 0, len(data), len(data)))
+    assert found is not None and found.block.names() == ["a"]

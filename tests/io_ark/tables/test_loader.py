@@ -126,3 +126,23 @@ def test_archive_that_grows_while_open_is_read(folder: Path, mmap: bool) -> None
         np.testing.assert_array_equal(table["part"], first[500:503])
         np.testing.assert_array_equal(table["k3"], second)
         np.testing.assert_array_equal(table["k"], first)
+
+
+def test_ranges_of_several_commands_are_those_of_each(folder: Path) -> None:
+    names = ("u01_normal", "u02_feat")
+    for name in names:
+        io_ark.write_object("matrix", f"{name}.mat", dict(io_ark.read("feats.ark"))[name])
+    Path("p.scp").write_text("".join(f"{i}{j} cat {c}.mat |[{j}:{j}]\n" for i, c in enumerate(names) for j in range(2)))
+    found = dict(io_ark.SequentialReader("matrix", "scp:p.scp"))
+    for i, name in enumerate(names):
+        matrix = io_ark.read_object("matrix", f"{name}.mat")
+        for j in range(2):
+            np.testing.assert_array_equal(found[f"{i}{j}"], matrix[j : j + 1])
+
+
+@pytest.mark.parametrize(("part", "warns"), [("[0:36]", False), ("[35:36]", False), ("[0:37]", True)])
+def test_range_warns_from_the_first_row_that_is_missing(
+    part: str, warns: bool, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    io_ark.read_object("matrix", f"feats.ark:11{part}")
+    assert bool(caplog.messages) == warns

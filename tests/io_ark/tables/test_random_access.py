@@ -154,3 +154,20 @@ def test_option_o_releases_values_after_use(folder: Path) -> None:
             values = [weakref.ref(reader[key]) for key in keys]
             gc.collect()
             assert sum(value() is not None for value in values) == kept
+
+
+def test_value_of_another_key_than_the_one_that_was_asked_for_is_its_own(folder: Path) -> None:
+    with io_ark.RandomAccessReader("matrix", "scp,p:feats.scp") as reader:
+        assert "u01_normal" in reader
+        assert reader["u02_feat"].shape == (64, 40)
+        assert reader["u01_normal"].shape == (37, 13)
+
+
+def test_duplicate_key_of_a_sorted_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d.ark").write_bytes(b"a 1 \nb 2 \nb 3 \nc 4 \n")
+    for options in ("s,cs", "s"):
+        with (
+            io_ark.RandomAccessReader("int", f"ark,{options}:{tmp_path}/d.ark") as reader,
+            pytest.raises(OrderError, match="not sorted or has a duplicate key"),
+        ):
+            assert [reader[key] for key in "abc"] == [1, 2, 4]

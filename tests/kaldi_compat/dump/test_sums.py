@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from io_ark.blocks import ArrayBlock, compressed_block
 from io_ark.codecs import codec
-from io_ark.codecs.blocks import ArrayBlock, compressed_block
 from io_ark.native import library
 from io_ark.native.blocks import block_functions
 from io_ark.native.signatures import address
