@@ -249,11 +249,7 @@ def _check(chosen: argparse.Namespace) -> int:
     all_found = []
     for name in chosen.tables:
         show_progress = partial(progress, label=name)
-        all_found.append(
-            check_table(
-                table_of(name), pipes=not chosen.no_pipes, network=not chosen.no_network, progress=show_progress
-            )
-        )
+        all_found.append(check_table(table_of(name), allowed(chosen), progress=show_progress))
     for before, after in pairwise(all_found):
         after.problems.extend(compare_keys(before, after))
     for found in all_found:
@@ -272,7 +268,7 @@ def _check(chosen: argparse.Namespace) -> int:
 def _stat(chosen: argparse.Namespace) -> int:
     status = 0
     for name in chosen.tables:
-        found = statistics(progress(entries(table_of(name), **allowed(chosen)), name))
+        found = statistics(progress(entries(table_of(name), allowed(chosen)), name))
         if chosen.json:
             print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
         else:

@@ -10,6 +10,7 @@ import numpy as np
 from io_ark.cli.entries import Entry, entries
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
+from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 
@@ -35,23 +36,21 @@ class Findings:
 
 def check_table(
     table: Rspecifier,
+    access: Access,
     *,
-    pipes: bool = True,
-    network: bool = True,
     progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
 ) -> Findings:
     """Check every entry of a table.
 
     Args:
         table: the table.
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened.
         progress: wraps the iterable of entries, to show progress.
     """
     found = Findings(table.rxfilename)
-    files = OpenFiles(network=network)
+    files = OpenFiles(access=access.of_script())
     try:
-        for entry in progress(entries(table, pipes=pipes, network=network)):
+        for entry in progress(entries(table, access)):
             found.count += 1
             found.problems.extend(_problems(entry, found))
             if table.kind == "scp" and entry.error is None:

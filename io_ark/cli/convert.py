@@ -86,7 +86,7 @@ def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
 
 
 def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    for entry in entries(table_of(chosen.source), **allowed(chosen)):
+    for entry in entries(table_of(chosen.source), allowed(chosen)):
         value = entry.error if entry.error is not None else entry.value
         numbers = None if hasattr(value, "duration") else entry.numbers
         yield entry.key, value if entry.error is not None or numbers is None else numbers
@@ -101,7 +101,7 @@ def _wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _to_table(wspecifier: str, chosen: argparse.Namespace) -> Iterator[Put]:
-    may = allowed(chosen)
+    access = allowed(chosen)
     compress = "speech" if chosen.compress else None
-    with io_ark.writer(wspecifier, compress=compress, pipes=may["pipes"], network=may["network"]) as writer:
+    with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
         yield writer.__setitem__

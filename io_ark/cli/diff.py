@@ -108,7 +108,7 @@ def _line(found: Difference) -> str:
 
 
 def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
-    return entries(table_of(name), **allowed(chosen))
+    return entries(table_of(name), allowed(chosen))
 
 
 def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:

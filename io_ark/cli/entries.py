@@ -15,6 +15,7 @@ from io_ark.codecs.base import BINARY_MARKER
 from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, classify_rspecifier
+from io_ark.streams.access import Access
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
@@ -44,9 +45,9 @@ _OTHER_FILES = {
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
-def allowed(chosen: argparse.Namespace) -> dict[str, bool]:
-    """Return the arguments ``pipes`` and ``network`` of a command line."""
-    return {"pipes": not chosen.no_pipes, "network": not chosen.no_network}
+def allowed(chosen: argparse.Namespace) -> Access:
+    """Return what a command line allows to open."""
+    return Access(not chosen.no_pipes, not chosen.no_network)
 
 
 @dataclass(frozen=True)
@@ -93,41 +94,40 @@ def table_of(name: str) -> Rspecifier:
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
-def entries(table: Rspecifier, *, pipes: bool = True, network: bool = True, info_only: bool = False) -> Iterator[Entry]:
+def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[Entry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
     An archive ends at an unreadable entry, because the start of the next object is unknown; a script file continues.
 
     Args:
         table: the table.
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened.
         info_only: read only shapes, from headers where possible.
 
     Raises:
         ArkError: the table itself cannot be opened or read.
     """
-    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+    with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
             yield from _of_archive(opened.source, info_only)
         else:
-            yield from _of_script(_lines(opened.source), pipes, network, info_only)
+            yield from _of_script(_lines(opened.source), access, info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
 
 
-def find(table: Rspecifier, key: str, *, pipes: bool = True, network: bool = True) -> Entry | None:
+def find(table: Rspecifier, key: str, access: Access) -> Entry | None:
     """Return the entry of a key, or None. A script file reads only that object; an archive is read up to it.
 
     Raises:
         ArkError: the table itself cannot be opened or read.
     """
     if table.kind == "ark":
-        return next((entry for entry in entries(table, pipes=pipes, network=network) if entry.key == key), None)
-    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+        return next((entry for entry in entries(table, access) if entry.key == key), None)
+    with open_input(table.rxfilename, access=access) as opened:
         lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
-        return next(_of_script(lines, pipes, network), None)
+        return next(_of_script(lines, access), None)
 
 
 def _is_single_object(source: Source) -> bool:
@@ -172,11 +172,9 @@ def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     return split_lines(source.read_lines(), source.name)
 
 
-def _of_script(
-    lines: Iterable[tuple[str, str] | ArkError], pipes: bool, network: bool, info_only: bool = False
-) -> Iterator[Entry]:
+def _of_script(lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False) -> Iterator[Entry]:
     recording, codec = _codecs(info_only)
-    loader = Loader(codec, pipes=pipes, network=network)
+    loader = Loader(codec, pipes=access.pipes, network=access.network)
     for line in lines:
         if isinstance(line, ArkError):
             yield Entry("", line.file, "", error=line)

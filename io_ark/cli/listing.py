@@ -52,7 +52,7 @@ def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Itera
     status = 0
     for name in tables:
         count = 0
-        for entry in select(entries(table_of(name), **allowed(chosen), info_only=True)):
+        for entry in select(entries(table_of(name), allowed(chosen), info_only=True)):
             count += 1  # noqa: SIM113 (used after the loop)
             status |= int(entry.error is not None)
             if chosen.json:
@@ -70,19 +70,19 @@ def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Itera
 
 def show(chosen: argparse.Namespace) -> int:
     """Print one object."""
-    pipes, network = not chosen.no_pipes, not chosen.no_network
+    access = allowed(chosen)
     if chosen.key is None:
         if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
             raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=chosen.where)
         try:
-            value = io_ark.load(chosen.where, pipes=pipes, network=network)
+            value = io_ark.load(chosen.where, pipes=access.pipes, network=access.network)
         except FormatError as error:
             error.message += "; use `ark show TABLE KEY` for an entry of a table"
             raise
         about = {"where": chosen.where}
         title = f"{chosen.where}: {description(value)}"
     else:
-        entry = find(table_of(chosen.where), chosen.key, pipes=pipes, network=network)
+        entry = find(table_of(chosen.where), chosen.key, access)
         if entry is None:
             raise MissingKeyError("the table has no such key; `ark ls` lists them", file=chosen.where, key=chosen.key)
         if entry.error is not None:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from io_ark.cli.describe import description, shown
-from io_ark.cli.entries import Entry, find, table_of
+from io_ark.cli.entries import Entry, allowed, find, table_of
 from io_ark.cli.terminal import blocks, graphics_protocol, show_png
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, SpecifierError
 from io_ark.extras import import_extra
+from io_ark.streams.access import Access
 from io_ark.tables.overwriting import refuse_overwriting
 
 DPI = 100
@@ -27,7 +28,7 @@ def plot(chosen: argparse.Namespace) -> int:
     """Draw objects of a table."""
     if not chosen.output and not sys.stdout.isatty():
         raise SpecifierError("standard output is not a terminal: add -o FILE.png", file=chosen.table)
-    found = [_entry(chosen.table, key, not chosen.no_pipes, not chosen.no_network) for key in chosen.keys]
+    found = [_entry(chosen.table, key, allowed(chosen)) for key in chosen.keys]
     if chosen.output:
         refuse_overwriting(chosen.output, [table_of(chosen.table)])
         draw(found, chosen.output, chosen.frame_shift)
@@ -49,8 +50,8 @@ def plot(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _entry(table: str, key: str, pipes: bool, network: bool) -> Entry:
-    entry = find(table_of(table), key, pipes=pipes, network=network)
+def _entry(table: str, key: str, access: Access) -> Entry:
+    entry = find(table_of(table), key, access)
     if entry is None:
         raise MissingKeyError("the table has no such key; `ark ls` lists them", file=table, key=key)
     if entry.error is not None:
