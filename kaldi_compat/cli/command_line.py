@@ -24,18 +24,6 @@ from kaldi_compat.options.config import (
     split_flag,
 )
 
-__all__ = [
-    "CommandLine",
-    "CommonOptions",
-    "StandardOptions",
-    "from_script_style",
-    "option_list",
-    "parse",
-    "shell_line",
-    "usage",
-    "version",
-]
-
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
 

@@ -6,8 +6,6 @@ import re
 
 from kaldi_compat.errors import OptionError
 
-__all__ = ["parse_dims"]
-
 
 def parse_dims(text: str, name: str) -> list[int]:
     """Parse a list of dimensions such as ``13:14:15``; an empty string has none.

@@ -11,8 +11,6 @@ from io_ark.extras import missing
 from io_ark.native.library import Library
 from kaldi_compat import __version__, native
 
-__all__ = ["info"]
-
 
 def info() -> str:
     """Return a line for each engine and library, for people and for bug reports.

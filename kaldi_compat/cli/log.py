@@ -17,17 +17,6 @@ from typing import TextIO
 from io_ark.text import printable
 from kaldi_compat import __version__
 
-__all__ = [
-    "KaldiFormatter",
-    "StandardErrorHandler",
-    "log_error",
-    "logger",
-    "logging_as_kaldi",
-    "say",
-    "verbose_level",
-    "vlog",
-]
-
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")
 MAX_VERBOSE = 9

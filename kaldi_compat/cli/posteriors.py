@@ -11,8 +11,6 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option, require
 
-__all__ = ["PosteriorOptions", "append_posterior", "posterior_matrix", "require_post_dim"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(BaseOptions):

@@ -43,15 +43,6 @@ from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionErro
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import UsageError, spell_as_flags
 
-__all__ = [
-    "ERROR_STATUS",
-    "NoOptions",
-    "Program",
-    "end_of_process",
-    "open_closed_streams",
-    "program",
-]
-
 USAGE_STATUS = 1
 ERROR_STATUS = 255
 BROKEN_PIPE_STATUS = 141  # as shells report a program ended by SIGPIPE

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from io_ark import data_dir
 from io_ark.blocks import Skip, Wave
-from io_ark.data_dir import TO_THE_END, Segment
+from io_ark.data_dir import Segment
 from io_ark.errors import FormatError, RangeError
 from io_ark.text import split_words
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import as_float32, option
 from kaldi_compat.options.config import parse_real
-
-__all__ = ["TO_THE_END", "Segment", "SegmentOptions", "cut", "parse_segment"]
 
 
 def parse_segment(line: str) -> Segment:

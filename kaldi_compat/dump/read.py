@@ -15,12 +15,13 @@ from typing import Any
 import io_ark
 from io_ark.blocks import Skip, WaveBlock
 from io_ark.codecs import codec
+from io_ark.data_dir import Segment
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.blocks import BlockLoader, FileMemory
 from io_ark.tables.script import Script, split_line
 from io_ark.text import split_words
-from kaldi_compat.cli.segments import Segment, SegmentOptions, cut, parse_segment
+from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
 from kaldi_compat.dump.inputs import SCRIPT

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from io_ark.blocks import Block, Skip, block_of
+from io_ark.data_dir import TO_THE_END, Segment
 from io_ark.errors import ArkError
 from kaldi_compat.cli.files import text_line_lists
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.cli.segments import TO_THE_END, Segment, parse_segment
+from kaldi_compat.cli.segments import parse_segment
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.options.base import BaseOptions, as_float32, option
 
