@@ -20,7 +20,7 @@ __all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
 
 Key = TypeVar("Key")
 _BLOCK_SAMPLES = 1 << 18  # of utterances that are tracked at once
-_ROWS = 512  # frames searched at once: what they need stays in the cache, and long audio needs little memory
+_ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
 
 
 class Paths:
