@@ -82,7 +82,7 @@ class Chunks:
             if found == tag:
                 return size
             if found == b"fact" and size != 4:
-                logger.warning("%s: a fact chunk of %d bytes instead of 4", self._source.name, size)
+                logger.warning("%s: Expected fact chunk to be 4 bytes long.", self._source.name)
             self._source.skip(size)
             # By the standard a zero follows a chunk of odd size, but not in all writers, and not in Kaldi. No tag
             # starts with zero.
@@ -170,8 +170,8 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     # One byte more or less is the padding of a chunk of odd size.
     if abs(chunks.count + data_size - chunks.riff_size) > 1 and not foreign:
         logger.warning(
-            "%s: the RIFF chunk should have %d bytes, but %d were read and %d bytes of samples follow; bytes after "
-            "them are ignored", source.name, chunks.riff_size, chunks.count, data_size,
+            "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "
+            "(we do not support reading multiple data chunks).", source.name, chunks.riff_size, chunks.count, data_size,
         )  # fmt: skip
     info = WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
     return _Header(info, block, is_counted, foreign_chunk)
@@ -211,7 +211,7 @@ def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes
         piece = source.peek(min(_PIECE, wanted - len(data)))
         if not piece:
             if announced is not None:
-                logger.warning("%s: %d bytes of samples expected, but only %d are available; is the file truncated?",
+                logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
                                source.name, announced, len(data))  # fmt: skip
             break
         source.skip(len(piece))
@@ -465,5 +465,5 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
     count = int((clipped != whole).sum())
     if count:
-        logger.warning("%d of %d samples exceed 16 bits and were clipped; reduce the volume?", count, array.size)
+        logger.warning("WARNING: clipped %d samples out of total %d. Reduce volume?", count, array.size)
     return clipped.astype("<i2")
