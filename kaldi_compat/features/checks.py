@@ -80,10 +80,12 @@ class KnowsScale:
         if not self.warns_of_scale or 0 in samples.shape:
             return 0.0
         # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
-        for some in (samples[..., samples.shape[-1] // 2], samples):
-            peak = float(abs(some).max()) * waveform_scale
-            if not 0 <= peak <= 1:
-                return peak
+        middle = samples[..., samples.shape[-1] // 2]
+        peak = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * waveform_scale
+        if 0 <= peak <= 1:
+            peak = float(abs(samples).max()) * waveform_scale
+        if not 0 <= peak <= 1:
+            return peak
         if peak > 0:
             warn_user_once(
                 "scale",

@@ -28,7 +28,7 @@ ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
 # The interpreter takes 0.1 s for two frames; on a GPU nearly each example is a compilation of several seconds.
 EXAMPLES = int(os.environ.get("KALDI_COMPAT_EXAMPLES", 16))
-FRAMES = 400 if ON_GPU else 5
+FRAMES = 400 if ON_GPU else 3
 
 FRAME_OPTIONS = st.fixed_dictionaries(
     {},
@@ -269,11 +269,11 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
     )
     x = torch.zeros(400 + 160 * 49, device=DEVICE, dtype=torch.int16)
 
-    def features(seed: int) -> torch.Tensor:
-        return module(x, generator=torch.Generator().manual_seed(seed)).cpu()
+    def features(seed: int, frames: int = 50) -> torch.Tensor:
+        return module(x[: 240 + 160 * frames], generator=torch.Generator().manual_seed(seed)).cpu()
 
     found = features(1)
-    assert torch.equal(found, features(1)) and not torch.equal(found, features(2))
+    assert torch.equal(found[:4], features(1, 4)) and not torch.equal(found[:4], features(2, 4))
     powers = found[:, 1:].double().exp() / 400  # of white noise: exponentially distributed, with a mean of 1
     assert abs(float(powers.mean()) - 1) < 0.03
     assert abs(float((powers > 1).double().mean()) - np.exp(-1)) < 0.02
