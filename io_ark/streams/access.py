@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import socket
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from io_ark.errors import NetworkRefusedError, PipesRefusedError
 
@@ -75,6 +72,10 @@ class Access:
         """Raise :class:`NetworkRefusedError` if the host has a private address, and these are refused."""
         if self.private or _is_set(PRIVATE_VARIABLE):
             return
+        import ipaddress  # these modules would delay every program
+        import socket
+        from urllib.parse import urlsplit
+
         host = urlsplit(url).hostname or ""
         try:
             found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}

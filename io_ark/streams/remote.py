@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urljoin
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +89,8 @@ def _is_http(url: str) -> bool:
 
 async def _public_client(**options: Any) -> Any:
     """Return a session of HTTP that is not redirected to private addresses."""
+    from urllib.parse import urljoin
+
     from aiohttp import ClientSession, TraceConfig
 
     async def check(_session: object, _context: object, redirect: Any) -> None:
