@@ -77,5 +77,5 @@ def test_a_silent_channel_of_the_impulse_response_is_logged_if_it_is_used(capsys
 def test_clipped_samples_are_logged(capsys: Stderr) -> None:
     wav("in.wav", 16000, np.full((100, 1), 20000))
     assert wav_reverberate.main(["--volume=2", "in.wav", "out.wav"]) == 0
-    assert "100 of 100 samples" in capsys.readouterr().err
+    assert "clipped 100 samples out of total 100. Reduce volume?" in capsys.readouterr().err
     assert (kaldiio.load_mat("out.wav")[1] == 32767).all()
