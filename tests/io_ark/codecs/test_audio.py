@@ -250,3 +250,17 @@ def test_samples_of_a_truncated_wave_file_are_not_read_as_keys(specifier: str, t
     (tmp_path / "cut.ark").write_bytes(data[:-100])
     entries = list(io_ark.SequentialReader("wave-info", specifier.format(tmp_path / "cut.ark")))
     assert [(key, info.sample_count) for key, info in entries] == [("a", samples.size), ("b", samples.size)]
+
+
+@pytest.mark.parametrize(("off", "warns"), [(-2, True), (-1, False), (0, False), (1, False), (2, True)])
+def test_riff_size_may_be_off_by_the_padding_of_a_chunk(
+    off: int, warns: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    samples = np.arange(20, dtype=np.int16)[None]
+    io_ark.write_object("wave", tmp_path / "a.wav", io_ark.Wave(8000.0, samples))
+    file = bytearray((tmp_path / "a.wav").read_bytes())
+    file[4:8] = (len(file) - 8 + off).to_bytes(4, "little")
+    (tmp_path / "a.ark").write_bytes(b"".join(b"%c " % key + file for key in b"abc"))
+    found = list(io_ark.SequentialReader("wave", f"ark:{tmp_path}/a.ark"))
+    assert [key for key, wave in found if np.array_equal(wave.samples, samples)] == ["a", "b", "c"]
+    assert len(caplog.messages) == 3 * warns

@@ -244,3 +244,14 @@ def test_lengths_of_a_dataset_read_headers(tmp_path: Path, bytes_read: list[int]
     with_holes(tmp_path, LARGE[:5])
     assert FeatureDataset(tmp_path / "large.scp").lengths() == 5 * [1 << 20]
     assert 0 < sum(bytes_read) < 2 * 4096 * 5
+
+
+def test_shapes_of_more_bytes_than_there_can_be_are_errors(tmp_path: Path) -> None:
+    good = b"\0BFM \4\1\0\0\0\4\1\0\0\0" + bytes(4)
+    huge = b"\0BFM \4\0\0\0\x40\4\0\0\0\x40"  # 2^30 by 2^30: 2^62 bytes, which is 0 in 64 bits
+    (tmp_path / "a.ark").write_bytes(b"a " + good + b"b " + good + b"c " + huge + b"d " + good)
+    with (
+        io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark:{tmp_path}/a.ark") as reader,
+        pytest.raises(TruncatedError, match="c: "),
+    ):
+        assert [block.names() for block in reader.blocks()] == []

@@ -82,6 +82,16 @@ def test_any_float_is_printed_as_python_does(numbers: Any, wide: Any) -> None:
         assert print_numbers(values, 1) == b"".join(b"\n  " + word + b" " for word in expected.split())
 
 
+def test_text_next_to_the_middle_of_two_floats_is_read_as_the_nearest() -> None:
+    rng = np.random.default_rng(0)
+    values = (rng.uniform(1, 10, 20000) * 10.0 ** rng.integers(-20, 20, 20000)).astype(np.float32)
+    middles = (values.astype(np.float64) + np.nextafter(values, np.float32(np.inf))) / 2
+    words = [b"%.17e" % middle for middle in middles.tolist()]
+    for word in words:
+        if (found := read_rows(word, True)) is not None:  # else it is left to Python
+            assert found[0][0] == text_parse.nearest_float32(word), word
+
+
 @given(
     st.floats(allow_nan=False, allow_infinity=False, width=32),
     st.sampled_from(["%.7g", "%.9g", "%.17g", "%.25e", "%.3f", "%r", "%d"]),
