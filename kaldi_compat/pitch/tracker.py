@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -23,13 +24,29 @@ _BLOCK_SAMPLES = 1 << 18  # of utterances that are tracked at once
 _ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
 
 
-class Paths:
-    """The cheapest paths of the last frames of audio, whose states are not decided yet."""
+class _Kept(threading.local):
+    """Memory of the paths of each thread's last block: taking it anew for each block costs a tenth of the time."""
 
-    def __init__(self, options: PitchOptions) -> None:
+    memory: Found | None = None
+
+
+_kept = _Kept()
+
+
+class Paths:
+    """The cheapest paths of the last frames of audio, whose states are not decided yet.
+
+    Args:
+        options: of the tracker.
+        memory: for the frames, if it is of the right shape.
+    """
+
+    def __init__(self, options: PitchOptions, memory: Found | None = None) -> None:
         self.constants = PitchConstants.of(options)
         self.costs = np.zeros(self.constants.states, np.float32)
-        self._memory = Found.empty(self.constants, 0)
+        shapes = self.constants.states, self.constants.lags
+        fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
+        self._memory = memory if memory is not None and fits else Found.empty(self.constants, 0)
         self._groups = np.zeros(0, np.uint8)
 
     def __len__(self) -> int:
@@ -52,6 +69,10 @@ class Paths:
         self._memory.before[:count] = undecided.before
         self._memory.best[:count] = undecided.best
         self._memory.correlation[:count] = undecided.correlation
+
+    def memory_up_to(self, frames: int) -> Found | None:
+        """Return the memory for other paths, which end these; None if it is for more frames."""
+        return self._memory if len(self._memory.best) <= frames else None
 
     def agreed(self, max_latency: int) -> int:
         """Return the number of frames on which all paths agree, or that are so many frames back."""
@@ -149,7 +170,7 @@ def track_block(
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
     """
-    paths = Paths(options)
+    paths, _kept.memory = Paths(options, _kept.memory), None
     frames = frames_of_block(samples, starts, lengths, paths.constants)
     rows, decided = int(frames.rows[-1]), 0
     features = np.empty((rows, 2), np.float32)
@@ -165,6 +186,7 @@ def track_block(
             ends.append(end)
         features[decided : decided + count] = paths.decide([each - decided for each in ends], count)
         decided += count
+    _kept.memory = paths.memory_up_to(2 * _ROWS)
     return features, frames.rows
 
 
