@@ -21,9 +21,9 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
-from kaldi_compat.exact.online_cmvn import OnlineCmvn
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
