@@ -81,7 +81,7 @@ INLINE vf add_last_columns(const float *row, const vf *x, int first, int n, vf y
    neighbours; in a pair of rows that is left, and in a single one, the order differs. */
 INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, int is_single)
 {
-    vf p[8];
+    vf p[8] = {{0}};
     for (int i = 0; i < columns; i++)
         p[i] = row[i] * x[i];
     if (is_single) {
@@ -99,9 +99,9 @@ INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, i
 /* How `sgemv` adds the products of a row: those in groups of four rows, in a pair of rows that is left, and a single one. */
 enum { IN_FOUR, IN_PAIR, SINGLE };
 
-/* Sum of row[i] * x[i], i < columns: a row of `sgemv`. Rows in groups of four add fused products in 8 accumulators; a pair uses
+/* onto + the sum of row[i] * x[i], i < columns: a row of `sgemv`. Rows in groups of four add fused products in 8 accumulators; a pair uses
    4, a single row 8, both without fusing. */
-INLINE vf row_product(const float *row, int columns, const vf *x, int group)
+INLINE vf row_product_onto(vf onto, const float *row, int columns, const vf *x, int group)
 {
     int whole = columns & ~3, odd = whole & 4;
     vf sums[8];
@@ -114,15 +114,22 @@ INLINE vf row_product(const float *row, int columns, const vf *x, int group)
     for (int j = 0; j < 4; j++)
         sums[j] += sums[j + 4];
     vf total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    return add_last_columns(row, x, whole, columns, splat(0.0f) + total);
+    return add_last_columns(row, x, whole, columns, onto + total);
 }
+
+INLINE vf row_product(const float *row, int columns, const vf *x, int group)
+{
+    return row_product_onto(splat(0.0f), row, columns, x, group);
+}
+
+INLINE int group_of_row(int r, int rows) { return r < (rows & ~3) ? IN_FOUR : r < (rows & ~1) ? IN_PAIR : SINGLE; }
 
 /* y[r] = sum of matrix[r][i] * x[i]: `sgemv` of a row-major matrix (rows, columns), alpha 1, beta 0, as Kaldi's AddMatVec calls
    it. */
 INLINE void matrix_vector(const float *matrix, int rows, int columns, const vf *x, vf *y)
 {
     for (int r = 0; r < rows; r++, matrix += columns) {
-        int group = r < (rows & ~3) ? IN_FOUR : r < (rows & ~1) ? IN_PAIR : SINGLE;
+        int group = group_of_row(r, rows);
         if (columns == 4 || columns == 8)
             y[r] = splat(0.0f) + few_columns(matrix, columns, x, group == IN_PAIR, group == SINGLE);
         else

@@ -48,7 +48,8 @@ def main(options: Options, source: str, target: str) -> int:
         logger.info("Processed %d iVectors.", counts.done)
         if ratios:
             mean = np.float32(np.sum(ratios) / len(ratios))
-            deviation = np.sqrt(np.sum(np.square(ratios)) / len(ratios) - mean * mean)
+            squares = np.square(ratios, dtype=np.float32).sum(dtype=np.float64)
+            deviation = np.sqrt(squares / len(ratios) - mean * mean)
             logger.info(
                 "Average ratio of iVector to expected length was %g, standard deviation was %g", mean, deviation
             )

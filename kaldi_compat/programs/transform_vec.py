@@ -12,7 +12,7 @@ from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sums import matrix_vector
+from kaldi_compat.exact.sums import matrix_vectors
 
 USAGE = """
 Applies a transform (LDA, PCA) to vectors, such as i-vectors: linear if it has as many columns as the vectors
@@ -49,5 +49,5 @@ def transformed(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
         raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")
     vectors = block.values.reshape(-1, dim)
     offset: Vector | None = matrix[:, dim] if columns > dim else None
-    result = matrix_vector(matrix[:, :dim], vectors, offset)
+    result = matrix_vectors(matrix[:, :dim], vectors, offset)
     return block.with_vectors(result.reshape(-1), np.full(len(block), rows))

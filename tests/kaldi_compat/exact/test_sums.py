@@ -15,7 +15,7 @@ from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.sliding import _strided_sum
-from kaldi_compat.exact.sums import dot, fused
+from kaldi_compat.exact.sums import dot, fused, matrix_vector, matrix_vectors
 from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512
 from tests.support.native import LEVELS, computing, needs_c
@@ -90,3 +90,16 @@ def test_products_of_few_columns_are_the_same_in_c(rows: int, columns: int) -> N
     for level in LEVELS:
         with computing(level):
             np.testing.assert_array_equal(compute(plan, batch, use_native=True), expected)
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("columns", [1, 3, 4, 5, 8, 11, 37])
+def test_products_with_a_matrix_in_c_are_those_of_numpy(level: str, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    for rows in (1, 2, 3, 4, 7, 10):
+        matrix, vectors = (rng.standard_normal((n, columns)).astype(np.float32) for n in (rows, 19))
+        for onto in (None, rng.standard_normal(rows).astype(np.float32)):
+            with computing(level):
+                found = matrix_vectors(matrix, vectors, onto)
+            np.testing.assert_array_equal(found, matrix_vector(matrix, vectors, onto))
