@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,17 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sliding import fused
-from kaldi_compat.functional.cmvn import apply_normalization, check_stats, fake_stats
+from kaldi_compat.functional.cmvn import (
+    VARIANCE_FLOOR,
+    apply_normalization,
+    check_stats,
+    fake_stats,
+    mean_and_variance,
+)
 from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
 from kaldi_compat.options.postprocessing import CmvnOptions
+
+logger = logging.getLogger("kaldi_compat")
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -101,6 +110,10 @@ class OnlineCmvn:
             return features
         window = fake_stats(window, self.skip_dims)
         check_stats(window, dim, self._plain)
+        if self.options.norm_vars:
+            variances = mean_and_variance(window)[:, 1]
+            for floored in variances[variances < VARIANCE_FLOOR].tolist():
+                logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
         frames: Any = features[:, None]
         result: Floats = apply_normalization(frames, window, self._plain)[:, 0]
         return result

@@ -68,3 +68,10 @@ def test_statistics_that_do_not_fit_are_refused() -> None:
     with pytest.raises(OptionError, match="norm_means"):
         OnlineCmvn(STATS, norm_means=False, norm_vars=True)
     assert OnlineCmvn(STATS)(FEATS[:0]).shape == (0, 5)
+
+
+def test_window_of_one_frame_has_no_variance_and_warns(caplog: pytest.LogCaptureFixture) -> None:
+    online = OnlineCmvn(STATS, cmn_window=1, norm_vars=True, skip_dims=[0])
+    with caplog.at_level("WARNING", "kaldi_compat"):
+        online(np.full((2, 5), 2, np.float32))
+    assert caplog.messages == ["Flooring cepstral variance from 0 to 1e-20"] * 8
