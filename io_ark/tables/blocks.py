@@ -60,7 +60,7 @@ class _Pause:
         """Count the result of an attempt."""
         if found is None:
             self.left = self._next
-            self._next = min(2 * self._next + 1, _LONGEST_PAUSE)
+            self._next = min(8 * self._next, _LONGEST_PAUSE)
         else:
             self._next = 1
 
