@@ -1,0 +1,95 @@
+"""Measure what the C libraries buy: whole programs with them and without (docs/concepts/fast_paths.md).
+
+python benchmarks/fast_paths.py [--minutes 4] [--runs 3] [--work DIR]
+
+Processor time over audio in short files (1 s) and long ones (12 s), the least of the runs, less the start-up of the
+program; what works on features or copies audio has sixty times as much. Without C means ``KALDI_COMPAT_NATIVE=0``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import tempfile
+from pathlib import Path
+
+from corpus import make
+
+PREPARE = (
+    "compute-mfcc-feats --dither=0 scp:wav.scp ark,scp:each.ark,each.scp",
+    "for i in $(seq 10 69); do sed s/^/$i-/ each.scp; done | copy-feats scp:- ark,scp:mfcc.ark,mfcc.scp",
+    "for i in $(seq 10 69); do sed s/^/$i-/ wav.scp; done > wavs.scp",
+    "copy-feats --compress=true scp:mfcc.scp ark:cm.ark",
+    "copy-feats --compress=true --compression-method=3 scp:mfcc.scp ark:cm2.ark",
+    "copy-feats ark:mfcc.ark ark,t:text.ark",
+    "compute-cmvn-stats scp:mfcc.scp ark,scp:cmvn.ark,cmvn.scp",
+    "compute-kaldi-pitch-feats scp:wav.scp ark:pitch.ark",
+    "compute-vad scp:mfcc.scp ark:vad.ark",
+)
+# What is computed in C, and the program that shows it.
+JOBS = {
+    "fbank": "compute-fbank-feats --dither=0 --num-mel-bins=80 scp:wav.scp ark:/dev/null",
+    "fbank, dithered": "compute-fbank-feats --num-mel-bins=80 scp:wav.scp ark:/dev/null",
+    "MFCC": "compute-mfcc-feats --dither=0 scp:wav.scp ark:/dev/null",
+    "PLP": "compute-plp-feats --dither=0 scp:wav.scp ark:/dev/null",
+    "resampling": "compute-mfcc-feats --dither=0 --sample-frequency=8000 --allow-downsample scp:wav.scp ark:/dev/null",
+    "pitch": "compute-kaldi-pitch-feats scp:wav.scp ark:/dev/null",
+    "processed pitch": "process-kaldi-pitch-feats ark:pitch.ark ark:/dev/null",
+    "interpolated pitch": "interpolate-pitch ark:pitch.ark ark:/dev/null",
+    "deltas": "add-deltas ark:mfcc.ark ark:/dev/null",
+    "splicing": "splice-feats ark:mfcc.ark ark:/dev/null",
+    "CMVN": "apply-cmvn scp:cmvn.scp ark:mfcc.ark ark:/dev/null",
+    "sliding CMVN": "apply-cmvn-sliding ark:mfcc.ark ark:/dev/null",
+    "CMVN statistics": "compute-cmvn-stats ark:mfcc.ark ark:/dev/null",
+    "VAD": "compute-vad ark:mfcc.ark ark:/dev/null",
+    "comparison": "compare-feats ark:mfcc.ark ark:mfcc.ark",
+    "columns": "select-feats 0-5,7 ark:mfcc.ark ark:/dev/null",
+    "archives": "copy-feats ark:mfcc.ark ark:/dev/null",
+    "script files": "copy-feats scp:mfcc.scp ark:/dev/null",
+    "compression": "copy-feats --compress=true ark:mfcc.ark ark:/dev/null",
+    "decompression, CM": "copy-feats ark:cm.ark ark:/dev/null",
+    "decompression, CM2": "copy-feats ark:cm2.ark ark:/dev/null",
+    "text, writing": "copy-feats ark:mfcc.ark ark,t:/dev/null",
+    "text, reading": "copy-feats ark:text.ark ark:/dev/null",
+    "vectors": "copy-vector ark:vad.ark ark,t:/dev/null",
+    "wave files": "wav-copy scp:wavs.scp ark:/dev/null",
+}
+
+
+def processor_time(command: str, folder: Path, native: bool) -> float:
+    """Return the processor seconds of a command line."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"KALDI_COMPAT_NATIVE": "1" if native else "0", "OMP_NUM_THREADS": "1"}
+    subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--work", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = (chosen.work or Path(made)).resolve()
+        short = make(folder / "short", files=int(30 * chosen.minutes), seconds=30 * chosen.minutes)
+        long = make(folder / "long", files=max(1, int(2.5 * chosen.minutes)), seconds=30 * chosen.minutes)
+        lines = [f"{name}-{line}" for name, each in (("s", short), ("l", long)) for line in each.open()]
+        (folder / "wav.scp").write_text("".join(sorted(lines)))
+        for command in PREPARE:
+            processor_time(command, folder, native=True)
+        start = min(processor_time("copy-feats ark:/dev/null ark:/dev/null || true", folder, True) for _ in range(5))
+        print(f"start-up {start:.3f} s\n\n| job | with C | without | ratio |\n|---|---|---|---|")
+        for name, command in JOBS.items():
+            fast, plain = (
+                max(min(processor_time(command, folder, native) for _ in range(chosen.runs)) - start, 0.001)
+                for native in (True, False)
+            )
+            print(f"| {name} | {fast:.3f} | {plain:.3f} | {plain / fast:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
