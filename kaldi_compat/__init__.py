@@ -21,7 +21,7 @@ NAMES = {
     "features.plp": "Plp",
     "features.postprocessing": "Cmvn Deltas ShiftedDeltas SlidingCmvn Splice",
     "features.spectrogram": "Spectrogram",
-    "tensors.resample": "resample_waveform",
+    "features.resample": "resample_waveform",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",
     "options.postprocessing": "CmvnOptions DeltaOptions ReverberationOptions ShiftedDeltaOptions SlidingCmvnOptions "

@@ -60,7 +60,7 @@ from kaldi_compat.streaming.pitch import PitchStream as PitchStream
 from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
 from kaldi_compat.streaming.stacking import LowFrameRateStream as LowFrameRateStream
 from kaldi_compat.streaming.stacking import StackFramesStream as StackFramesStream
-from kaldi_compat.tensors.resample import resample_waveform as resample_waveform
+from kaldi_compat.features.resample import resample_waveform as resample_waveform
 
 NAMES: dict[str, str]
 _MODULE_OF: dict[str, str]

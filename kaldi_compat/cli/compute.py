@@ -331,7 +331,7 @@ class TorchComputer:
     def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
-        from kaldi_compat.tensors.resample import resample_waveform as resample_tensor
+        from kaldi_compat.features.resample import resample_waveform as resample_tensor
 
         rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.signatures import Structure, address
 from kaldi_compat import native
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mel_table, mixed_radix_tables, split_radix_tables
+from kaldi_compat.native import Structure, address
 
 Floats = npt.NDArray[np.float32]
 KINDS = ("spectrogram", "fbank", "mfcc", "plp")

@@ -12,7 +12,7 @@ from kaldi_compat.exact.plan import split_radix_tables
 Floats = npt.NDArray[np.float32]
 
 
-def convolve_blocks(signal: Floats, taps: Floats, points: int) -> Floats:
+def convolve_blocks(signal: Floats, taps: Floats, points: int) -> Floats | None:
     """Convolve by the FFT of so many points, in blocks with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
     Args:
@@ -21,8 +21,10 @@ def convolve_blocks(signal: Floats, taps: Floats, points: int) -> Floats:
         points: a power of two, at least 4 and at least four times the number of taps.
 
     Returns:
-        (samples + taps - 1,).
+        (samples + taps - 1,); None without the C library.
     """
+    if not native.library():
+        return None
     half = points // 2
     if signal.ndim != 1 or points < 4 or points & (points - 1) or not 0 < len(taps) <= half:
         raise ValueError(f"cannot convolve {signal.shape} with {len(taps)} taps by an FFT of {points} points")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.signatures import Structure
 from kaldi_compat import native
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.sums import dot
+from kaldi_compat.native import Structure
 
 Floats = npt.NDArray[np.float32]
 F32 = np.float32

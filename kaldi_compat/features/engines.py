@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels, native
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import OptionError
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.spectral import Dft, Engine
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions

@@ -6,9 +6,9 @@ import math
 
 from torch import Tensor
 
-from kaldi_compat.array_api import matmul
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
 from kaldi_compat.tensors import cepstrum

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError, KaldiCompatError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions

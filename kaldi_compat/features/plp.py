@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import matmul
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.tables import equal_loudness
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
+from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
 from kaldi_compat.tensors import cepstrum

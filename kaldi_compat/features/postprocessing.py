@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import deltas
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.functional.cmvn import (
     apply_normalization,

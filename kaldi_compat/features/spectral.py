@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import kernels
-from kaldi_compat.array_api import is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
@@ -19,6 +18,7 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import KnowsScale, Warps, check_shape, normalized_warps, warn_user
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
+from kaldi_compat.functional.array_api import is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions

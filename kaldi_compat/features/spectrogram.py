@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_compat.tensors import energies as steps

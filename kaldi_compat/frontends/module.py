@@ -15,6 +15,7 @@ from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.module import checked_list
 from kaldi_compat.features.plp import Plp
+from kaldi_compat.features.resample import resample_waveform
 from kaldi_compat.features.script import scriptable
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
@@ -27,7 +28,6 @@ from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.streaming.features import FeatureStream, Stream, StreamChain
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
-from kaldi_compat.tensors.resample import resample_waveform
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 

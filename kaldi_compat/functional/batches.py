@@ -6,8 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, arange, as_like, full, is_traced_or_differentiated, namespace, take_frames
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.functional.array_api import (
+    Array,
+    arange,
+    as_like,
+    full,
+    is_traced_or_differentiated,
+    namespace,
+    take_frames,
+)
 
 __all__ = ["check_features", "checked_lengths", "frames_inside", "with_context", "zero_past"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kaldi_compat.array_api import (
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.array_api import (
     Array,
     arange,
     as_like,
@@ -22,7 +23,6 @@ from kaldi_compat.array_api import (
     running_sum,
     take_frames,
 )
-from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, astype, float64, full, namespace, precision
 from kaldi_compat.exact.sums import fused
+from kaldi_compat.functional.array_api import Array, astype, float64, full, namespace, precision
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.functional.cmvn import window_mean_and_variance
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat import native
-from kaldi_compat.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.convolution import convolve_blocks
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_dot
+from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
 __all__ = [
@@ -99,8 +98,10 @@ def convolve(signal: Array, taps: Array) -> Array:
     length = samples + taps.shape[0] - 1
     # The result depends on the position of the blocks: see packed_product.
     n = max(4, 1 << (4 * taps.shape[0] - 1).bit_length())
-    if not batch and isinstance(signal, np.ndarray) and signal.dtype == taps.dtype == np.float32 and native.library():
-        return convolve_blocks(signal, taps, n)
+    if not batch and isinstance(signal, np.ndarray) and signal.dtype == taps.dtype == np.float32:
+        convolved = convolve_blocks(signal, taps, n)
+        if convolved is not None:
+            return convolved
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, is_traced, namespace, sliding_windows, with_zeros
+from kaldi_compat.functional.array_api import (
+    Array,
+    arange,
+    as_like,
+    astype,
+    is_traced,
+    namespace,
+    sliding_windows,
+    with_zeros,
+)
 
 __all__ = ["PeriodFilters", "num_resampled", "resampled", "windowed_sinc"]
 

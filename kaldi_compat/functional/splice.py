@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.array_api import Array, namespace
+from kaldi_compat.functional.array_api import Array, namespace
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.options.postprocessing import SpliceOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
+from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
 

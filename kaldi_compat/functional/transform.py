@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, as_like, astype, float64, full, namespace
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import product, product_with_transpose
+from kaldi_compat.functional.array_api import Array, as_like, astype, float64, full, namespace
 from kaldi_compat.functional.batches import check_features
 
 

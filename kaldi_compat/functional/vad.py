@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.array_api import Array, arange, as_like, astype, full, namespace, precision
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import plain_sum
+from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
 from kaldi_compat.options.postprocessing import VadOptions
 

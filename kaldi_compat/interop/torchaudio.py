@@ -27,7 +27,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import engine, mel
 from kaldi_compat.features.fbank import Fbank
@@ -35,6 +34,7 @@ from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.interop.torchaudio_internals import (  # noqa: F401  names that public code imports
     BLACKMAN,
     EPSILON,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.signatures import Structure
 from kaldi_compat import native
-from kaldi_compat.array_api import astype, float64, namespace
 from kaldi_compat.exact.resample import Filters, resampling_filters
+from kaldi_compat.functional.array_api import astype, float64, namespace
 from kaldi_compat.functional.sinc import num_resampled, windowed_sinc
+from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.signatures import Structure
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.resample import resample_chunks
 from kaldi_compat.exact.sums import signal_sums, vector_dot, vector_sum
+from kaldi_compat.native import Structure
 from kaldi_compat.pitch.constants import PitchConstants
 
 Floats = npt.NDArray[np.float32]

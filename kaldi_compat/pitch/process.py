@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.array_api import (
+from kaldi_compat.blocks.deltas import deltas
+from kaldi_compat.blocks.means import window_means
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.libm import logf
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.exact.sliding import window_sums
+from kaldi_compat.functional.array_api import (
     Array,
     arange,
     as_like,
@@ -20,12 +26,6 @@ from kaldi_compat.array_api import (
     precision,
     running_sum,
 )
-from kaldi_compat.blocks.deltas import deltas
-from kaldi_compat.blocks.means import window_means
-from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.libm import logf
-from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.options.pitch import ProcessPitchOptions

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced, matmul, running_sum
+from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.sinc import PeriodFilters, num_resampled, resampled
 from kaldi_compat.pitch.constants import PitchConstants

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.array_api import Array, at_least_float32, namespace
 from kaldi_compat.errors import AudioError
+from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Floats, Frames, Integers, frames_of_block

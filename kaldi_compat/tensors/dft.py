@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_traced, matmul
+from kaldi_compat.functional.array_api import is_traced, matmul
 
 
 def spectrum(frames: Tensor, points: int) -> Tensor:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.array_api import is_traced_or_differentiated, keeps_precision, matmul
 from kaldi_compat.exact.mel import F32, FloatArray
+from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps_precision, matmul
 
 # Bands in a group of the filter bank: as many as fill a vector register or two.
 GROUP = 16

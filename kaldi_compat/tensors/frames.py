@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.array_api import is_exported_to_onnx, is_traced
 from kaldi_compat.exact import tables
+from kaldi_compat.functional.array_api import is_exported_to_onnx, is_traced
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])

@@ -24,7 +24,7 @@ from kaldi_compat.data.datasets import (
 )
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.tensors.resample import resample_waveform
+from kaldi_compat.features.resample import resample_waveform
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaldi_compat.array_api import running_sum, running_sum_by_doubling
+from kaldi_compat.functional.array_api import running_sum, running_sum_by_doubling
 
 
 @given(length=st.integers(0, 70), axis=st.integers(-2, 1), seed=st.integers(0, 1000))
