@@ -31,6 +31,7 @@ from kaldi_compat.features.postprocessing import Deltas as Deltas
 from kaldi_compat.features.postprocessing import ShiftedDeltas as ShiftedDeltas
 from kaldi_compat.features.postprocessing import SlidingCmvn as SlidingCmvn
 from kaldi_compat.features.postprocessing import Splice as Splice
+from kaldi_compat.features.resample import resample_waveform as resample_waveform
 from kaldi_compat.features.spectrogram import Spectrogram as Spectrogram
 from kaldi_compat.options.config import load_options as load_options
 from kaldi_compat.options.pitch import InterpolatePitchOptions as InterpolatePitchOptions
@@ -60,7 +61,6 @@ from kaldi_compat.streaming.pitch import PitchStream as PitchStream
 from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
 from kaldi_compat.streaming.stacking import LowFrameRateStream as LowFrameRateStream
 from kaldi_compat.streaming.stacking import StackFramesStream as StackFramesStream
-from kaldi_compat.features.resample import resample_waveform as resample_waveform
 
 NAMES: dict[str, str]
 _MODULE_OF: dict[str, str]

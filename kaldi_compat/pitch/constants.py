@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.resample import Filters, resampling_filters
 from kaldi_compat.functional.array_api import astype, float64, namespace
-from kaldi_compat.functional.sinc import num_resampled, windowed_sinc
+from kaldi_compat.functional.sinc import PeriodFilters, num_resampled, windowed_sinc
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -31,6 +31,7 @@ class PitchConstants:
     Attributes:
         rate_in, rate_out: sampling rates in Hz of the audio and of the resampled audio that pitch is tracked in.
         lowpass: cutoff in Hz and width of the filters that resample from one to the other.
+        period_filters: those filters for tensors. torch.compile cannot see through the cache that they come from.
         settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
             multiple.
         chunk: samples per chunk of audio; 0 for all at once.
@@ -55,6 +56,7 @@ class PitchConstants:
     rate_in: int
     rate_out: int
     lowpass: tuple[float, int]
+    period_filters: PeriodFilters
     settling: int
     chunk: int
     window: int
@@ -135,6 +137,7 @@ class PitchConstants:
             rate_in=rate_in,
             rate_out=rate_out,
             lowpass=(cutoff, options.lowpass_filter_width),
+            period_filters=PeriodFilters.of(rate_in, rate_out, cutoff, options.lowpass_filter_width),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
             window=window,

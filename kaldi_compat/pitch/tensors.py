@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.sinc import PeriodFilters, num_resampled, resampled
+from kaldi_compat.functional.sinc import num_resampled, resampled
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.paths import cheapest_paths
 
@@ -46,7 +46,7 @@ class Tables(NamedTuple):
     def of(cls, constants: PitchConstants) -> Tables:
         """Return the tables on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
-        lowpass = _lowpass(constants)
+        lowpass = constants.period_filters
         tables = (
             np.tri(reach, lags, dtype=np.float32) - np.tri(reach, lags, -constants.window, dtype=np.float32),
             constants.weights,
@@ -56,10 +56,6 @@ class Tables(NamedTuple):
             lowpass.weights,
         )
         return cls(*map(torch.from_numpy, tables))
-
-
-def _lowpass(constants: PitchConstants) -> PeriodFilters:
-    return PeriodFilters.of(constants.rate_in, constants.rate_out, *constants.lowpass)
 
 
 def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
@@ -180,7 +176,7 @@ def downsampled(samples: Tensor, constants: PitchConstants, tables: Tables) -> T
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
     starts, weights = tables.lowpass_starts, tables.lowpass_weights
-    filters = dataclasses.replace(_lowpass(constants), starts=starts, weights=weights)
+    filters = dataclasses.replace(constants.period_filters, starts=starts, weights=weights)
     return resampled(samples, filters, torch.float64)
 
 

@@ -207,7 +207,7 @@ def test_audio_on_a_scale_to_one_is_refused() -> None:
 def test_clipped_audio_is_told(caplog: pytest.LogCaptureFixture) -> None:
     data = to_bytes("wave", (16000, [40000.0, -1.9, 1.9]))
     assert from_bytes("wave", data).samples.tolist() == [[32767, -1, 1]]
-    assert "1 of 3 samples" in caplog.text
+    assert "clipped 1 samples out of total 3" in caplog.text
 
 
 def test_scaling_without_decompressing() -> None:
