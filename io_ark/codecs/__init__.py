@@ -5,8 +5,57 @@ any object with a ``write`` method. :func:`codec` creates one by the name of its
 :class:`AnyCodec` detect the kind from the data.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from io_ark.codecs.base import Codec
 from io_ark.codecs.detect import AnyCodec, kind_of, read_any
 from io_ark.codecs.registry import KINDS, codec
 
-__all__ = ["KINDS", "AnyCodec", "Codec", "codec", "kind_of", "read_any"]
+if TYPE_CHECKING:
+    from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod, compress
+    from io_ark.codecs.general import GeneralMatrix
+    from io_ark.codecs.htk import HtkFeatures
+    from io_ark.codecs.info import InfoCodec
+    from io_ark.codecs.int_vector import PlainIntVectorCodec
+    from io_ark.codecs.posterior import PosteriorArraysCodec
+    from io_ark.codecs.wave import pcm16
+
+__all__ = [
+    "KINDS",
+    "AnyCodec",
+    "Codec",
+    "CompressedMatrix",
+    "CompressionMethod",
+    "GeneralMatrix",
+    "HtkFeatures",
+    "InfoCodec",
+    "PlainIntVectorCodec",
+    "PosteriorArraysCodec",
+    "codec",
+    "compress",
+    "kind_of",
+    "pcm16",
+    "read_any",
+]
+
+# Modules imported when one of these names is first used: a program that copies matrices loads no code of audio.
+_HOMES = {
+    "CompressedMatrix": "compressed",
+    "CompressionMethod": "compressed",
+    "compress": "compressed",
+    "GeneralMatrix": "general",
+    "HtkFeatures": "htk",
+    "InfoCodec": "info",
+    "PosteriorArraysCodec": "posterior",
+    "PlainIntVectorCodec": "int_vector",
+    "pcm16": "wave",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

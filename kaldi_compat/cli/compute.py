@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, Skip, Wave, WaveBlock
-from io_ark.codecs.htk import HtkFeatures
+from io_ark.codecs import HtkFeatures
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, only, results, with_progress
 from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.codecs.info import InfoCodec
-from io_ark.codecs.wave import Wave, WaveInfo
+from io_ark.blocks import Wave, WaveInfo
+from io_ark.codecs import InfoCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import MissingKeyError
 from io_ark.tables.loader import Loader

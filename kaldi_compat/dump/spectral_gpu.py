@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from io_ark.blocks import Skip, WaveBlock
-from io_ark.codecs.compressed import CompressionMethod
+from io_ark.codecs import CompressionMethod
 from io_ark.errors import ArkError
 from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod, compress
+from io_ark.codecs import CompressedMatrix, CompressionMethod, compress
 from kaldi_compat.kernels import compiling_alone, is_out_of_memory
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.tensors.copies import to_device

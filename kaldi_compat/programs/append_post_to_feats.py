@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_file, features, map_table
 from kaldi_compat.cli.posteriors import PosteriorOptions, append_posterior, require_post_dim

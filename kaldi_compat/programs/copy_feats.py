@@ -7,9 +7,7 @@ from typing import Any
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, compressed_block
-from io_ark.codecs.compressed import CompressionMethod, compress
-from io_ark.codecs.general import GeneralMatrix
-from io_ark.codecs.htk import HtkFeatures
+from io_ark.codecs import CompressionMethod, GeneralMatrix, HtkFeatures, compress
 from io_ark.errors import FormatError
 from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
 from kaldi_compat.cli.log import logger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.codecs.int_vector import PlainIntVectorCodec
+from io_ark.codecs import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, copied, map_table
 from kaldi_compat.cli.program import program

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from io_ark.blocks import Block, PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program

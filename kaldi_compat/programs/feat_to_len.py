@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io_ark.blocks import ArrayBlock, ShapeBlock
-from io_ark.codecs.info import InfoCodec
+from io_ark.codecs import InfoCodec
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program

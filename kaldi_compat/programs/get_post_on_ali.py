@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import frames_of_entries
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from io_ark.models import TransitionModel, read_transition_model
 from kaldi_compat.cli.alignments import changed, frames_of_entries, kept
 from kaldi_compat.cli.log import logger

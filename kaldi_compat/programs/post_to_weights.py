@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import frame_sums, frames_of_entries
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table

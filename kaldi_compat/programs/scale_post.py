@@ -6,7 +6,7 @@ import numpy as np
 
 import io_ark
 from io_ark.blocks import PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import changed, parse_number, scaled
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import changed, frame_sums, frames_of_entries, kept, scaled
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table

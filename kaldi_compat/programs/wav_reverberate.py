@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.codecs.wave import Wave, pcm16
+from io_ark.blocks import Wave
+from io_ark.codecs import pcm16
 from kaldi_compat.cli.log import logger, vlog
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
-from io_ark.codecs.posterior import PosteriorArraysCodec
+from io_ark.codecs import PosteriorArraysCodec
 from io_ark.models import read_transition_model
 from kaldi_compat.cli.alignments import Mask, changed, frame_sums, frames_of_entries, kept, parse_number, scaled
 from kaldi_compat.cli.dims import parse_dims
