@@ -61,9 +61,9 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
         audio = head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source))
         return "wave" if audio else _text_kind(source), {}
     body = head[2:]
-    token = body.split(b" ", 1)[0]
-    if token in _TOKENS:
-        return _TOKENS[token]
+    found = _TOKENS.get(body.partition(b" ")[0])
+    if found is not None:
+        return found
     if body[:1] == b"\x04":
         return _integer_kind(source), {}
     if body[:1] == b"\x08":
@@ -219,9 +219,10 @@ class AnyCodec(Codec[Any]):
         """Return the codec of the object at the next byte. Each codec is created once."""
         kind, options = detect_kind(source)
         known = kind, len(options)  # a kind is detected with one set of options, or none
-        if known not in self._detected:
-            self._detected[known] = codec(kind, **options)
-        return self._detected[known]
+        found = self._detected.get(known)
+        if found is None:
+            found = self._detected[known] = codec(kind, **options)
+        return found
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         kind = self._kind or kind_of(value)

@@ -33,7 +33,8 @@ Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
-_DENSE_HEADER = struct.Struct("<6xibi")
+_DENSE_HEADER = struct.Struct("<6sibi")
+_HEADER_END = _DENSE_HEADER.size
 
 
 class MatrixCodec(ArrayCodec):
@@ -57,19 +58,19 @@ class MatrixCodec(ArrayCodec):
     def read(self, source: Source) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
         head = source.peek_buffered(source.small)
-        if head.startswith(self._start) and len(head) >= _DENSE_HEADER.size:
-            rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
-            if column_size == 4 and rows >= 0 and columns >= 0:
-                end = _DENSE_HEADER.size + rows * columns * self._itemsize
+        if len(head) >= _HEADER_END:
+            start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
+            if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
+                end = _HEADER_END + rows * columns * self._itemsize
                 if end > len(head):
-                    source.skip(_DENSE_HEADER.size)
+                    source.skip(_HEADER_END)
                     return source.read_matrix(self._stored, rows, columns)
                 source.skip(end)
                 # A third of the time of copying an array whose numbers are not aligned.
-                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_DENSE_HEADER.size : end]))
+                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_HEADER_END:end]))
                 return matrix
-        elif head.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
-            return values if self.dtype == np.float32 else values.astype(self.dtype)
+            if start.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
+                return values if self.dtype == np.float32 else values.astype(self.dtype)
         return super().read(source)
 
     def read_range(self, source: Source, part: Range) -> Array:

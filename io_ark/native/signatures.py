@@ -46,15 +46,19 @@ class _Pointer:
     dtype: np.dtype[Any] | None = None
 
     @classmethod
-    def from_param(cls, value: Any) -> ctypes.c_void_p | bytes | None:
-        """Return the address of an array or a structure; None, addresses, and bytes for bytes are passed on."""
-        if isinstance(value, np.ndarray):
-            if (cls.dtype is not None and value.dtype != cls.dtype) or not value.flags.c_contiguous:
-                raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
-            return ctypes.c_void_p(address(value))
+    def from_param(cls, value: Any) -> Any:
+        """Return a pointer to an array or a structure; None, addresses, and bytes for bytes are passed on."""
         if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):
             return value
-        return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
+        if not isinstance(value, np.ndarray):
+            return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
+        if cls.dtype is None or value.dtype == cls.dtype:
+            try:
+                return ctypes.byref(_at(value))  # which checks that the array is contiguous, too
+            except (TypeError, ValueError):  # it is not; or it is read-only or empty
+                if value.flags.c_contiguous:
+                    return ctypes.c_void_p(address(value))
+        raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
 
 
 @functools.cache

@@ -6,12 +6,13 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
+from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, spawn, wait_for
@@ -39,7 +40,8 @@ class WholeWrites:
             raise WriteError("an earlier write failed or was interrupted: the output is incomplete", file=self.name)
 
     def __enter__(self) -> None:
-        self.check()
+        if self.broken:
+            self.check()
         self.broken = True
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
@@ -103,12 +105,17 @@ class Output:
             WriteError: the write failed (ReaderGoneError: the reader of the pipe is gone).
             ClosedError: this is closed, or the process was forked after it was opened.
         """
+        self.write_all((data,))
+
+    def write_all(self, parts: Iterable[Any]) -> None:
+        """Write some pieces of bytes, as :meth:`write` does."""
         self._check_open()
-        size = data.nbytes if isinstance(data, memoryview) else len(data)
-        if len(self._pending) + size <= OUTPUT_BUFFER:
-            self._pending += data
-        else:
-            self._send(data)
+        for data in parts:
+            size = data.nbytes if isinstance(data, memoryview) else len(data)
+            if len(self._pending) + size <= OUTPUT_BUFFER:
+                self._pending += data
+            else:
+                self._send(data)
 
     def tell(self) -> int:
         """Return the number of bytes written so far, buffered ones included."""
@@ -155,10 +162,11 @@ class Output:
             self._complain(error)
 
     def _check_open(self) -> None:
-        self._sending.check()
+        if self._sending.broken:
+            self._sending.check()
         if self._raw is None:
             raise ClosedError("was written to after it was closed", file=self.name)
-        if self.inherited:
+        if process.current is not self._process:
             raise ClosedError(
                 "was opened in the process that forked this one: write there, or open another output here",
                 file=self.name,
@@ -175,7 +183,7 @@ class Output:
         """Pass the buffered bytes and then these to the system."""
         with self._sending:
             try:
-                for part in (self._pending, data):
+                for part in filter(len, (self._pending, data)):
                     view = memoryview(part).cast("B")
                     self._written += len(view)
                     while len(view):
@@ -263,12 +271,12 @@ def _standard_output() -> Output:
 
 def _open_output_pipe(command: str, access: Access) -> Output:
     access.check_command(command)
-    process, writing = spawn(command, 0, f"|{command}")
+    child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
     def finish() -> None:  # never called in a forked process, see Output.close
         raw.close()
-        status = wait_for(process)
+        status = wait_for(child)
         if status:
             raise PipeError(f"the command {describe_status(status)}: its output is incomplete", file=f"|{command}")
 

@@ -467,9 +467,8 @@ class FileSource(StreamSource):
 
         The bytes there are read again, unless they have been read ahead.
         """
-        at = offset - self._base
-        if self._ahead and 0 <= at < self._end:
-            self._at = at
+        if self._ahead and 0 <= offset - self._base < self._end:
+            self._at = offset - self._base
         elif offset > self._size:
             return False
         else:

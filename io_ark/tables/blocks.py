@@ -199,7 +199,8 @@ class BlockLoader:
         return None if found is None else found.block
 
     def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        if not keys or self._scan is None:
+        # Large objects, and some in another order than in the file, are left to the codec before any byte is read.
+        if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _LARGEST[size] or self._scan is None:
             return None
         with suppress(ArkError):  # which is raised when the first of the lines is read alone
             source = self._reach(path, offsets[0])

@@ -67,11 +67,10 @@ class ArchiveTarget:
     def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
         with self.entry:
-            self._archive.write(name)
             if self._script is not None:
-                self._script.write(name + encode_key(f"{self._table.archive}:{self._archive.tell()}\n"))
-            for chunk in chunks:
-                self._archive.write(chunk)
+                place = self._archive.tell() + len(name)
+                self._script.write(name + encode_key(f"{self._table.archive}:{place}\n"))
+            self._archive.write_all((name, *chunks))
             if self._table.flush:
                 self.flush()
 
