@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ class Block:
     def select(self, entries: Mask) -> Block:
         """Return the block of those entries for which the mask, (entries,), is true."""
         raise NotImplementedError
+
+    def split(self, bounds: Sequence[int]) -> Iterator[Block]:
+        """Yield the blocks between these entries: from 0, ascending, to the number of entries."""
+        if len(bounds) <= 2:
+            yield self
+            return
+        number, middle = np.arange(len(self)), len(bounds) // 2
+        for half in bounds[: middle + 1], bounds[middle:]:  # a selection for each part would take long for many
+            chosen = self.select((half[0] <= number) & (number < half[-1]))
+            yield from chosen.split([each - half[0] for each in half])
 
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return the block of the results of ``function(key, value)``, under the same keys.
@@ -241,6 +252,13 @@ class ArrayBlock(Block):
             return self
         values = self.values[np.repeat(entries, self.sizes())]
         return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
+
+    def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
+        keys = self.keys.split(b"\n")
+        ends = [0, *np.cumsum(self.sizes()).tolist()]
+        for begin, end in pairwise(bounds):
+            values, shapes = self.values[ends[begin] : ends[end]], self.shapes[begin:end]
+            yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
 
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
         """Return matrices under the same keys.

@@ -250,7 +250,9 @@ class Writer(Generic[Value]):
         """Add the entries of a block to the table, in one go where the kind and the table allow that."""
         self._check_process()
         with self._lock:
-            if isinstance(block, PackedBlock) or (isinstance(block, ArrayBlock) and self._encoder.writes_block(block)):
+            if isinstance(block, PackedBlock) or (
+                isinstance(block, ArrayBlock) and len(block) > 1 and self._encoder.writes_block(block)
+            ):
                 if self._pending is not None:
                     self._pending.send()
                 if self._closed:

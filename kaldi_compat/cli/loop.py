@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any, NoReturn, Protocol
-
-import numpy as np
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
@@ -21,7 +20,7 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError
 from kaldi_compat.cli.log import logger, verbose_level, vlog
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.tables import Tables
+from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
@@ -69,18 +68,38 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             yield error.done
             raise_with_key(error.key, error.__cause__ or error)
         except (Skip, KaldiCompatError, ArkError) as refusal:
-            if len(block) > 1:
+            if isinstance(refusal, Missing) and len(refusal.warnings) == len(block):
+                yield from _results_around(refusal.warnings, function, block, counts)
+            elif len(block) > 1:
                 yield from results(function, parts(block), counts)
             elif isinstance(refusal, Skip):
-                counts.failed += 1
-                if str(refusal):
-                    logger.warning("%s", refusal)
+                _skip(str(refusal), counts)
             else:
                 raise_with_key(block.names()[0], refusal)
         else:
             counts.done += len(result)
             counts.failed += len(block) - len(result)
             yield result
+
+
+def _results_around(
+    warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
+) -> Iterator[Block]:
+    """Yield the results of the entries that have no warning, and log the warnings of the others, in order."""
+    runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
+    bounds = accumulate(map(len, runs), initial=0)
+    for run, part in zip(runs, block.split([*bounds]), strict=True):
+        if run[0] is None:
+            yield from results(function, [part], counts)
+        else:
+            for warning in run:
+                _skip(warning or "", counts)
+
+
+def _skip(warning: str, counts: Counts) -> None:
+    counts.failed += 1
+    if warning:
+        logger.warning("%s", warning)
 
 
 def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
@@ -141,8 +160,8 @@ def raise_with_key(key: str, error: BaseException) -> NoReturn:
 
 def parts(block: Block) -> Iterator[Block]:
     """Return the parts of a block of several entries, in order."""
-    number = np.arange(len(block)) * _PARTS // len(block)
-    return (block.select(number == part) for part in np.unique(number))
+    bounds = {len(block) * part // _PARTS for part in range(_PARTS + 1)}
+    return block.split(sorted(bounds))
 
 
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:

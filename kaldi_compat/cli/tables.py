@@ -102,6 +102,18 @@ def has_second_core() -> bool:
     return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
 
 
+class Missing(Skip):
+    """Some of several entries of a block are not in a table.
+
+    Args:
+        warnings: for each entry, the warning; None if it is there.
+    """
+
+    def __init__(self, warnings: list[str | None]) -> None:
+        super().__init__()
+        self.warnings = warnings
+
+
 class LookupReader(io_ark.RandomAccessReader[Value]):
     """Random-access reader of a program's second table.
 
@@ -139,21 +151,24 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             missing: returns the warning for a key that is missing.
 
         Raises:
-            Skip: a key is missing.
+            Skip: the key is missing, or of several keys some are (:class:`Missing`).
             ArkError: a value cannot be read.
         """
-        values = self.find_each(block.names())
+        keys = block.names()
+        values = self.find_each(keys)
         found = [value for value in values if value is not None]
-        if len(found) < len(values):
-            raise Skip("" if len(values) > 1 else missing(block.names()[0]))
-        return found
+        if len(found) == len(values):
+            return found
+        if len(values) == 1:
+            raise Skip(missing(keys[0]))
+        raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
         """Return the values under some keys, None where one is missing. See :meth:`find`."""
         if not self._found.keys() >= set(keys):
             if self._failed is not None and self._failed[0] in keys:
                 raise self._failed[1]
-            self._look_up(keys)
+            self._look_up(list(dict.fromkeys(keys)))
         return [self._found[key] for key in keys]
 
     def _look_up(self, keys: Sequence[str]) -> None:

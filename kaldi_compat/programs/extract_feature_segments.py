@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 from io_ark.blocks import Block, Skip, block_of
 from io_ark.data_dir import TO_THE_END, Segment
@@ -73,13 +74,19 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.lookup("matrix", source)
-        size = LINES_AT_ONCE if recordings.finds_many(source) else 1
+        many = recordings.finds_many(source)
         for lines in text_line_lists(segments):
-            for first in range(0, len(lines), size):
-                for block in extracted(lines[first : first + size], recordings, options, counts):
-                    writer.write_block(block)
+            for part in [lines] if many else of_one_recording(lines):
+                for first in range(0, len(part), LINES_AT_ONCE):
+                    for block in extracted(part[first : first + LINES_AT_ONCE], recordings, options, counts):
+                        writer.write_block(block)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0 if counts.done else ERROR_STATUS
+
+
+def of_one_recording(lines: list[str]) -> Iterator[list[str]]:
+    """Yield lines that follow each other and name one recording, so that one recording is in memory at a time."""
+    return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
 def extracted(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
@@ -91,14 +98,16 @@ def extracted(lines: list[str], recordings: LookupReader[Matrix], options: Optio
     keys: list[str] = []
     cuts: list[Matrix] = []
     segments = list(map(parsed, lines))
+    found: dict[str, Matrix | None] = {}
     with suppress(ArkError):  # which is raised again at its segment
-        recordings.find_each([each.recording for each in segments if isinstance(each, Segment)])
+        names = [each.recording for each in segments if isinstance(each, Segment)]
+        found = dict(zip(names, recordings.find_each(names), strict=True))
     try:
         for each in segments:
             try:
                 if isinstance(each, Skip):
                     raise each
-                (feats,) = recordings.find_each([each.recording])
+                feats = found[each.recording] if found else recordings.find_each([each.recording])[0]
                 if feats is None:
                     raise Skip(f"Did not find features for utterance {each.recording}, skipping segment {each.key}")
                 cuts.append(cut(feats, each, options))

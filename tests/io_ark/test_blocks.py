@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def entries(block: Block) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_mask_selects_them(kind: type[Block]) -> None:
+def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_parts_of_it_have_them(kind: type[Block]) -> None:
     keys, values = ["a", "b", "ü"], VALUES[kind]
     singles = [block_of([key], [value]) for key, value in zip(keys, values, strict=True)]
     assert {type(each) for each in singles} == {kind}
@@ -62,6 +63,10 @@ def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_mask_selec
         chosen = block.select(np.array(mask))
         assert type(chosen) is kind
         assert entries(chosen) == [entry for entry, wanted in zip(expected, mask, strict=True) if wanted]
+    for bounds in ([0, 3], [0, 1, 3], [0, 2, 3], [0, 1, 2, 3]):
+        parts = list(block.split(bounds))
+        assert [type(part) for part in parts] == [kind] * (len(bounds) - 1)
+        assert [entries(part) for part in parts] == [expected[i:j] for i, j in pairwise(bounds)]
 
 
 def test_blocks_that_differ_concatenate_to_objects() -> None:

@@ -10,6 +10,7 @@ import io_ark
 from io_ark.blocks import Block, Skip, block_of
 from io_ark.errors import FormatError
 from kaldi_compat.cli.loop import Counts, map_table
+from kaldi_compat.cli.tables import Missing
 from kaldi_compat.errors import FeatureError
 
 GOOD, SKIPPED, SILENT, WRONG, UNREADABLE = range(5)
@@ -43,7 +44,19 @@ def by_entry(block: Block) -> Block:
     return block.map(lambda key, kind: refuse(key, kind) or kind)
 
 
-@pytest.mark.parametrize("function", [of_block, by_entry])
+def by_look_up(block: Block) -> Block:
+    """Refuse several entries as a table does that lacks some; one of them alone is not passed again."""
+    warnings = {SKIPPED: " is skipped", SILENT: ""}
+    found = [
+        f"{key}{warnings[kind]}" * (kind == SKIPPED) if kind in warnings else None for key, kind in block.entries()
+    ]
+    if any(warning is not None for warning in found):
+        assert len(found) > 1 or block.names()[0].endswith("-0")
+        raise Missing(found)
+    return of_block(block)
+
+
+@pytest.mark.parametrize("function", [of_block, by_entry, by_look_up])
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=7), max_size=4))
 def test_results_before_an_error_are_written_and_warnings_come_in_order(
     function: object, kinds: list[list[int]]

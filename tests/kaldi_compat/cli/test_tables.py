@@ -72,6 +72,23 @@ def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
                     assert reader.find(part, str)[0][0] == "abde".index(key)
 
 
+def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments name one recording many times."""
+    with io_ark.Writer("vector", f"ark,scp:{tmp_path}/v.ark,{tmp_path}/v.scp") as writer:
+        writer["a"] = np.ones(2, np.float32)
+    read: list[str] = []
+    look_up = io_ark.RandomAccessReader.__getitem__
+
+    def recorded(reader: io_ark.RandomAccessReader[np.ndarray], key: str) -> np.ndarray:
+        read.append(key)
+        return look_up(reader, key)
+
+    monkeypatch.setattr(io_ark.RandomAccessReader, "__getitem__", recorded)
+    with LookupReader[np.ndarray]("vector", f"scp:{tmp_path}/v.scp") as reader:
+        assert len(reader.find_each(["a", "a", "a"])) == 3
+    assert read == ["a"]
+
+
 def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
     path = tmp_path / "v.ark"
     path.write_text("a [ 1 ]\nb [ 2 ]\nc [ x ]\nd [ 4 ]\n")
