@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kaldi_compat import kernels, native
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.array_api import is_traced_or_differentiated
+from kaldi_compat.functional.array_api import UNTRACED, Tracing
 from kaldi_compat.options.spectral import Dft, Engine
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -49,33 +49,34 @@ def is_exact(module: Any) -> bool:
     return type(module) in _accelerated and module.engine in ("auto", "exact") and bool(native.library())
 
 
-def engine_for(module: Any, samples: Tensor, lengths: Tensor | None) -> Engine:
+def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, tracing: Tracing = UNTRACED) -> Engine:
     """Return the engine that computes these samples: "exact", "torch" or "triton".
+
+    Args:
+        module: the feature, which may ask for an engine.
+        samples, lengths: its input.
+        tracing: what records the operations on the samples.
 
     Raises:
         OptionError: the engine that the module asks for cannot compute this; says why.
     """
     wanted: Engine = module.engine
-    if wanted == "torch":
-        return wanted
-    if wanted == "exact":
-        _require(not (reason := _why_not_exact(module, samples)), wanted, reason)
-        return wanted
-    if wanted == "triton":
-        _require(not (reason := _why_not_triton(module, samples, lengths)), wanted, reason)
-        return wanted
-    if samples.device.type == kernels.DEVICE_TYPE:
-        return "torch" if _why_not_triton(module, samples, lengths) else "triton"
-    return "torch" if _why_not_exact(module, samples) or not native.library() else "exact"
+    fastest: Engine = "triton" if samples.device.type == kernels.DEVICE_TYPE else "exact"
+    engine = fastest if wanted == "auto" else wanted
+    if engine == "torch":
+        return engine
+    reason = _why_not_on_host(module, samples) if engine == "exact" else ""
+    reason = reason or _why_not(module, samples, tracing)
+    if engine == "triton":
+        reason = reason or kernels.why_unsupported(module, samples, lengths)
+    if wanted != "auto" and reason:
+        raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
+    without_library = wanted == "auto" and engine == "exact" and not reason and not native.library()
+    return "torch" if reason or without_library else engine
 
 
-def _require(holds: bool, engine: str, reason: str) -> None:
-    if not holds:
-        raise OptionError(f"engine={engine!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-
-
-def _why_not(module: Any, samples: Tensor) -> str:
-    if is_traced_or_differentiated(samples):
+def _why_not(module: Any, samples: Tensor, tracing: Tracing) -> str:
+    if tracing.traced_or_differentiated:
         return "gradients, a compiler, an exporter or vmap follow the computation"
     if type(module) not in _accelerated:
         return f"{type(module).__name__} is not one of {', '.join(sorted(cls.__name__ for cls in _accelerated))}"
@@ -84,13 +85,7 @@ def _why_not(module: Any, samples: Tensor) -> str:
     return ""
 
 
-def _why_not_exact(module: Any, samples: Tensor) -> str:
+def _why_not_on_host(module: Any, samples: Tensor) -> str:
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
-    if samples.dtype == torch.float64:
-        return "the samples are float64"
-    return _why_not(module, samples)
-
-
-def _why_not_triton(module: Any, samples: Tensor, lengths: Tensor | None) -> str:
-    return _why_not(module, samples) or kernels.why_unsupported(module, samples, lengths)
+    return "the samples are float64" if samples.dtype == torch.float64 else ""

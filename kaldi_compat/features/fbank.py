@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
-from kaldi_compat.functional.array_api import is_traced_or_differentiated
+from kaldi_compat.functional.array_api import is_traced_or_differentiated, tracing
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
@@ -102,7 +102,7 @@ class Fbank(FbankConstructor, MelFeature):
 
         On a CPU, a block of frames at a time stays in the cache.
         """
-        return self._features(frames, None, filter_bank, None)
+        return self._in_blocks(frames, None, filter_bank, tracing(frames))
 
 
 class FlooredFbank(Fbank):

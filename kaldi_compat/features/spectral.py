@@ -18,14 +18,14 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.checks import KnowsScale, Warps, check_shape, normalized_warps, warn_user
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
-from kaldi_compat.functional.array_api import is_traced, is_traced_or_differentiated, matmul
+from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.tensors import frames as steps
 from kaldi_compat.tensors.constants import Constants
 from kaldi_compat.tensors.copies import to_device
-from kaldi_compat.tensors.dft import dft_matrix, spectrum, spectrum_by_matmul
+from kaldi_compat.tensors.dft import dft_matrix, spectrum
 from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
 
@@ -162,29 +162,11 @@ class SpectralFeature(KnowsScale, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
-        self._check(samples, has_lengths=lengths is not None)
+        recorded = self._check(samples, has_lengths=lengths is not None)
         lengths = _checked_lengths(lengths, samples)
         warps = normalized_warps(vtln_warp, samples.shape[:-1])
-        engine = engine_for(self, samples, lengths)
-        if engine == "triton":
-            return kernels.features(self, samples, lengths, warps, generator)
-        if engine == "exact":
-            return self._exact(samples, lengths, warps, generator)
-        samples = samples if samples.dtype == torch.float64 else samples.float()
-        if self.options.waveform_scale != 1:
-            samples = samples * self.options.waveform_scale
-        counts = None if lengths is None else self._num_frames(lengths)
-        lengths = None if lengths is None else to_device(lengths, samples.device)
-        if lengths is not None and is_traced_or_differentiated(samples):
-            # The padding does not affect the result, but NaN in it would make its gradient NaN.
-            samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
-        frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths)
-        features = self._features(frames, counts, self._filter_banks(warps, samples), generator)
-        counts = None if counts is None else to_device(counts, samples.device)
-        if is_traced(samples):
-            # not a slice: its size would be a minimum of two symbols, which exporters mishandle
-            features = features.index_select(-2, torch.arange(self._num_frames(samples.shape[-1])).to(samples.device))
-        return features if counts is None else (zero_past(features, counts), counts)
+        engine = engine_for(self, samples, lengths, recorded)
+        return self._compute(engine, samples, lengths, warps, generator, recorded)
 
     if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
 
@@ -232,35 +214,66 @@ class SpectralFeature(KnowsScale, ConfiguredModule):
         frames = frames * self.window.to(frames.dtype)
         if self.needs_energy(raw=False):
             log_energy = steps.log_energy(frames, self.windowed_energy_floor)
-        if self.dft == "matmul":
-            transformed = spectrum_by_matmul(frames, self.dft_rounded, self.dft_rest)
-        else:
-            transformed = spectrum(frames, self.points)
+        matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
+        transformed = spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), log_energy)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def _features(self, frames: Tensor, counts: Tensor | None, banks: Tensor | None, generator: Generator) -> Tensor:
-        """Features (..., frames, dim) of frames (..., frames, size), of which ``counts`` (...) exist.
+    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
+        warps = normalized_warps(vtln_warp, (len(utterances),))
+        recorded = [self._check(each) for each in utterances]
+        engines = [engine_for(self, each, None, how) for each, how in zip(utterances, recorded, strict=True)]
+        if set(engines) == {"exact"}:
+            features: list[Tensor] = self._exact(utterances, None, warps, generator)
+            return features
+        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
+        calls = zip(engines, utterances, factors, recorded, strict=True)
+        return [self._compute(engine, each, None, warp, generator, how) for engine, each, warp, how in calls]
 
-        Kaldi's noise waits for counts that are not on the CPU.
-        """
-        leading = frames.shape[:-2]
-        frames = frames.flatten(0, -3) if leading else frames.unsqueeze(0)
+    def _compute(
+        self,
+        engine: Engine,
+        samples: Tensor,
+        lengths: Tensor | None,
+        warps: Warps,
+        generator: Generator,
+        recorded: Tracing,
+    ) -> Any:
+        if engine == "triton":
+            return kernels.features(self, samples, lengths, warps, generator)
+        if engine == "exact":
+            return self._exact(samples, lengths, warps, generator)
+        samples = samples if samples.dtype == torch.float64 else samples.float()
+        if self.options.waveform_scale != 1:
+            samples = samples * self.options.waveform_scale
+        count, counts = self._num_frames(samples.shape[-1]), None
+        if lengths is not None:
+            host = self._num_frames(lengths)
+            lengths, counts = to_device(lengths, samples.device), to_device(host, samples.device)
+            if recorded.traced_or_differentiated:
+                # The padding does not affect the result, but NaN in it would make its gradient NaN.
+                samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
+        frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
+        frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
-            exist = None if counts is None else torch.arange(frames.shape[-2]).to(counts.device) < counts.unsqueeze(-1)
+            # Kaldi's noise waits for counts that are not on the CPU.
+            exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
             noise = noise_of_frames(frames, exist, generator)
-        if is_traced_or_differentiated(frames) or frames.numel() == 0:
-            features = self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
-        else:
-            features = self._in_blocks(frames, noise, banks)
-        return features.reshape(*leading, *features.shape[1:])
+        features = self._in_blocks(frames, noise, self._filter_banks(warps, samples), recorded)
+        features = features.reshape(*samples.shape[:-1], *features.shape[1:])
+        if recorded.traced:
+            # not a slice: its size would be a minimum of two symbols, which exporters mishandle
+            features = features.index_select(-2, torch.arange(count).to(samples.device))
+        return features if counts is None else (zero_past(features, counts), counts)
 
-    def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None) -> Tensor:
+    def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
         """:meth:`features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
         rows, count, _ = frames.shape
+        if recorded.traced_or_differentiated or frames.numel() == 0:
+            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
             # noise needs as much memory as everything else
@@ -270,9 +283,8 @@ class SpectralFeature(KnowsScale, ConfiguredModule):
         if block >= count:
             return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
         parts = [slice(start, start + block) for start in range(0, count, block)]
-        return torch.cat(
-            [self.features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts], 1
-        )
+        features = [self.features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
+        return torch.cat(features, 1)
 
     def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Filter banks for VTLN factors, one or one per row; None for the module's own."""
@@ -282,49 +294,45 @@ class SpectralFeature(KnowsScale, ConfiguredModule):
         banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _exact(self, samples: Tensor, lengths: Tensor | None, warps: Warps, generator: Generator) -> Any:
-        ends = None if lengths is None else lengths.numpy()
-        features, counts = features_of_rows(
-            plan_of(self.options), _as_array(samples), ends, warps, frame_seeds(generator), torch.get_num_threads()
-        )
-        return torch.from_numpy(features) if counts is None else (torch.from_numpy(features), torch.from_numpy(counts))
-
-    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
-        warps = normalized_warps(vtln_warp, (len(utterances),))
-        if utterances and {engine_for(self, each, None) for each in utterances} == {"exact"}:
-            for each in utterances:
-                self._check(each)
-            arrays = [_as_array(each) for each in utterances]
-            features = features_of_list(
-                plan_of(self.options), arrays, warps, frame_seeds(generator), torch.get_num_threads()
-            )
+    def _exact(
+        self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None, warps: Warps, generator: Generator
+    ) -> Any:
+        plan, seeds, threads = plan_of(self.options), frame_seeds(generator), torch.get_num_threads()
+        if not isinstance(samples, Tensor):
+            features = features_of_list(plan, [_as_array(each) for each in samples], warps, seeds, threads)
             return [torch.from_numpy(each) for each in features]
-        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
-        return [self(u, vtln_warp=w, generator=generator) for u, w in zip(utterances, factors, strict=True)]
+        ends = None if lengths is None else lengths.numpy()
+        rows, counts = features_of_rows(plan, _as_array(samples), ends, warps, seeds, threads)
+        return torch.from_numpy(rows) if counts is None else (torch.from_numpy(rows), torch.from_numpy(counts))
 
-    def _check(self, samples: Tensor, *, has_lengths: bool = False) -> None:
-        """Raise unless these are samples. Warn of audio on the wrong scale, and of a random export."""
+    def _check(self, samples: Tensor, *, has_lengths: bool = False) -> Tracing:
+        """Raise unless these are samples. Warn of audio on the wrong scale, and of a random export.
+
+        Return what records the operations on the samples.
+        """
+        recorded = tracing(samples)
         if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
                 f"{tuple(samples.shape)}"
             )
-        if is_traced(samples):
+        if recorded.traced:
             if self.options.dither != 0 and _is_exported():
                 warn_user(
                     f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
                     "adds random noise to its input: make it with dither=0.0 for deployment"
                 )
-            return
+            return recorded
         check_shape(samples.shape, self.size, has_lengths=has_lengths)
-        if self.warns_of_scale and samples.is_floating_point() and not is_traced_or_differentiated(samples):
+        if self.warns_of_scale and samples.is_floating_point() and not recorded.traced_or_differentiated:
             if samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing()):
-                return  # to look at each batch would wait for the device
+                return recorded  # to look at each batch would wait for the device
             values = samples.detach()
             # NumPy looks at a number in a third of torch's time.
             in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
             peak = self.check_scale(values.numpy() if in_numpy else values, self.options.waveform_scale)
             self._scale_is_known = peak > 0
+        return recorded
 
 
 def _checked_lengths(lengths: Tensor | Sequence[int] | None, samples: Tensor) -> Tensor | None:

@@ -6,7 +6,7 @@ on any device. Does not import torch unless a tensor is passed. Features have th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,35 @@ def is_traced_or_differentiated(x: Any) -> bool:
         or (torch.is_grad_enabled() and x.requires_grad)
         or torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
+
+
+class Tracing(NamedTuple):
+    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on.
+
+    Attributes:
+        traced: see :func:`is_traced`.
+        traced_or_differentiated: see :func:`is_traced_or_differentiated`.
+        to_onnx: see :func:`is_exported_to_onnx`.
+    """
+
+    traced: bool = False
+    traced_or_differentiated: bool = False
+    to_onnx: bool = False
+
+
+UNTRACED = Tracing()
+
+
+def tracing(x: Any) -> Tracing:
+    """Return what records the operations on ``x``.
+
+    >>> import torch
+    >>> tracing(torch.ones(2)), tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
+    (Tracing(traced=False, traced_or_differentiated=False, to_onnx=False), True)
+    """
+    if is_traced(x):
+        return Tracing(True, True, is_exported_to_onnx(x))
+    return Tracing(False, True) if is_traced_or_differentiated(x) else UNTRACED
 
 
 def is_exported_to_onnx(x: Any) -> bool:

@@ -12,11 +12,22 @@ from torch import Tensor, nn
 from kaldi_compat.functional.array_api import is_traced, matmul
 
 
-def spectrum(frames: Tensor, points: int) -> Tensor:
-    """Compute the FFT of zero-padded frames: (..., size) -> real and imaginary parts (..., points // 2 + 1, 2).
+def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Compute the DFT of zero-padded frames.
 
-    MKL refuses to transform zero frames, so one more is computed where there may be none.
+    Args:
+        frames: (..., size).
+        points: points of the DFT, an even number.
+        matrix: the result of :func:`dft_matrix` on the frames' device, to compute a matrix product; None for the FFT.
+
+    Returns:
+        Real and imaginary parts (..., points // 2 + 1, 2).
     """
+    if matrix is not None:
+        rounded, rest = matrix
+        basis = rounded.double() + rest.double() if frames.dtype == torch.float64 else rounded
+        return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
+    # MKL refuses to transform zero frames, so one more is computed where there may be none.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -49,17 +60,3 @@ def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     exact[np.abs(exact) < 1e-15] = 0  # the rounding of pi
     rounded = exact.astype(np.float32)
     return torch.from_numpy(rounded), torch.from_numpy((exact - rounded).astype(np.float32))
-
-
-def spectrum_by_matmul(frames: Tensor, matrix: Tensor, rest: Tensor) -> Tensor:
-    """Compute the DFT of zero-padded frames as a matrix product.
-
-    Args:
-        frames: (..., size).
-        matrix, rest: the result of :func:`dft_matrix`, on the frames' device.
-
-    Returns:
-        Real and imaginary parts (..., points // 2 + 1, 2).
-    """
-    basis = matrix.double() + rest.double() if frames.dtype == torch.float64 else matrix
-    return matmul(frames, basis).reshape(*frames.shape[:-1], matrix.shape[1] // 2, 2)

@@ -36,7 +36,8 @@ def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) 
         return lambda part: torch.randn(
             frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
-    seeds = to_device(frame_states(frames.shape[:-1], valid, generator), frames.device)
+    states = frame_states(frames.shape[:-1], valid, generator)
+    seeds = to_device(states, frames.device)
     return lambda part: kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.exact import tables
-from kaldi_compat.functional.array_api import is_exported_to_onnx, is_traced
+from kaldi_compat.functional.array_api import UNTRACED, Tracing
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
@@ -51,27 +51,34 @@ def reflected(index: Tensor, length: Tensor | int) -> Tensor:
     return torch.minimum(index, 2 * length - 1 - index)
 
 
-def frames_of(samples: Tensor, size: int, shift: int, snip_edges: bool = True, lengths: Tensor | None = None) -> Tensor:
+def frames_of(
+    samples: Tensor,
+    size: int,
+    shift: int,
+    snip_edges: bool = True,
+    lengths: Tensor | None = None,
+    tracing: Tracing = UNTRACED,
+) -> Tensor:
     """Cut audio into overlapping frames; a view of the audio if nothing is reflected (Kaldi: ExtractWindow).
 
     Args:
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`num_frames`.
         lengths: number of valid samples in each row of (B, T); the audio is reflected there instead of at T.
+        tracing: what records the operations on the audio.
 
     Returns:
         (..., num_frames(T), size). Frames past those of a row are undefined. In a traced model there are some more of
         them, so that there is at least one frame: compilers and exporters assume one, and unfold requires it.
     """
-    traced = is_traced(samples)
-    count = 0 if traced else num_frames(samples.shape[-1], size, shift, snip_edges)
+    count = 0 if tracing.traced else num_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
     if not snip_edges:
         samples = _reflected_at_ends(samples, size, shift, lengths, spare)
     elif spare:
         samples = nn.functional.pad(samples, (0, spare))
-    frames = _concatenated(samples, size, shift) if is_exported_to_onnx(samples) else samples.unfold(-1, size, shift)
-    return frames if traced or count else frames[..., :0, :]
+    frames = _concatenated(samples, size, shift) if tracing.to_onnx else samples.unfold(-1, size, shift)
+    return frames if tracing.traced or count else frames[..., :0, :]
 
 
 def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:

@@ -26,6 +26,7 @@ from kaldi_compat.features.mfcc import Mfcc as _Mfcc
 from kaldi_compat.features.plp import Plp as _Plp
 from kaldi_compat.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram as _Spectrogram
+from kaldi_compat.functional.array_api import tracing
 from kaldi_compat.interop.kaldifeat.options import (
     FbankOptions,
     FeatureOptions,
@@ -193,7 +194,8 @@ class OfflineFeature(nn.Module):
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
         """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
         options = self.computer.options
-        return steps.frames_of(wave, options.window_size, options.window_shift, options.snip_edges)
+        recorded = tracing(wave)
+        return steps.frames_of(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
 
     def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:
         """Compute the features of frames.
