@@ -9,7 +9,8 @@ import platform
 import io_ark.native
 from io_ark.extras import missing
 from io_ark.native.library import Library
-from kaldi_compat import __version__, native
+from kaldi_compat import __version__
+from kaldi_compat.exact.engine import library
 
 
 def info() -> str:
@@ -24,7 +25,7 @@ def info() -> str:
             "kaldi-compat",
             f"{__version__}, Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}",
         ),
-        ("exact engine", _half(native.library())),
+        ("exact engine", _half(library())),
         ("torch engine", _torch()),
         ("Triton engine", _triton()),
         ("archives", _half(io_ark.native.library())),

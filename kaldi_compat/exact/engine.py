@@ -12,6 +12,12 @@ from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
+from kaldi_compat.native import Library
+
+
+def library() -> Library:
+    """Return the C library of the exact engine; it is false without one, and says why."""
+    return native.library()
 
 
 def compute(
@@ -49,10 +55,9 @@ def compute(
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
-    library = native.library()
-    if use_native and not library:
-        raise RuntimeError(f"the C library is not available: {library.reason}")
-    if not library or use_native is False or plan.accurate_fft:
+    if use_native and not library():
+        raise RuntimeError(f"the C library is not available: {library().reason}")
+    if not library() or use_native is False or plan.accurate_fft:
         steps.compute(plan, batch, 0, rows, out)
         return out
     edges = [rows * i // threads for i in range(threads + 1)]

@@ -25,13 +25,13 @@ from lhotse.features.base import FeatureExtractor, register_extractor
 from lhotse.utils import EPSILON
 from torch import Tensor
 
-from kaldi_compat.data.batching import pad, unpad
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, WhisperMelOptions, normalized
 from kaldi_compat.interop.named_options import NamedOptions
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.tensors.padding import pad, unpad
 
 __all__ = [
     "Config",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from io_ark.native.library import Library
 from io_ark.native.signatures import Signatures, Structure, address
 
-__all__ = ["Structure", "address", "function", "library", "structure"]
+__all__ = ["Library", "Structure", "address", "function", "library", "structure"]
 
 _signatures = Signatures(os.path.dirname(os.path.abspath(__file__)))
 library = _signatures.library

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import io_ark
 from io_ark.blocks import Block, block_of
-from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
+from kaldi_compat.features.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import option
 from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.data.batching import pad
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
@@ -25,6 +24,7 @@ from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_fini
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
+from kaldi_compat.tensors.padding import pad
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
