@@ -11,6 +11,7 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan, mel_table
+from kaldi_compat.exact.products import scaled
 from kaldi_compat.exact.rand import rand_r_jumps
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
@@ -146,7 +147,7 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     cepstra = _with_signed_nans(cepstra)
     if plan.lifter is not None:
         cepstra = cepstra * plan.lifter
-    return cepstra * F32(options.cepstral_scale) if options.cepstral_scale != 1 else cepstra
+    return scaled(cepstra, options.cepstral_scale)
 
 
 def _with_signed_nans(cepstra: Floats) -> Floats:

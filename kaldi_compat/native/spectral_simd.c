@@ -259,7 +259,9 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     memcpy(b->features + 1, cepstra, (plan->num_ceps - 1) * sizeof(vf));
     sign_nans(b->features, plan->num_ceps);
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
-    if (plan->cepstral_scale != 1.0f)
+    if (plan->cepstral_scale == 0.0f) /* as OpenBLAS's sscal, which sets zeros of positive sign */
+        memset(b->features, 0, plan->num_ceps * sizeof(vf));
+    else if (plan->cepstral_scale != 1.0f)
         for (int i = 0; i < plan->num_ceps; i++)
             b->features[i] *= plan->cepstral_scale;
     finish_cepstra(b, plan);

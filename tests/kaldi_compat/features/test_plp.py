@@ -46,3 +46,12 @@ def test_cepstra_are_those_of_the_all_pole_model() -> None:
 def test_more_coefficients_than_the_order_gives() -> None:
     with pytest.raises(OptionError, match="lpc_order"):
         Plp(num_ceps=14)
+
+
+def test_a_cepstral_scale_of_zero_gives_zeros_of_positive_sign() -> None:
+    """As in Kaldi's archive of ``compute-plp-feats --cepstral-scale=0``, where OpenBLAS's sscal sets them."""
+    from kaldi_compat.features.numpy import Plp as NumpyPlp
+
+    samples = np.random.default_rng(0).integers(-3000, 3000, 16000).astype(np.int16)
+    cepstra = NumpyPlp(dither=0.0, cepstral_scale=0.0, use_energy=False)(samples)
+    assert cepstra.tobytes() == bytes(cepstra.nbytes)

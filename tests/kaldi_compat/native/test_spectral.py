@@ -56,7 +56,7 @@ KINDS = {
         "lpc_order": st.integers(1, 20),
         "num_ceps": st.integers(1, 20),
         "compress_factor": st.sampled_from([0.2, 0.33333, 0.5]),
-        "cepstral_scale": st.sampled_from([0.1, 1.0]),
+        "cepstral_scale": st.sampled_from([0.0, 0.1, 1.0]),
     },
     SpectrogramOptions: FRAMES | {"return_raw_fft": st.booleans()},
 }
