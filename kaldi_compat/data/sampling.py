@@ -180,8 +180,9 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches = batches.take(np.sort(rng.permutation(kept)[:whole]) if self._shuffle else np.arange(whole))
             if not len(batches.starts):
                 raise OptionError(
-                    f"{len(self._lengths)} utterances make {kept} whole batches for {self._world_size} ranks, so that "
-                    "drop_last=True leaves none: pass drop_last=False, or allow fewer utterances in a batch"
+                    f"{len(self._lengths)} utterances make {kept} whole batches with "
+                    f"world_size={self._world_size}, so that drop_last=True leaves none: "
+                    "pass drop_last=False, or allow fewer utterances in a batch"
                 )
         else:
             batches = _split_to_multiple(batches, self._world_size)
