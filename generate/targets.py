@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import constructors, io_ark_stub, kaldi_names, kaldifeat_options, native, preset_names, public_names
+from generate import (
+    calls,
+    constructors,
+    io_ark_stub,
+    kaldi_names,
+    kaldifeat_options,
+    native,
+    preset_names,
+    public_names,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,6 +25,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "io_ark/interop/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
     "kaldi_compat/__init__.pyi": public_names.source,
+    "kaldi_compat/features/calls.pyi": calls.source,
     "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/frontends/names.pyi": preset_names.source,
     "kaldi_compat/interop/kaldifeat/options.pyi": kaldifeat_options.source,

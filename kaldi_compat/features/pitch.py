@@ -8,13 +8,14 @@ every pair of states.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.features.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Pitch", "ProcessPitch"]
 
 
-class Pitch(PitchConstructor, ConfiguredModule):
+class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
     The correlation is differentiable with respect to the audio; the pitch, one of a grid of values, is not. The scale
@@ -61,12 +62,6 @@ class Pitch(PitchConstructor, ConfiguredModule):
         for name, table in Tables.of(self._constants)._asdict().items():
             self.constant(name, table)
 
-    @overload
-    def forward(self, samples: Tensor, lengths: None = None) -> Tensor: ...
-    @overload
-    def forward(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def forward(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
@@ -95,16 +90,6 @@ class Pitch(PitchConstructor, ConfiguredModule):
         if alone:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
-
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
-
-        @overload
-        def __call__(self, samples: Tensor, lengths: None = None) -> Tensor: ...
-        @overload
-        def __call__(self, samples: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(self, samples: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
-        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def example(self) -> Tensor:
         """Return a second of audio."""
@@ -156,7 +141,7 @@ class Pitch(PitchConstructor, ConfiguredModule):
         return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]
 
 
-class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
+class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
     Args:
@@ -183,16 +168,6 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 
-    @overload
-    def forward(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
-    @overload
-    def forward(
-        self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def forward(
-        self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
-    ) -> list[Tensor]: ...
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -226,17 +201,3 @@ class ProcessPitch(ProcessPitchConstructor, ConfiguredModule):
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)
         return zero_past(processed, counts), counts
-
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
-
-        @overload
-        def __call__(self, features: Tensor, lengths: None = None, *, generator: Generator | None = None) -> Tensor: ...
-        @overload
-        def __call__(
-            self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: Generator | None = None
-        ) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(
-            self, features: Sequence[Tensor], lengths: None = None, *, generator: Generator | None = None
-        ) -> list[Tensor]: ...
-        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...

@@ -7,13 +7,14 @@ compiled and exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.features.calls import PostProcessingCall
 from kaldi_compat.features.module import ConfiguredModule, checked_list
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
@@ -44,7 +45,7 @@ from kaldi_compat.options.postprocessing import (
 __all__ = ["Cmvn", "Deltas", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
 
 
-class PostProcessing(ConfiguredModule):
+class PostProcessing(PostProcessingCall, ConfiguredModule):
     """Base class of modules that transform features. Use a subclass.
 
     Args:
@@ -90,16 +91,6 @@ class PostProcessing(ConfiguredModule):
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
         return processed if lengths is None else (processed, self.lengths_after(lengths))
-
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
-
-        @overload
-        def __call__(self, features: Tensor, lengths: None = None) -> Tensor: ...
-        @overload
-        def __call__(self, features: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
-        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
 
 class Deltas(DeltaConstructor, PostProcessing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.features.calls import SpectralCall, Warp
 from kaldi_compat.features.checks import KnowsScale, Warps, check_shape, normalized_warps, warn_user
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
 from kaldi_compat.features.module import ConfiguredModule, checked_list
@@ -29,7 +30,6 @@ from kaldi_compat.tensors.dft import dft_matrix, spectrum
 from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
 
-Warp = float | Sequence[float] | Tensor
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 1024
 # Frames computed at once on another device: what is computed from 512 points each takes about a GiB, or two with noise.
@@ -37,7 +37,7 @@ DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
 
-class SpectralFeature(KnowsScale, ConfiguredModule):
+class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
@@ -167,27 +167,6 @@ class SpectralFeature(KnowsScale, ConfiguredModule):
         warps = normalized_warps(vtln_warp, samples.shape[:-1])
         engine = engine_for(self, samples, lengths, recorded)
         return self._compute(engine, samples, lengths, warps, generator, recorded)
-
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
-
-        @overload
-        def __call__(
-            self, samples: Tensor, lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
-        ) -> Tensor: ...
-        @overload
-        def __call__(
-            self,
-            samples: Tensor,
-            lengths: Tensor | Sequence[int],
-            *,
-            vtln_warp: Warp = 1.0,
-            generator: Generator = None,
-        ) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(
-            self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None
-        ) -> list[Tensor]: ...
-        def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None

@@ -22,10 +22,11 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.stream import ChunkStream
+from kaldi_compat.features.calls import Warp
 from kaldi_compat.features.engines import is_exact
 from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
-from kaldi_compat.features.spectral import SpectralFeature, Warp, frame_seeds
+from kaldi_compat.features.spectral import SpectralFeature, frame_seeds
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_mean_and_variance
