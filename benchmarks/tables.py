@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,7 +37,21 @@ import numpy as np
 from corpus import RATE, make, repeat
 
 import io_ark
+from io_ark.blocks import PosteriorArrays
 from io_ark.codecs.wave import Wave
+from io_ark.models import (
+    PDF_CLASS,
+    ContextDependency,
+    EventMap,
+    HmmState,
+    HmmTopology,
+    Leaf,
+    Split,
+    Table,
+    TransitionModel,
+    write_transition_model,
+    write_tree,
+)
 
 RECORDED = Path(__file__).with_name("kaldi_times.json")
 README = Path(__file__).with_name("README.md")
@@ -50,15 +65,24 @@ CLOCK = 0.02  # seconds by which start-up differs between runs; what is less on 
 COMMANDS: dict[str, str] = {
     "add-deltas": "{feats} ark:{out}",
     "add-deltas-sdc": "{feats} ark:{out}",
+    "ali-to-pdf": "{mono} {ali} ark:{out}",
+    "ali-to-phones": "{mono} {ali} ark:{out}",
+    "ali-to-phones --ctm-output": "--ctm-output {mono} {ali} {out}",
+    "ali-to-phones --per-frame": "--per-frame {mono} {ali} ark:{out}",
+    "ali-to-phones --write-lengths": "--write-lengths {mono} {ali} ark,t:{out}",
+    "ali-to-post": "{ali} ark:{out}",
     "append-post-to-feats": "--post-dim=4 {feats} {post} ark:{out}",
     "append-vector-to-feats": "{feats} {vectors} ark:{out}",
     "apply-cmvn": "{stats} {feats} ark:{out}",
+    "apply-cmvn-online": "{global_stats} {feats} ark:{out}",
+    "apply-cmvn-online --spk2utt": "--spk2utt={spk2utt} {global_stats} {feats} ark:{out}",
     "apply-cmvn-sliding": "{feats} ark:{out}",
     "compare-feats": "{feats} {feats}",
     "compose-transforms": "{transforms} {transforms} ark:{out}",
     "compute-and-process-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-cmvn-stats": "{feats} ark:{out}",
     "compute-cmvn-stats-two-channel": "{calls} {sides} ark:{out}",
+    "compute-eer": "{scores}",
     "compute-fbank-feats": "--dither=0 --num-mel-bins=80 {wav} ark,scp:{out},{out}.scp",
     "compute-kaldi-pitch-feats": "{wav} ark:{out}",
     "compute-mfcc-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
@@ -66,41 +90,75 @@ COMMANDS: dict[str, str] = {
     "compute-spectrogram-feats": "--dither=0 {wav} ark,scp:{out},{out}.scp",
     "compute-vad": "{feats} ark:{out}",
     "concat-feats": "{one} {one} {out}",
+    "convert-ali": "{mono} {tri} {tree} {ali} ark:{out}",
+    "convert-ali --frame-subsampling-factor": "--frame-subsampling-factor=3 {mono} {tri} {tree} {ali} ark:{out}",
     "copy-feats": "{feats} ark,scp:{out},{out}.scp",
     "copy-feats --compress": "--compress=true {feats} ark,scp:{out},{out}.scp",
     "copy-feats to text": "{feats} ark,t:{out}",
     "copy-feats-to-htk": "--output-dir={folder} {feats}",
     "copy-feats-to-sphinx": "--output-dir={folder} {feats}",
+    "copy-gselect": "{gselect} ark:{out}",
+    "copy-gselect --n": "--n=5 {gselect} ark:{out}",
     "copy-int-vector": "{ints} ark:{out}",
     "copy-matrix": "{feats} ark:{out}",
     "copy-post": "{post} ark:{out}",
+    "copy-transition-model": "{tri} {out}",
+    "copy-tree": "{tree} {out}",
     "copy-vector": "{vectors} ark:{out}",
     "extend-transform-dim": "--new-dimension=20 {transforms} ark:{out}",
     "extract-feature-segments": "--min-segment-length=0.01 {feats} {feature_segments} ark:{out}",
     "extract-segments": "--min-segment-length=0.01 {wav} {segments} ark:{out}",
     "feat-to-dim": "{feats} ark,t:{out}",
     "feat-to-len": "{feats} ark,t:{out}",
+    "feat-to-post": "{feats} ark:{out}",
     "get-full-lda-mat": "{lda} {full_lda} {out}",
+    "get-post-on-ali": "{tid_post} {ali} ark:{out}",
     "interpolate-pitch": "{pitch} ark:{out}",
+    "ivector-mean": "{spk2utt} {vectors} ark:{out}",
+    "ivector-mean of a table": "{vectors} {out}",
+    "ivector-normalize-length": "{vectors} ark:{out}",
+    "ivector-subtract-global-mean": "{vectors} ark:{out}",
+    "matrix-dim": "{feats}",
+    "matrix-sum": "{feats} {feats} ark:{out}",
+    "matrix-sum of a table": "{stats} {out}",
+    "matrix-sum-rows": "{feats} ark:{out}",
     "modify-cmvn-stats": "0:1 {stats} ark:{out}",
     "multiply-vectors": "{vad} {vad} ark:{out}",
     "paste-feats": "{feats} {feats} ark:{out}",
     "paste-vectors": "{vectors} {vectors} ark:{out}",
     "post-to-feats": "--post-dim=4 {post} ark:{out}",
+    "post-to-pdf-post": "{mono} {tid_post} ark:{out}",
+    "post-to-weights": "{tid_post} ark:{out}",
     "process-kaldi-pitch-feats": "{pitch} ark:{out}",
     "process-pitch-feats": "{pov_pitch} ark:{out}",
+    "scale-post": "{tid_post} 0.5 ark:{out}",
     "select-feats": "0-5,8,12 {feats} ark:{out}",
     "select-voiced-frames": "{feats} {vad} ark:{out}",
     "shift-feats": "--shift=2 {feats} ark:{out}",
+    "show-alignments": "{phones} {mono} {ali}",
+    "show-transitions": "{phones} {tri}",
     "splice-feats": "{feats} ark:{out}",
     "subsample-feats": "--n=3 {feats} ark:{out}",
     "subset-feats": "--n=1000000 {feats} ark:{out}",
+    "sum-post": "{tid_post} {tid_post} ark:{out}",
+    "sum-post --merge=false": "--merge=false {tid_post} {post} ark:{out}",
     "transform-feats": "{matrix} {feats} ark:{out}",
+    "transform-vec": "{lda_vectors} {vectors} ark:{out}",
+    "vector-sum": "{vad} {vad} ark:{out}",
+    "vector-sum of a table": "{vectors} {out}",
     "wav-copy": "{wav} ark:{out}",
     "wav-reverberate": "--impulse-response={rir} {one_wav} {out}",
     "wav-to-duration": "{wav} ark,t:{out}",
+    "weight-post": "{tid_post} {vad} ark:{out}",
+    "weight-silence-post": "0.1 1:2:3 {mono} {tid_post} ark:{out}",
+    "weight-silence-post --distribute": "--distribute 0.1 1:2:3 {mono} {tid_post} ark:{out}",
 }
-SINGLE = ("concat-feats", "get-full-lda-mat", "wav-reverberate")  # programs of single files
+# Programs of single files.
+SINGLE = ("concat-feats", "compute-eer", "copy-transition-model", "copy-tree", "get-full-lda-mat")
+SINGLE += ("show-transitions", "wav-reverberate")
+# Files that commands read beside tables. They are read on empty tables, too.
+BESIDE = ("matrix", "lda_vectors", "global_stats", "mono", "tri", "tree", "phones")
+PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # of the models, and of an average phone in the alignments
 
 
 def program_of(name: str) -> str:
@@ -136,13 +194,16 @@ def run(*command: str) -> None:
 def prepare(folder: Path, script: Path) -> dict[str, str]:
     """Make the tables that the commands read from audio; return their specifiers by name."""
     tables = ("feats", "sides", "pitch", "pov_pitch", "stats", "vad", "post", "vectors", "ints", "transforms")
+    tables += ("ali", "tid_post", "gselect", "spk2utt")
     names = {name: f"ark:{folder}/{name}.ark" for name in tables}
     names |= {"wav": f"scp:{script}", "calls": f"{folder}/calls", "segments": f"{folder}/segments"}
     names |= {"feature_segments": f"{folder}/feature_segments", "matrix": f"{folder}/lda.mat"}
     names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "one": f"{folder}/one.mat"}
     names |= {"lda": f"{folder}/lda_rows.mat", "full_lda": f"{folder}/full_lda.mat"}
+    names |= {name: f"{folder}/{name}" for name in (*BESIDE[1:], "scores")}
     if (folder / "done").exists():
         return names
+    prepare_models(names)
     run("compute-mfcc-feats", "--dither=0", names["wav"], f"ark,scp:{folder}/feats.ark,{folder}/feats.scp")
     run("compute-kaldi-pitch-feats", names["wav"], names["pitch"])
     run("compute-cmvn-stats", names["feats"], names["stats"])
@@ -157,13 +218,27 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
         io_ark.Writer("vector", names["vectors"]) as vectors,
         io_ark.Writer("int-vector", names["ints"]) as ints,
         io_ark.Writer("matrix", names["transforms"]) as transforms,
+        io_ark.Writer("int-vector", names["ali"]) as ali,
+        io_ark.Writer("posterior", names["tid_post"]) as tid_post,
+        io_ark.Writer("int-vector-vector", names["gselect"]) as gselect,
+        io_ark.Writer("token-vector", names["spk2utt"]) as spk2utt,
         (folder / "calls").open("w") as calls,
         (folder / "segments").open("w") as segments,
         (folder / "feature_segments").open("w") as feature_segments,
     ):
+        members: list[str] = []
         for number, (key, feats) in enumerate(io_ark.SequentialReader("matrix", names["feats"])):
             classes = rng.integers(0, 4, len(feats)).tolist()
             post[key] = [[(each, 1.0)] for each in classes]
+            ali[key] = random_alignment(len(feats), rng)
+            ids = rng.integers(1, 2 * PHONES * STATES + 1, (len(feats), 3), np.int32)
+            tid_post[key] = PosteriorArrays(
+                np.full(len(feats), 3), ids.reshape(-1), rng.random(ids.size, np.float32)
+            ).lists()
+            gselect[key] = rng.integers(0, 2048, (len(feats), 20)).tolist()
+            if number % 10 == 0 and members:
+                spk2utt[members[0]], members = members, []
+            members.append(key)
             vectors[key] = rng.standard_normal(100).astype(np.float32)
             ints[key] = np.array(classes, np.int32)
             transforms[key] = np.eye(13, dtype=np.float32)
@@ -174,6 +249,8 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
             end = len(feats) / 100
             segments.write(f"{key}-0 {key} 0 {end:.2f}\n")
             feature_segments.write(f"{key}-0 {key} 0 {end:.2f}\n")
+        spk2utt[members[0]] = members
+    run("matrix-sum", names["stats"], names["global_stats"])
     with (
         io_ark.SequentialReader("matrix", names["feats"]) as feats_reader,
         io_ark.SequentialReader("wave", names["wav"]) as wave_reader,
@@ -185,10 +262,56 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     io_ark.write_object("matrix", names["matrix"], np.eye(13, dtype=np.float32))
     io_ark.write_object("matrix", names["lda"], rng.standard_normal((40, 440)).astype(np.float32))
     io_ark.write_object("matrix", names["full_lda"], rng.standard_normal((440, 440)).astype(np.float32))
+    io_ark.write_object("matrix", names["lda_vectors"], rng.standard_normal((60, 101)).astype(np.float32))
+    scores = zip(rng.standard_normal(SHORT), rng.integers(0, 2, SHORT), strict=True)
+    Path(names["scores"]).write_text("".join(f"{s + t:.5f} {'target' if t else 'nontarget'}\n" for s, t in scores))
     decay = np.exp(-np.arange(4000) / 400) * rng.standard_normal(4000) * 8000
     io_ark.write_object("wave", f"{folder}/rir.wav", Wave(RATE, decay.astype(np.int16)[None]))
     (folder / "done").touch()
     return names
+
+
+def prepare_models(names: dict[str, str]) -> None:
+    """Write a model of monophones, and a model and a tree of triphones with four contexts on each side."""
+    states = tuple(HmmState(i, i, ((i, 0.75), (i + 1, 0.25))) for i in range(STATES))
+    topology = HmmTopology.of(dict.fromkeys(range(1, PHONES + 1), (*states, HmmState())))
+    number = itertools.count()
+    pdfs: list[tuple[int, int, int, int]] = []
+
+    def leaf(phone: int, state: int) -> Leaf:
+        pdf = next(number)
+        pdfs.append((phone, state, pdf, pdf))
+        return Leaf(pdf)
+
+    def asked(position: int, child: Callable[[], EventMap]) -> EventMap:
+        quarters = [tuple(range(begin, begin + 10)) for begin in (1, 11, 21)]
+        node = child()
+        for quarter in quarters:
+            node = Split(position, quarter, child(), node)
+        return node
+
+    def of_phone(phone: int) -> EventMap:
+        of_states = (asked(0, lambda s=s: asked(2, lambda: leaf(phone, s))) for s in range(STATES))
+        return Table(PDF_CLASS, tuple(of_states))
+
+    root = Table(1, (None, *map(of_phone, range(1, PHONES + 1))))
+    mono = ((phone + 1, s, STATES * phone + s, STATES * phone + s) for phone in range(PHONES) for s in range(STATES))
+    write_tree(names["tree"], ContextDependency(3, 1, root))
+    write_transition_model(names["mono"], TransitionModel.of(topology, mono))
+    write_transition_model(names["tri"], TransitionModel.of(topology, pdfs))
+    symbols = ("<eps> 0", *(f"P{phone} {phone}" for phone in range(1, PHONES + 1)))
+    Path(names["phones"]).write_text("".join(f"{line}\n" for line in symbols))
+
+
+def random_alignment(frames: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the transition-ids of random phones, with the self-loops after the other transition of each state."""
+    count = max(frames // PHONE_FRAMES, 1)
+    phones = rng.integers(0, PHONES, count)
+    lengths = 1 + rng.multinomial(frames - STATES * count, np.full(STATES * count, 1 / (STATES * count)))
+    states = np.repeat((STATES * phones[:, None] + np.arange(STATES)).reshape(-1), lengths)
+    ids = 2 * states + 1
+    ids[np.cumsum(lengths) - lengths] += 1
+    return ids.astype(np.int32)
 
 
 @dataclass
@@ -250,7 +373,7 @@ def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: 
     if Path(programs[0]).name in SINGLE:
         arguments = "--help"
     nothing = {
-        name: value if name == "matrix" else str(empty) if ":" not in value else f"{value.split(':')[0]}:{empty}"
+        name: value if name in BESIDE else str(empty) if ":" not in value else f"{value.split(':')[0]}:{empty}"
         for name, value in names.items()
     }
     return [best.seconds for best in measured(programs, arguments, nothing, runs, float("inf"), may_fail=True)]
