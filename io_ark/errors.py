@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 
+READ_FAILED = "Object read failed, reading archive"  # as Kaldi warns
 _LONGEST = 2000  # characters of a line
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 
@@ -75,6 +76,11 @@ class ArkError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors are sent between processes (DataLoader workers); the default would lose the keyword arguments.
         return type(self), (self.message,), self.__dict__
+
+
+def kaldis_words(error: ArkError, otherwise: str = "Failed to load object from") -> str:
+    """Return Kaldi's warning that an object of a table is missing: the error follows, which starts with the file."""
+    return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 
 
 class SpecifierError(ArkError, ValueError):

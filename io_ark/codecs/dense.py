@@ -14,7 +14,7 @@ import numpy.typing as npt
 from io_ark.codecs.base import Sink, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
-from io_ark.codecs.text_parse import parse
+from io_ark.codecs.text_parse import parse, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
@@ -99,6 +99,7 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
     """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
     text, at = bracketed_text(source, "matrix")
     values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
+    warn_of_words(values, "matrix")
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:

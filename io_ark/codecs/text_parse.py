@@ -9,6 +9,7 @@ all other text to :func:`scan`.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import struct
@@ -24,6 +25,8 @@ from io_ark.native import NATIVE
 
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
+
+logger = logging.getLogger("io_ark")
 
 _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"\S+")
@@ -128,6 +131,14 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
         at = end
     numbers = [part[0] for part in parts]
     return np.concatenate(numbers) if numbers else np.empty(0, dtype), [count for part in parts for count in part[1]]
+
+
+def warn_of_words(values: Floats, what: str) -> None:
+    """Warn, as Kaldi does, if numbers that were read from text are NaN or infinite."""
+    if not np.isfinite(values).all():
+        for word, found in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
+            if found.any():
+                logger.warning("Reading %s value into %s.", word, what)
 
 
 def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:

@@ -16,7 +16,7 @@ from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.batch import Batch, objects
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_values
-from io_ark.codecs.text_parse import parse, parse_short_row
+from io_ark.codecs.text_parse import parse, parse_short_row, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -90,6 +90,7 @@ class VectorCodec(ArrayCodec):
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
         if len(values) != len(text.split()):
             source.fail("a vector in text: white space is missing between two numbers", at)
+        warn_of_words(values, "vector")
         return values
 
     def writes_block(self, block: Block) -> bool:

@@ -61,5 +61,7 @@ def wait_for(process: int) -> int:
 
 
 def describe_status(status: int) -> str:
-    """Describe the exit status of a command in words."""
-    return f"was ended by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    """Describe the exit status of a command in Kaldi's words, with the status of ``pclose``, and in plain ones."""
+    if status < 0:
+        return f"had nonzero return status {-status} (ended by signal {-status})"
+    return f"had nonzero return status {status << 8} (exit status {status})"

@@ -13,7 +13,7 @@ from io_ark.codecs.kinds import (
     Kind,
 )
 from io_ark.codecs.ranges import extract_range
-from io_ark.errors import ArkError, PipeError
+from io_ark.errors import ArkError, PipeError, hide_secrets
 from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
@@ -154,7 +154,7 @@ class Loader:
             status = opened.close()
         # The object is complete; a command that could not write more has not failed.
         if status not in (0, *_STOPPED_READING):
-            logger.warning("the command %r %s", target.command.strip(), describe_status(status))
+            logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
         return value
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from io_ark.codecs import Codec
 from io_ark.errors import (
+    READ_FAILED,
     ArkError,
     ClosedError,
     FormatError,
@@ -19,6 +20,7 @@ from io_ark.errors import (
     OrderError,
     PipeError,
     RangeError,
+    kaldis_words,
 )
 from io_ark.specifier import Rspecifier
 from io_ark.streams.input import Input, open_input
@@ -92,7 +94,7 @@ class ScriptLookup(Lookup):
         except RangeError:
             raise
         except ArkError as error:
-            logger.warning("%s (treated as missing, because of the option p)", error)
+            logger.warning("%s (treated as missing, because of the option p)", kaldis_words(error))
             return False
         return True
 
@@ -147,7 +149,9 @@ class _ArchiveScan(Lookup):
                 if self._input is not None:  # after an error the generator has ended, but not the archive
                     self._entries = read_archive(self._input.source, self._codec)
                 raise
-            logger.warning("%s (treated as the end of the archive, because of the option p)", error)
+            logger.warning(
+                "%s (treated as the end of the archive, because of the option p)", kaldis_words(error, READ_FAILED)
+            )
             self._end()
 
     def _check_order(self, key: str) -> None:

@@ -17,7 +17,17 @@ from io_ark.codecs import Codec
 from io_ark.codecs.kinds import (
     Kind,
 )
-from io_ark.errors import ArkError, ClosedError, FormatError, MissingKeyError, OpenError, PipeError, RangeError
+from io_ark.errors import (
+    READ_FAILED,
+    ArkError,
+    ClosedError,
+    FormatError,
+    MissingKeyError,
+    OpenError,
+    PipeError,
+    RangeError,
+    kaldis_words,
+)
 from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
@@ -171,10 +181,10 @@ class _State:
         """Return True if the user of the reader wants blocks."""
         return self.reads == "blocks"
 
-    def skip(self, error: ArkError, what: str) -> None:
+    def skip(self, warning: str, what: str) -> None:
         """Count and log an object that is skipped."""
         self.skipped += 1
-        logger.warning("%s (%s, because of the option p)", error, what)
+        logger.warning("%s (%s, because of the option p)", warning, what)
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
@@ -192,7 +202,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bo
             # If the first object is unreadable, the file is not an archive: an error even if permissive.
             if not table.permissive or not (begun or isinstance(error, PipeError)):
                 raise
-            state.skip(error, "the rest of the archive is skipped")
+            state.skip(kaldis_words(error, READ_FAILED), "the rest of the archive is skipped")
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
@@ -228,7 +238,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], pipes: bool, network: boo
                     except ArkError as error:
                         if not table.permissive:
                             raise
-                        state.skip(error, "skipped")
+                        state.skip(kaldis_words(error), "skipped")
                 at += 1
         splitter.finish()
         try:
@@ -236,7 +246,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], pipes: bool, network: boo
         except PipeError as error:
             if not table.permissive:
                 raise
-            state.skip(error, "its output is used")
+            state.skip(str(error), "its output is used")
         loader.close()
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import warnings
@@ -48,6 +49,11 @@ def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
         traceback = traceback.tb_next
     code = traceback.tb_frame.f_code
     return code.co_filename, traceback.tb_lineno, code.co_name
+
+
+def as_text(value: float) -> str:
+    """Format a number as C++ does, with the sign of NaN."""
+    return "-nan" if value != value and math.copysign(1, value) < 0 else f"{value:g}"
 
 
 def say(text: str) -> None:

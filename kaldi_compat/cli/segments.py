@@ -50,8 +50,8 @@ class SegmentOptions:
     )
 
 
-def cut(recording: Wave, segment: Segment, options: SegmentOptions) -> Wave:
-    """Return the segment's audio (see :meth:`io_ark.Segment.cut`).
+def cut(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
+    """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show ``line``, the segment's as it is.
 
     Raises:
         Skip: the segment lies outside the recording, is too short, or its channel does not exist; with Kaldi's warning.
@@ -60,19 +60,21 @@ def cut(recording: Wave, segment: Segment, options: SegmentOptions) -> Wave:
     try:
         return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
     except RangeError as error:
-        raise _refusal(recording, segment, options) from error
+        raise _refusal(recording, segment, options, line) from error
 
 
-def _refusal(recording: Wave, segment: Segment, options: SegmentOptions) -> Skip | AudioError:
+def _refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
     """Return the exception for a segment that cannot be cut: Kaldi's checks in Kaldi's order."""
     channels, count = recording.samples.shape
     length = duration_of(count, recording.sample_frequency)
-    channel = "" if segment.channel is None else f" {segment.channel}"
-    line = f"{segment.key} {segment.recording} {segment.start:g} {segment.end:g}{channel}"
     if segment.start > length:
-        return Skip(f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line}'")
+        return Skip(
+            f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line or segment.key}'"
+        )
     if segment.end > length + as_float32(options.max_overshoot):
-        return Skip(f"Segment end is too far out of file data range [0,{length:g}s]; skipping segment '{line}'")
+        return Skip(
+            f"Segment end is too far out of file data range [0,{length:g}s]; skipping segment '{line or segment.key}'"
+        )
     end = segment.end if 0 <= segment.end <= length else length
     if end - segment.start < as_float32(options.min_segment_length):
         return Skip(f"Segment {segment.key} too short, skipping it.")

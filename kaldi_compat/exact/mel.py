@@ -95,7 +95,7 @@ def _log_bins(weights: FloatArray) -> None:
     for number, column in enumerate(weights.T):
         inside = np.flatnonzero(column)
         values = " ".join(f"{weight:g}" for weight in column[inside])
-        logger.info("bin %d, offset = %d, vec = [ %s ]", number, inside[0] if len(inside) else -1, values)
+        logger.info("bin %d, offset = %d, vec =  [ %s ]", number, inside[0] if len(inside) else -1, values)
 
 
 @functools.lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.blocks.means import products
-from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.log import as_text, logger
 from kaldi_compat.cli.loop import Counts, features, results, stacked
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
@@ -105,8 +105,3 @@ def _shape(shape: Sequence[int]) -> str:
 def in_brackets(values: DoubleMatrix) -> str:
     """Format a vector as Kaldi logs it."""
     return " [ " + "".join(as_text(value) + " " for value in values) + "]"
-
-
-def as_text(value: float) -> str:
-    """Format a number as C++ does, with the sign of NaN."""
-    return "-nan" if np.isnan(value) and np.signbit(value) else f"{value:g}"

@@ -34,7 +34,7 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
             wave = recording(segment.recording)
             if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
-            return block_of([segment.key], [cut(wave, segment, options)])
+            return block_of([segment.key], [cut(wave, segment, options, line)])
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)

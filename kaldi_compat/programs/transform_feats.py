@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.log import as_text, logger
 from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
@@ -26,6 +26,8 @@ the first argument is a file.
 Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>) <feats-rspecifier> <feats-wspecifier>
 e.g.:  transform-feats final.mat scp:feats.scp ark:-
 """
+
+FORGOTTEN = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,21 +63,22 @@ class LogDeterminants:
 
     def report(self) -> None:
         """Log the average, if there is one."""
-        if self.frames:
-            kind = "[pseudo-]" if self.is_pseudo else ""
-            logger.info("Overall average %slogdet is %g over %d frames.", kind, self.total / self.frames, self.frames)
+        if self.last is not None:
+            kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
+            logger.info("Overall average %slogdet is %s over %d frames.", kind, as_text(average), self.frames)
 
 
 def log_determinant(linear: Matrix) -> float:
     """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
-    return 0.5 * float(np.linalg.slogdet(product_with_transpose(linear, linear))[1])
+    with np.errstate(invalid="ignore"):
+        return 0.5 * float(np.linalg.slogdet(product_with_transpose(linear, linear))[1])
 
 
 def mismatch(key: str, transform: Matrix, dim: int) -> str:
     """Return the warning for a transform that does not fit features of dimension ``dim``."""
     rows, columns = transform.shape
-    forgotten = " [perhaps you forgot the --b-is-affine option of compose-transforms?]" if columns == dim + 2 else ""
-    return f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}{forgotten}"
+    place = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
+    return place + FORGOTTEN if columns == dim + 2 else place
 
 
 @program("transform-feats", USAGE, Options)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
+from typing import Any
 
 ERROR_STATUS = 255
 
@@ -15,6 +17,17 @@ def run(main: Callable[[Sequence[str]], int], *arguments: str) -> tuple[int, str
     with redirect_stderr(stderr):
         status = main(["--print-args=false", *arguments])
     return status, stderr.getvalue()
+
+
+def main_of(program: str) -> Callable[..., int]:
+    """Return the main function of a program."""
+    main: Any = importlib.import_module(f"kaldi_compat.programs.{program.replace('-', '_')}").main
+    return main  # type: ignore[no-any-return]
+
+
+def run_words(words: Sequence[str]) -> tuple[int, str]:
+    """Run the program that a command line names (see :func:`run`)."""
+    return run(main_of(words[0]), *words[1:])
 
 
 def check_refused(main: Callable[[Sequence[str]], int], *arguments: str, message: str) -> None:

@@ -65,6 +65,7 @@ def test_bounds_and_channels_of_segments() -> None:
     ("line", "warning"),
     [
         ("s r 0.1 1.6 0", "Segment end is too far out of file data range [0,1s]; skipping segment 's r 0.1 1.6 0'"),
+        ("s r  .1 1.600", "Segment end is too far out of file data range [0,1s]; skipping segment 's r  .1 1.600'"),
         ("s r 1.1 2 0", "Segment start is out of file data range [0, 1s]; skipping segment 's r 1.1 2 0'"),
         ("s r 0.1 0.15 0", "Segment s too short, skipping it."),
         ("s r 0.1 0.15", "Segment s too short, skipping it."),  # the length is checked before the channel
@@ -74,7 +75,7 @@ def test_bounds_and_channels_of_segments() -> None:
 def test_segments_are_skipped_with_kaldis_warning(line: str, warning: str) -> None:
     wave = Wave(1000.0, np.zeros((2, 1000), np.int16))
     with pytest.raises(Skip) as skip:
-        cut(wave, parse_segment(line), SegmentOptions())
+        cut(wave, parse_segment(line), SegmentOptions(), line)
     assert str(skip.value) == warning
 
 

@@ -603,7 +603,7 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
     assert sorted(re.findall("^from (.*)$", said, re.M)) == [key for key, _ in lines if key != lines[7][0]]
     assert "broken" in said
     reason = (data / "log" / "dump_fbank_train.failures").read_text()
-    assert reason.startswith(lines[7][0]) and "ended with exit status 7" in reason
+    assert reason.startswith(lines[7][0]) and "(exit status 7)" in reason
 
 
 def test_log_has_the_reasons_of_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_secrets_of_urls_are_in_no_file(data: Path, tmp_path: Path, capsys: pyte
     (data / "utt2spk").unlink()
     assert dump(data, "--no-network", f"--report={tmp_path}/page.html") == 1
     written = [*(data / "log").iterdir(), tmp_path / "page.html"]
-    assert "ended with exit status 1" in (data / "log" / "dump_fbank_train.1.log").read_text()
+    assert "(exit status 1)" in (data / "log" / "dump_fbank_train.1.log").read_text()
     assert not [path.name for path in written if b"hidden" in path.read_bytes()]
     assert "hidden" not in capsys.readouterr().err
 

@@ -175,8 +175,8 @@ def test_invalid_options_leave_no_output(option: str) -> None:
 def test_debug_mel_logs_the_bins(capsys: pytest.CaptureFixture[str]) -> None:
     assert fbank("--debug-mel", "--num-mel-bins=17", audio_archive("a.ark", a=wav_bytes(noise(4000))), "ark:o.ark") == 0
     error = capsys.readouterr().err
-    assert error.count(", vec = [ ") == 17
-    assert "bin 0, offset = 1, vec = [ " in error
+    assert error.count(", vec =  [ ") == 17
+    assert "bin 0, offset = 1, vec =  [ " in error
 
 
 def test_every_tenth_utterance_is_logged_in_kaldis_words() -> None:

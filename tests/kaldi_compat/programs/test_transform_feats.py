@@ -22,7 +22,7 @@ def test_transforms_are_looked_up_by_speaker(capsys: Stderr) -> None:
     assert transform_feats.main(arguments) == 0
     err = capsys.readouterr().err
     assert "No fMLLR transform available for utterance u3, producing no output for this utterance" in err
-    assert "Transform matrix for utterance u2 has bad dimension 2x5 versus feat dim 3 [perhaps you forgot" in err
+    assert "Transform matrix for utterance u2 has bad dimension 2x5 versus feat dim 3 [perhaps the transform was" in err
     assert "Overall average logdet is 2.07944 over 8 frames" in err
     assert "Applied transform to 2 utterances; 2 had errors" in err
     out = load("out.ark")
