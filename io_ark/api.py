@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from io_ark.codecs import AnyCodec, Codec
-from io_ark.codecs.kinds import (
-    Kind,
-)
+from io_ark.codecs.kinds import Kind
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.specifier import (
     Rspecifier,
@@ -29,15 +27,13 @@ from io_ark.specifier import (
     classify_wspecifier,
     name_of,
 )
+from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.loader import Loader, read_object
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
-
-if TYPE_CHECKING:
-    pass
 
 
 def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True) -> Any:
@@ -122,10 +118,10 @@ def load_scp(
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
-    files = OpenFiles(max_open_files, mmap=mmap, network=network)
-    folder = folder_of(rxfilename, relative_to)
-    loader = Loader(codec, pipes=pipes, network=network, files=files, folder=folder)
-    return ScriptTable(Script.open(rxfilename, pipes=pipes, network=network), loader.load_value)
+    access = Access(pipes, network)
+    files = OpenFiles(max_open_files, mmap=mmap, access=access.of_script())
+    loader = Loader(codec, access, files=files, folder=folder_of(rxfilename, relative_to))
+    return ScriptTable(Script.open(rxfilename, access), loader.load_value)
 
 
 def writer(

@@ -11,6 +11,7 @@ import numpy as np
 
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, MissingKeyError, RangeError
+from io_ark.streams.access import Access
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.text import split_words
 
@@ -133,7 +134,7 @@ def load_segments(
     Raises:
         ArkError: a file cannot be opened or is invalid.
     """
-    script = Script.open(segments, pipes=pipes, network=network)
+    script = Script.open(segments, Access(pipes, network))
     if wav_scp is None:
         return ScriptTable(script, _segment)
     from io_ark.api import load_scp
@@ -179,7 +180,7 @@ def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
     """
-    return ScriptTable(Script.open(path, pipes=pipes, network=network), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _whole)
 
 
 def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, list[str]]:
@@ -192,7 +193,7 @@ def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path, pipes=pipes, network=network), _words)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _words)
 
 
 def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
@@ -205,4 +206,4 @@ def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.
     """
-    return ScriptTable(Script.open(path, empty=True, pipes=pipes, network=network), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _whole)

@@ -174,7 +174,7 @@ def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 
 def _of_script(lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False) -> Iterator[Entry]:
     recording, codec = _codecs(info_only)
-    loader = Loader(codec, pipes=access.pipes, network=access.network)
+    loader = Loader(codec, access)
     for line in lines:
         if isinstance(line, ArkError):
             yield Entry("", line.file, "", error=line)

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from io_ark.errors import MissingFileError, OpenError
 from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
+from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, open_output
@@ -34,22 +35,19 @@ def name_of_stream(target: FileOrName) -> str:
 
 
 @contextmanager
-def open_source(
-    target: FileOrName, pipes: bool = True, network: bool = True, *, whole: bool = False
-) -> Iterator[Source]:
+def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
     """Open a name, or use an open file, whose position is afterwards behind the bytes that were consumed.
 
     Args:
         target: an rxfilename, a path, or an open file.
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened (default: anything).
         whole: the source is read to its end, so a command that failed is an error: its output may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
     """
     if isinstance(target, str | PathLike):
-        with open_input(name_of(target), pipes=pipes, network=network) as opened:
+        with open_input(name_of(target), access=access) as opened:
             yield opened.source
             if whole:
                 opened.finish()
@@ -83,14 +81,14 @@ def _raw(stream: Any) -> Any:
     return stream if hasattr(stream, "readinto") else _SourceOfRead(stream)
 
 
-def open_sink(target: FileOrName, append: bool = False, pipes: bool = True, network: bool = True) -> Output:
+def open_sink(target: FileOrName, access: Access | None = None, *, append: bool = False) -> Output:
     """Open a name for writing, or use an open file, which stays open.
 
     Raises:
         ArkError: the file cannot be opened.
     """
     if isinstance(target, str | PathLike):
-        return open_output(name_of(target), pipes=pipes, network=network, append=append)
+        return open_output(name_of(target), access=access, append=append)
     if isinstance(target, io.TextIOBase):
         target.flush()
     binary: Any = getattr(target, "buffer", target)
@@ -101,7 +99,7 @@ def open_sink(target: FileOrName, append: bool = False, pipes: bool = True, netw
     return Output(name_of_stream(target), sink, lambda: None, flush_raw=True, start=start)
 
 
-def input_file(name: str, *, pipes: bool = True, network: bool = True) -> Any:
+def input_file(name: str, access: Access) -> Any:
     """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
 
     Raises:
@@ -112,10 +110,10 @@ def input_file(name: str, *, pipes: bool = True, network: bool = True) -> Any:
         file = _open(target.path, "rb")
         file.seek(target.offset or 0)
         return file
-    return io.BufferedReader(_SourceFile(open_input(target, pipes=pipes, network=network)))
+    return io.BufferedReader(_SourceFile(open_input(target, access=access)))
 
 
-def output_file(name: str, *, append: bool = False, pipes: bool = True, network: bool = True) -> Any:
+def output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """Open a wxfilename as a binary file object.
 
     Raises:
@@ -124,7 +122,7 @@ def output_file(name: str, *, append: bool = False, pipes: bool = True, network:
     target = parse_wxfilename(name)
     if target.kind == "file":
         return _open(target.path, "ab" if append else "wb")
-    return io.BufferedWriter(_SinkFile(open_output(target, pipes=pipes, network=network, append=append)))
+    return io.BufferedWriter(_SinkFile(open_output(target, access=access, append=append)))
 
 
 def _open(path: str, mode: str) -> Any:

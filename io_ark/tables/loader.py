@@ -5,29 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from io_ark import codecs
 from io_ark.codecs import Codec
-from io_ark.codecs.kinds import (
-    Kind,
-)
+from io_ark.codecs.kinds import Kind
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError, hide_secrets
-from io_ark.specifier import Rxfilename, name_of, parse_rxfilename, split_range
+from io_ark.specifier import Range, Rxfilename, name_of, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
-from io_ark.streams.source import FileSource
+from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
 from io_ark.tables.relative import in_folder
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 logger = logging.getLogger("io_ark")
 
@@ -42,13 +35,41 @@ def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
+def read_place(
+    codec: Codec[Any], target: Rxfilename, part: Range | None, access: Access, files: OpenFiles | None = None
+) -> Any:
+    """Read the object at a place, or a part of it.
+
+    Args:
+        codec: codec of the object.
+        target: the place.
+        part: rows and columns to read; None: all.
+        access: what may be opened.
+        files: cache of open files, which has its own access to URLs.
+
+    Raises:
+        ArkError: the object cannot be opened or read, or has no such range.
+    """
+    with open_input(target, access=access, files=files) as opened:
+        try:
+            value = codec.read(opened.source) if part is None else codec.read_range(opened.source, part)
+        except ArkError as error:
+            if (status := opened.close()) in (0, *_STOPPED_READING):
+                raise
+            message = f"the command {describe_status(status)} ({error.message})"
+            raise PipeError(message, file=error.file) from error
+        # The object is complete; a command that could not write more has not failed.
+        if (status := opened.close()) not in (0, *_STOPPED_READING):
+            logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
+        return value
+
+
 class Loader:
     """Loads objects of one kind by rxfilename, for the lines of a script file.
 
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened.
         files: cache of open files.
         in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
         folder: folder that relative file names are resolved against; None: the current one.
@@ -58,9 +79,8 @@ class Loader:
     def __init__(
         self,
         kind: str | Codec[Any],
+        access: Access,
         *,
-        pipes: bool = True,
-        network: bool = True,
         files: OpenFiles | None = None,
         in_order: bool = False,
         folder: str | None = None,
@@ -68,13 +88,9 @@ class Loader:
     ) -> None:
         self._codec = as_codec(kind, options)
         self._folder = folder
-        self._pipes = pipes
-        self._network = network
-        self._files = (
-            files
-            if files is not None
-            else OpenFiles(MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES, network=network)
-        )
+        self._access = access
+        limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
+        self._files = OpenFiles(limit, access=access.of_script()) if files is None else files
         # Regular files that were named with an offset: their names need not be parsed again with other offsets.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
@@ -101,61 +117,37 @@ class Loader:
     def _load(self, text: str) -> Any:
         name, part = split_range(text)
         target = parse_rxfilename(name)
-        if part is None:
-            return self._read(target)
-        if target.kind == "file" and (file := self._files.get(target.path)).regular:
-            return self._codec.read_range(file.source(target.offset or 0), part)
-        return extract_range(self._whole(name, target), part, name)
-
-    def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a regular file; take an idle source of the file if there is one."""
-        idle = self._files.idle_sources
-        try:
-            source = idle.pop()
-        except IndexError:
-            return self._read_anew(path, offset)
-        if source.name != path or not source.reach(offset):
-            del source  # which closes a file that is not kept any more, before another one is opened
-            return self._read_anew(path, offset)
-        value = self._codec.read(source)
-        idle.append(source)
-        return value
-
-    def _read_anew(self, path: str, offset: int) -> Any:
-        source = self._files.get(path).source(offset, ahead=self._in_order)
-        value = self._codec.read(source)
-        if isinstance(source, FileSource):
-            self._files.idle_sources.append(source)
-        return value
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last": None}  # which may be large
+        if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
+            return extract_range(self._whole(name, target), part, name)
+        if target.offset:  # which only regular files have
+            self._paths.add(target.path)
+        return read_place(self._codec, target, part, self._access, self._files)
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
         """Load a whole object, and keep it: the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
-            last = self._last = (name, self._read(target))
+            last = self._last = (name, read_place(self._codec, target, None, self._access, self._files))
         return last[1]
 
-    def _read(self, target: Rxfilename) -> Any:
-        if target.kind == "file" and (file := self._files.get(target.path)).regular:
-            if target.offset is not None:
-                self._paths.add(target.path)
-            return self._codec.read(file.source(target.offset or 0))
-        with open_input(target, pipes=self._pipes, network=self._network, files=self._files) as opened:
-            try:
-                value = self._codec.read(opened.source)
-            except ArkError as error:
-                if (status := opened.close()) in (0, *_STOPPED_READING):
-                    raise
-                message = f"the command {describe_status(status)} ({error.message})"
-                raise PipeError(message, file=error.file) from error
-            status = opened.close()
-        # The object is complete; a command that could not write more has not failed.
-        if status not in (0, *_STOPPED_READING):
-            logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
+    def _read_at(self, path: str, offset: int) -> Any:
+        """Read the object at an offset of a regular file; take an idle source of the file if there is one."""
+        idle = self._files.idle_sources
+        source: Source | None
+        try:
+            source = idle.pop()
+        except IndexError:
+            source = None
+        if source is None or source.name != path or not source.reach(offset):
+            source = None  # which closes a file that is not kept any more, before another one is opened
+            source = self._files.get(path).source(offset, ahead=self._in_order)
+        value = self._codec.read(source)
+        if isinstance(source, FileSource):
+            idle.append(source)
         return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_last": None}  # which may be large
 
     def close(self) -> None:
         """Close all open files."""
@@ -188,9 +180,8 @@ def read_object(
     Raises:
         ArkError: the object cannot be opened or read as this kind.
     """
-    return Loader(
-        kind, pipes=pipes, network=network, files=OpenFiles(1, access=Access(pipes, network)), **options
-    ).load(name_of(rxfilename))
+    name, part = split_range(name_of(rxfilename))
+    return read_place(as_codec(kind, options), parse_rxfilename(name), part, Access(pipes, network))
 
 
 def write_object(
@@ -218,7 +209,7 @@ def write_object(
         ArkError: the value cannot be written as this kind, or the output cannot be written.
     """
     writer = as_codec(kind, options)
-    with open_output(name_of(wxfilename), pipes=pipes, network=network) as output:
+    with open_output(name_of(wxfilename), access=Access(pipes, network)) as output:
         writer.write(output, value, binary=binary)
 
 

@@ -23,24 +23,23 @@ from io_ark.errors import (
     kaldis_words,
 )
 from io_ark.specifier import Rspecifier
+from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.blocks import read_archive
 from io_ark.tables.keys import decode_key, encode_key
-from io_ark.tables.loader import Loader, as_codec
+from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
 
 logger = logging.getLogger("io_ark")
 
 
-def open_lookup(
-    table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
-) -> Lookup:
+def open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
     """Create the lookup for a table's options."""
     if table.kind == "scp":
-        return ScriptLookup(table, Loader(kind, pipes=pipes, network=network, **options), pipes, network)
+        return ScriptLookup(table, codec, access)
     if table.sorted and table.called_sorted:
-        return SortedArchiveLookup(table, kind, pipes, network, options)
-    return ArchiveLookup(table, kind, pipes, network, options)
+        return SortedArchiveLookup(table, codec, access)
+    return ArchiveLookup(table, codec, access)
 
 
 class Lookup:
@@ -74,10 +73,10 @@ class Lookup:
 class ScriptLookup(Lookup):
     """Lookup in a script file, which is kept as its bytes and an index."""
 
-    def __init__(self, table: Rspecifier, loader: Loader, pipes: bool, network: bool) -> None:
+    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table)
-        self._loader = loader
-        self._script = Script.open(table.rxfilename, pipes=pipes, network=network)
+        self._loader = Loader(codec, access)
+        self._script = Script.open(table.rxfilename, access)
         if table.sorted:
             self._script.check_sorted()
         else:
@@ -119,12 +118,10 @@ class _ArchiveScan(Lookup):
     With ``p``, an error while reading ends the archive with a warning.
     """
 
-    def __init__(
-        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table)
-        self._codec = as_codec(kind, options)
-        self._input: Input | None = open_input(table.rxfilename, pipes=pipes, network=network)
+        self._codec = codec
+        self._input: Input | None = open_input(table.rxfilename, access=access)
         self._entries = read_archive(self._input.source, self._codec)
         self._previous: bytes | None = None
         self._disorder: OrderError | None = None
@@ -186,10 +183,8 @@ class ArchiveLookup(_ArchiveScan):
     If the archive is sorted, reading stops at the first greater key.
     """
 
-    def __init__(
-        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
-    ) -> None:
-        super().__init__(table, kind, pipes, network, options)
+    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
+        super().__init__(table, codec, access)
         self._values: dict[str, Any] = {}
         self._given: dict[str, None] = {}  # keys of released values, in order
 
@@ -259,10 +254,8 @@ class ArchiveLookup(_ArchiveScan):
 class SortedArchiveLookup(_ArchiveScan):
     """Lookup in a sorted archive whose keys are looked up in order: one object is kept at a time."""
 
-    def __init__(
-        self, table: Rspecifier, kind: str | Codec[Any], pipes: bool, network: bool, options: dict[str, Any]
-    ) -> None:
-        super().__init__(table, kind, pipes, network, options)
+    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
+        super().__init__(table, codec, access)
         self._current: tuple[str, Any] | None = None
         self._asked = b""
 

@@ -10,13 +10,11 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from io_ark.blocks import BLOCK_BYTES, Block, block_of
 from io_ark.codecs import Codec
-from io_ark.codecs.kinds import (
-    Kind,
-)
+from io_ark.codecs.kinds import Kind
 from io_ark.errors import (
     READ_FAILED,
     ArkError,
@@ -29,6 +27,7 @@ from io_ark.errors import (
     kaldis_words,
 )
 from io_ark.specifier import Rspecifier, parse_rspecifier
+from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
@@ -36,9 +35,6 @@ from io_ark.tables.keys import check_key
 from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import LineSplitter
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("io_ark")
 
@@ -94,7 +90,7 @@ class SequentialReader(Generic[Value]):
         self._state = _State()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
-        entries: Entries = read(table, as_codec(kind, options), pipes, network, self._state)
+        entries: Entries = read(table, as_codec(kind, options), Access(pipes, network), self._state)
         self._stop: Callable[[], None] = entries.close
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
@@ -187,8 +183,8 @@ class _State:
         logger.warning("%s (%s, because of the option p)", warning, what)
 
 
-def _read_archive(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
-    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
+    with open_input(table.rxfilename, access=access) as opened:
         begun = False
         try:
             with closing(read_archive(opened.source, codec, state.in_blocks)) as entries:
@@ -205,11 +201,11 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bo
             state.skip(kaldis_words(error, READ_FAILED), "the rest of the archive is skipped")
 
 
-def _read_script(table: Rspecifier, codec: Codec[Any], pipes: bool, network: bool, state: _State) -> Entries:
-    files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, network=network)
-    loader = Loader(codec, pipes=pipes, network=network, files=files, in_order=True)
+def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
+    files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
+    loader = Loader(codec, access, files=files, in_order=True)
     block_loader = BlockLoader(codec, files)
-    with open_input(table.rxfilename, pipes=pipes, network=network) as opened:
+    with open_input(table.rxfilename, access=access) as opened:
         splitter = LineSplitter(opened.source.name)
         for lines in opened.source.read_line_lists():
             at = 0
@@ -286,7 +282,7 @@ class RandomAccessReader(Generic[Value]):
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
-        self._lookup = open_lookup(table, kind, pipes, network, options)
+        self._lookup = open_lookup(table, as_codec(kind, options), Access(pipes, network))
         if utt2spk:
             self._speakers = RandomAccessReader("token", utt2spk, pipes=pipes, network=network)
 

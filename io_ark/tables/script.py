@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
 from io_ark.specifier import name_of, parse_rxfilename
+from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
@@ -189,10 +190,8 @@ class Script(Mapping[str, str]):
         self._stamp: tuple[str, int, int] | None = None
 
     @classmethod
-    def open(
-        cls, rxfilename: str | PathLike[str], *, empty: bool = False, pipes: bool = True, network: bool = True
-    ) -> Script:
-        """Read the script file at an rxfilename or path.
+    def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
+        """Read the script file at an rxfilename or path, if ``access`` allows it (default: any).
 
         Raises:
             ArkError: the file cannot be opened, or is not a script file.
@@ -205,7 +204,7 @@ class Script(Mapping[str, str]):
                 script = cls(file.mapped(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
-        with open_input(target, pipes=pipes, network=network) as opened:
+        with open_input(target, access=access) as opened:
             data = opened.source.read_rest()
             name = opened.source.name
         return cls(data, name, empty=empty)

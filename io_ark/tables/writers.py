@@ -7,7 +7,7 @@ import re
 import threading
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,13 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
+from io_ark.streams.access import Access
 from io_ark.streams.output import WholeWrites, open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending, pending_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("io_ark")
 
@@ -50,16 +48,16 @@ class ChunkBuffer:
 class ArchiveTarget:
     """Writes all objects to one stream, and optionally a script file with their locations."""
 
-    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
+    def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
-        self._archive = open_output(table.archive, pipes=pipes, network=network)
+        self._archive = open_output(table.archive, access=access)
         self.entry = self._archive.entry
         self._script = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
                 logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
             try:
-                self._script = open_output(table.script, pipes=pipes, network=network)
+                self._script = open_output(table.script, access=access)
             except ArkError:
                 self._archive.close()
                 raise
@@ -138,11 +136,10 @@ class ArchiveTarget:
 class ScriptTarget:
     """Writes each object to a stream of its own, named by an existing script file."""
 
-    def __init__(self, table: Wspecifier, pipes: bool, network: bool) -> None:
+    def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
-        self._pipes = pipes
-        self._network = network
-        self._script = Script.open(table.script, pipes=pipes, network=network)
+        self._access = access
+        self._script = Script.open(table.script, access)
         self._script.check_unique()
         self.entry = WholeWrites(table.script)
 
@@ -155,7 +152,7 @@ class ScriptTarget:
                 "the key is not in the script file, so its output file is unknown", file=self._table.script
             )
         self.entry.check()
-        output = open_output(wxfilename, pipes=self._pipes, network=self._network)
+        output = open_output(wxfilename, access=self._access)
         with self.entry, output:
             for chunk in chunks:
                 output.write(chunk)
@@ -210,7 +207,7 @@ class Writer(Generic[Value]):
         self._encoder = as_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
-        self._target: ScriptTarget | ArchiveTarget = target(self._table, pipes, network)
+        self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
         self._closed = False
         self._process = current_process()
         # Reentrant, so that a signal handler may close the writer.

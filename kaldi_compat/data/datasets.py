@@ -23,6 +23,7 @@ from io_ark.blocks import Wave, WaveInfo
 from io_ark.codecs import InfoCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import MissingKeyError
+from io_ark.streams.access import Access
 from io_ark.tables.loader import Loader
 from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script
@@ -79,12 +80,12 @@ class Annotations:
         pipes: bool = True,
         network: bool = True,
     ) -> None:
-        self.pipes, self.network = pipes, network
-        self._speakers = None if utt2spk is None else Script.open(utt2spk, pipes=pipes, network=network)
+        access = self.access = Access(pipes, network)
+        self._speakers = None if utt2spk is None else Script.open(utt2spk, access)
         self._labels = labels if isinstance(labels, Mapping) else None
         self._label_lines = None
         if labels is not None and not isinstance(labels, Mapping):
-            self._label_lines = Script.open(labels, empty=True, pipes=pipes, network=network)
+            self._label_lines = Script.open(labels, access, empty=True)
         self._parse_label = parse_label
         self._alignments: InEachProcess[io_ark.RandomAccessReader[Any]] | None = None
         if alignments is not None:
@@ -170,7 +171,7 @@ class _KeyedDataset(Dataset[Utterance]):
         raise NotImplementedError
 
     def _lengths_of(self, lengths: Path) -> list[str]:
-        table = Script.open(lengths, pipes=self._annotations.pipes, network=self._annotations.network)
+        table = Script.open(lengths, self._annotations.access)
         return [table[key] for key in self.keys]
 
 
@@ -217,12 +218,12 @@ class FeatureDataset(_KeyedDataset):
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
         name = _script_of(feats)
-        script = Script.open(name, pipes=pipes, network=network)
+        script = Script.open(name, annotations.access)
         super().__init__(script, annotations, transform, drop_incomplete)
         folder = folder_of(name, relative_to)
-        self._loader = InEachProcess(Loader, "matrix", pipes=pipes, network=network, folder=folder)
+        self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._length_tolerance = length_tolerance
-        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), pipes=pipes, network=network, folder=folder)
+        self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
     def _annotated(self, key: str, value: Tensor) -> Utterance:
         utterance = super()._annotated(key, value)
@@ -295,8 +296,8 @@ class WaveDataset(_KeyedDataset):
     ) -> None:
         annotations = Annotations(utt2spk, labels, parse_label, alignments, pipes, network)
         wav = _script_of(wav)
-        recordings = Script.open(wav, pipes=pipes, network=network)
-        listing = recordings if segments is None else Script.open(segments, pipes=pipes, network=network)
+        recordings = Script.open(wav, annotations.access)
+        listing = recordings if segments is None else Script.open(segments, annotations.access)
         super().__init__(listing, annotations, transform, drop_incomplete)
         self._recordings = None if segments is None else recordings
         self._channel, self._rate = channel, sample_frequency
@@ -304,8 +305,8 @@ class WaveDataset(_KeyedDataset):
         if min(self._speeds) <= 0:
             raise OptionError(f"speeds={tuple(speeds)} must be positive factors, such as (0.9, 1.0, 1.1)")
         folder = folder_of(wav, relative_to)
-        self._loader = InEachProcess(Loader, "wave", pipes=pipes, network=network, folder=folder)
-        self._headers = InEachProcess(Loader, "wave-info", pipes=pipes, network=network, folder=folder)
+        self._loader = InEachProcess(Loader, "wave", annotations.access, folder=folder)
+        self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _read(self, key: str, rest: str) -> Tensor:
         segment, recording, place = self._place_of(key, rest)

@@ -22,6 +22,7 @@ from io_ark.codecs import Codec, codec
 from io_ark.errors import ArkError, OpenError
 from io_ark.interop.as_stored import AsStored
 from io_ark.specifier import Rspecifier, classify_rspecifier, name_of
+from io_ark.streams.access import Access
 from io_ark.streams.source import StreamSource
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
@@ -130,7 +131,7 @@ def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool, netwo
     if isinstance(binary, io.TextIOBase):
         raise OpenError("is a text stream without a binary buffer: open it in binary mode", file=source.name)
     if table == "scp":
-        loader = Loader(kind, pipes=pipes, network=network, in_order=True)
+        loader = Loader(kind, Access(pipes, network), in_order=True)
         for name, rxfilename in Script(source.read_rest(), source.name).lines():
             yield name, loader.load_value(name, rxfilename)
         return

@@ -43,6 +43,7 @@ from io_ark.errors import (
 from io_ark.interop.as_stored import AsStored
 from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
 from io_ark.specifier import name_of
+from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.keys import check_key, encode_key
@@ -133,9 +134,9 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     if gzipped := _GZIPPED.fullmatch(name):
         opened: Any = _open_gzipped(gzipped, mode)
     elif "w" in mode or "a" in mode or name.startswith("|"):
-        opened = output_file(name, append="a" in mode, pipes=pipes, network=network)
+        opened = output_file(name, Access(pipes, network), append="a" in mode)
     else:
-        opened = input_file(name, pipes=pipes, network=network)
+        opened = input_file(name, Access(pipes, network))
     return opened if "b" in mode else io.TextIOWrapper(opened, encoding="utf-8")
 
 
@@ -171,7 +172,7 @@ def read_vec_int_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
-    return _archive(_Integers(), file_or_fd, pipes, network)
+    return _archive(_Integers(), file_or_fd, Access(pipes, network))
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
@@ -180,14 +181,14 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: it cannot be opened or read.
     """
-    return np.asarray(_single(_Integers(), file_or_fd, pipes, network))
+    return np.asarray(_single(_Integers(), file_or_fd, Access(pipes, network)))
 
 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _script(_Vectors(), file_or_fd, pipes, network)
+    return _script(_Vectors(), file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt_ark(
@@ -198,12 +199,12 @@ def read_vec_flt_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
     """
-    return _archive(_Vectors(), file_or_fd, pipes, network)
+    return _archive(_Vectors(), file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector; see :func:`read_vec_flt_ark`."""
-    return np.asarray(_single(_Vectors(), file_or_fd, pipes, network))
+    return np.asarray(_single(_Vectors(), file_or_fd, Access(pipes, network)))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
@@ -212,7 +213,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io: here 9 rows. (For Kaldi and the rest of
     this package it includes both ends, and has 10 rows.)
     """
-    return _script(_Matrices(), file_or_fd, pipes, network)
+    return _script(_Matrices(), file_or_fd, Access(pipes, network))
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
@@ -221,12 +222,12 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
-    return _archive(_Matrices(), file_or_fd, pipes, network)
+    return _archive(_Matrices(), file_or_fd, Access(pipes, network))
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one matrix; see :func:`read_mat_ark`."""
-    return np.asarray(_single(_Matrices(), file_or_fd, pipes, network))
+    return np.asarray(_single(_Matrices(), file_or_fd, Access(pipes, network)))
 
 
 def read_cnet_ark(
@@ -253,7 +254,7 @@ def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors that a script file names."""
-    return _script(codec("posterior"), file_or_fd, pipes, network)
+    return _script(codec("posterior"), file_or_fd, Access(pipes, network))
 
 
 def read_post_ark(
@@ -264,12 +265,12 @@ def read_post_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
     """
-    return _archive(codec("posterior"), file_or_fd, pipes, network)
+    return _archive(codec("posterior"), file_or_fd, Access(pipes, network))
 
 
 def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
     """Read one posterior."""
-    value: Posterior = _single(codec("posterior"), file_or_fd, pipes, network)
+    value: Posterior = _single(codec("posterior"), file_or_fd, Access(pipes, network))
     return value
 
 
@@ -277,12 +278,12 @@ def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
-    return _archive(_Times(), file_or_fd, pipes, network)
+    return _archive(_Times(), file_or_fd, Access(pipes, network))
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: pairs (begin, end) in seconds."""
-    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, pipes, network)
+    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, Access(pipes, network))
     return value
 
 
@@ -299,19 +300,19 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
     """
-    _write(_INT_VECTOR, file_or_fd, v, key, pipes, network)
+    _write(_INT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 vector in binary; see :func:`write_vec_int`."""
     _check_float(v)
-    _write(_FLOAT_VECTOR, file_or_fd, v, key, pipes, network)
+    _write(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
 
 def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
     """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`."""
     _check_float(m)
-    _write(_FLOAT_MATRIX, file_or_fd, m, key, pipes, network)
+    _write(_FLOAT_MATRIX, file_or_fd, m, key, Access(pipes, network))
 
 
 def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
@@ -335,7 +336,7 @@ def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
     """Write a posterior in binary; see :func:`write_vec_int`."""
-    _write(codec("posterior"), file_or_fd, p, key, pipes, network)
+    _write(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
 def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> Any:
@@ -514,7 +515,7 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
 
 
 @contextmanager
-def _source(file: FileOrName, pipes: bool, network: bool, whole: bool) -> Iterator[Source]:
+def _source(file: FileOrName, access: Access, whole: bool) -> Iterator[Source]:
     if isinstance(file, str | PathLike):
         name = _without_prefix(name_of(file))
         if gzipped := _GZIPPED.fullmatch(name):
@@ -522,12 +523,12 @@ def _source(file: FileOrName, pipes: bool, network: bool, whole: bool) -> Iterat
                 yield source
             return
         file = name
-    with open_source(file, pipes, network, whole=whole) as source:
+    with open_source(file, access, whole=whole) as source:
         yield source
 
 
-def _archive(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
-    with _source(file, pipes, network, True) as source:
+def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    with _source(file, access, True) as source:
         while (key := _read_key(source)) is not None:
             try:
                 yield key, kind.read(source)
@@ -535,21 +536,21 @@ def _archive(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> 
                 raise name_key(error, key) from error.__cause__
 
 
-def _single(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Any:
-    with _source(file, pipes, network, False) as source:
+def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
+    with _source(file, access, False) as source:
         return kind.read(source)
 
 
-def _script(kind: Codec[Any], file: FileOrName, pipes: bool, network: bool) -> Iterator[tuple[str, Any]]:
-    with _source(file, pipes, network, True) as source:
+def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    with _source(file, access, True) as source:
         script = Script(source.read_rest(), source.name)
-    loader = Loader(kind, pipes=pipes, network=network, in_order=True)
+    loader = Loader(kind, access, in_order=True)
 
     def load(key: str, place: str) -> Any:
         if not _GZIPPED.fullmatch(place):
             return loader.load_value(key, place)
         try:
-            return _single(kind, place, pipes, network)
+            return _single(kind, place, access)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
@@ -579,7 +580,7 @@ def _check_float(array: Array) -> None:
         raise UnsupportedDataType(f"needs an array of float32 or float64, not {getattr(array, 'dtype', type(array))}")
 
 
-def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool, network: bool) -> None:
+def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
     gathered = io.BytesIO()
     try:
         if key:
@@ -589,7 +590,7 @@ def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, pipes: bool
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     if isinstance(file, str | PathLike):
-        with open_or_fd(file, "wb", pipes=pipes, network=network) as output:
+        with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:
             output.write(gathered.getbuffer())
     elif isinstance(file, io.BufferedIOBase):
         try:

@@ -33,6 +33,7 @@ from io_ark.interop.kaldi_native_io.values import (
     WaveData,
     WaveInfo,
 )
+from io_ark.streams.access import Access as _Access
 from io_ark.streams.input import open_input as _open_input
 
 __all__ = [
@@ -106,7 +107,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
             first, last = (0, -1) if part == ":" else map(int, part.split(":"))
         except ValueError:
             raise TableError(f"{rxfilename!r} ends in ']' but not in a range such as [0:9]") from None
-        with _open_input(name, pipes=pipes, network=network) as opened:
+        with _open_input(name, access=_Access(pipes, network)) as opened:
             return _BlobCodec().read_slice(opened.source, first, last)
 
 

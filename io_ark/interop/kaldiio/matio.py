@@ -13,6 +13,7 @@ from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, ope
 from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
 from io_ark.interop.kaldiio.values import KaldiioCodec, KaldiioLoader, is_audio, slices_of
 from io_ark.specifier import name_of
+from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
@@ -63,7 +64,7 @@ def load_mat(
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    return KaldiioLoader(pipes, network, endian=endian).load(name_of(ark_name))
+    return KaldiioLoader(Access(pipes, network), endian=endian).load(name_of(ark_name))
 
 
 def load_ark(
@@ -81,7 +82,7 @@ def load_ark(
         ArkError: the archive cannot be opened, or an entry cannot be read.
     """
     codec = KaldiioCodec(endian=endian)
-    with open_source(fname, pipes, network, whole=True) as source:
+    with open_source(fname, Access(pipes, network), whole=True) as source:
         while (key := _read_key(source)) is not None:
             try:
                 yield key, codec.read(source)
@@ -113,13 +114,14 @@ def load_scp(
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
     """
-    loader = KaldiioLoader(pipes, network, max_cache_fd or MAX_OPEN_FILES, endian)
+    access = Access(pipes, network)
+    loader = KaldiioLoader(access, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
-        places = places_of(_script(fname, pipes, network))
+        places = places_of(_script(fname, access))
     else:
-        places = dict(_separated(fname, separator, pipes, network))
+        places = dict(_separated(fname, separator, access))
     recordings = LazyLoader(loader.load_value, places)
-    return recordings if segments is None else SegmentsExtractor(segments, recordings, pipes, network)
+    return recordings if segments is None else SegmentsExtractor(segments, recordings, access)
 
 
 def load_scp_sequential(
@@ -135,10 +137,9 @@ def load_scp_sequential(
     if segments is not None:
         yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
-    loader = KaldiioLoader(pipes, network, MAX_OPEN_FILES_SEQUENTIAL, endian)
-    lines = (
-        _script(fname, pipes, network).lines() if separator is None else _separated(fname, separator, pipes, network)
-    )
+    access = Access(pipes, network)
+    loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian)
+    lines = _script(fname, access).lines() if separator is None else _separated(fname, separator, access)
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
 
@@ -193,11 +194,12 @@ def save_ark(
     if scp is not None and not is_name(ark) and not _has_position(ark):
         raise SpecifierError("the archive is a stream without positions, so a script file cannot point into it: pass "
                              "the name of a file")  # fmt: skip
-    archive = open_sink(ark, append, pipes, network)
+    access = Access(pipes, network)
+    archive = open_sink(ark, access, append=append)
     script = None
     try:
         if scp is not None:
-            script = open_sink(scp, append, pipes, network)
+            script = open_sink(scp, access, append=append)
         for key, value in array_dict.items():
             check_key(key)
             gathered = io.BytesIO()
@@ -225,7 +227,7 @@ def save_mat(
     network: bool = True,
 ) -> int:
     """Write one object to a file, and return the number of bytes written."""
-    with open_sink(fname, pipes=pipes, network=network) as output:
+    with open_sink(fname, Access(pipes, network)) as output:
         KaldiioCodec(compression_method, endian=endian).write(output, array, binary=True)
         return output.tell()
 
@@ -289,8 +291,8 @@ def write_array_ascii(fd: Any, array: Any) -> int:
 class SegmentsExtractor(Mapping[str, Any]):
     """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
 
-    def __init__(self, segments: str, recordings: Mapping[str, Any], pipes: bool, network: bool) -> None:
-        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
+    def __init__(self, segments: str, recordings: Mapping[str, Any], access: Access) -> None:
+        self._segments: Mapping[str, Any] = load_segments(segments, pipes=access.pipes, network=access.network)
         self._recordings = recordings
         self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
 
@@ -326,9 +328,9 @@ class SegmentsExtractor(Mapping[str, Any]):
         return self.__dict__ | {"_last": None}
 
 
-def _script(fname: FileOrName, pipes: bool, network: bool) -> Script:
+def _script(fname: FileOrName, access: Access) -> Script:
     if isinstance(fname, str | PathLike):
-        return Script.open(fname, pipes=pipes, network=network)
+        return Script.open(fname, access)
     return Script(_bytes_of(fname), name_of_stream(fname))
 
 
@@ -337,10 +339,10 @@ def _bytes_of(stream: Any) -> bytes:
     return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
 
 
-def _separated(fname: FileOrName, separator: str, pipes: bool, network: bool) -> Iterator[tuple[str, str]]:
+def _separated(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
     """Iterate over key and rest of each line of a script file with this separator."""
     if isinstance(fname, str | PathLike):
-        with open_source(fname, pipes, network, whole=True) as source:
+        with open_source(fname, access, whole=True) as source:
             data = source.read_rest()
     else:
         data = _bytes_of(fname)

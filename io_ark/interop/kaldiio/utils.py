@@ -11,6 +11,7 @@ from typing import Any
 from io_ark.errors import MissingKeyError, OrderError, SpecifierError
 from io_ark.interop.file_objects import FileOrName, input_file, is_seekable, output_file
 from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, name_of
+from io_ark.streams.access import Access
 from io_ark.tables.script import Script
 
 __all__ = [
@@ -40,9 +41,9 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
     name = name.strip() if type(name) is str else name_of(name)
     if "r" in mode:
-        file = input_file(name, pipes=pipes, network=network)
+        file = input_file(name, Access(pipes, network))
     else:
-        file = output_file(name, append="a" in mode, pipes=pipes, network=network)
+        file = output_file(name, Access(pipes, network), append="a" in mode)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
 
 

@@ -23,6 +23,7 @@ from io_ark.interop.kaldiio.big_endian import swapped
 from io_ark.interop.kaldiio.extended import extended_reader, extended_writer
 from io_ark.interop.kaldiio.wavio import read_audio, write_audio
 from io_ark.specifier import Range
+from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader, name_key
@@ -146,16 +147,14 @@ class KaldiioLoader:
     """Loads objects in kaldiio's shapes.
 
     Args:
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened.
         max_open_files: maximum number of archives kept open.
         endian: byte order, "<" or ">".
     """
 
-    def __init__(self, pipes: bool, network: bool, max_open_files: int = 1, endian: str = "<") -> None:
-        self._loader = Loader(
-            _reading_codec(endian), pipes=pipes, network=network, files=OpenFiles(max_open_files, network=network)
-        )
+    def __init__(self, access: Access, max_open_files: int = 1, endian: str = "<") -> None:
+        files = OpenFiles(max_open_files, access=access.of_script())
+        self._loader = Loader(_reading_codec(endian), access, files=files)
 
     def load(self, rxfilename: str) -> Any:
         """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.
