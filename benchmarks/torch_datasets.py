@@ -24,7 +24,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import io_ark
-from kaldi_compat.data.datasets import ArchiveDataset, FeatureDataset, WaveDataset
+from kaldi_compat import ArchiveDataset, FeatureDataset, WaveDataset
 
 RATE, DIM, BATCH = 16000, 80, 16
 WORKERS = (0, 2, 4)

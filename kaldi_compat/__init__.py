@@ -9,9 +9,14 @@ __version__ = "0.1.0"
 
 # The public names of each module. ``make generate`` writes them to __init__.pyi, for type checkers and editors.
 NAMES = {
-    "data.batching": "Batch Utterance collate pad unpad",
-    "data.datasets": "ArchiveDataset FeatureDataset FeaturesOnDevice WaveDataset",
+    "data.archives": "ArchiveDataset",
+    "data.batching": "Batch Posteriors Utterance collate pad unpad",
+    "data.ctm": "Word",
+    "data.datasets": "FeatureDataset WaveDataset",
+    "data.on_device": "FeaturesOnDevice",
+    "data.reverberation": "NoiseAndReverberation",
     "data.sampling": "BucketBatchSampler",
+    "data.spec_augment": "SpecAugment",
     "errors": "AudioError FeatureError KaldiCompatError OptionError",
     "exact.rand": "KaldiRandom",
     "features.fbank": "Fbank",

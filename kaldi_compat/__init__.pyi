@@ -1,14 +1,18 @@
 # Written by `make generate`: do not edit.
+from kaldi_compat.data.archives import ArchiveDataset as ArchiveDataset
 from kaldi_compat.data.batching import Batch as Batch
+from kaldi_compat.data.batching import Posteriors as Posteriors
 from kaldi_compat.data.batching import Utterance as Utterance
 from kaldi_compat.data.batching import collate as collate
 from kaldi_compat.data.batching import pad as pad
 from kaldi_compat.data.batching import unpad as unpad
-from kaldi_compat.data.datasets import ArchiveDataset as ArchiveDataset
+from kaldi_compat.data.ctm import Word as Word
 from kaldi_compat.data.datasets import FeatureDataset as FeatureDataset
-from kaldi_compat.data.datasets import FeaturesOnDevice as FeaturesOnDevice
 from kaldi_compat.data.datasets import WaveDataset as WaveDataset
+from kaldi_compat.data.on_device import FeaturesOnDevice as FeaturesOnDevice
+from kaldi_compat.data.reverberation import NoiseAndReverberation as NoiseAndReverberation
 from kaldi_compat.data.sampling import BucketBatchSampler as BucketBatchSampler
+from kaldi_compat.data.spec_augment import SpecAugment as SpecAugment
 from kaldi_compat.errors import AudioError as AudioError
 from kaldi_compat.errors import FeatureError as FeatureError
 from kaldi_compat.errors import KaldiCompatError as KaldiCompatError

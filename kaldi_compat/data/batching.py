@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from kaldi_compat.data.ctm import Word
 from kaldi_compat.tensors.padding import pad, unpad
 
 __all__ = [
     "ALIGNMENT_PADDING",
     "Batch",
+    "Posteriors",
     "Utterance",
     "collate",
     "pad",
@@ -24,55 +26,108 @@ __all__ = [
 ]
 
 ALIGNMENT_PADDING = -100
-"""Padding of labels and alignments; the default ``ignore_index`` of torch's losses."""
+"""Padding of labels, alignments and tokens; the default ``ignore_index`` of torch's losses."""
+
+Item = TypeVar("Item")
+
+
+class Posteriors(NamedTuple):
+    """Classes of frames with their weights. Frames of fewer classes are padded with class 0 of weight 0.
+
+    Attributes:
+        classes: ``(..., frames, most)`` int64, such as pdfs.
+        weights: ``(..., frames, most)`` float32.
+
+    The cross-entropy of a network's log-probabilities ``(..., frames, classes)``:
+
+    >>> posteriors = Posteriors(torch.tensor([[2, 1], [0, 0]]), torch.tensor([[0.75, 0.25], [1.0, 0.0]]))
+    >>> log_probabilities = torch.zeros(2, 3).log_softmax(-1)
+    >>> -(posteriors.weights * log_probabilities.gather(-1, posteriors.classes)).sum()
+    tensor(2.1972)
+    """
+
+    classes: Tensor
+    weights: Tensor
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """Utterance of a data set.
+    """Utterance of a data set. Targets are None unless the data set has them.
 
     Attributes:
         key: name of the utterance.
         input: features ``(frames, dim)``, or audio ``(samples,)``.
-        speaker: its speaker, if the data set has a map of them.
-        label: its label, if the data set has labels.
-        alignment: integers ``(frames,)``, if the data set has alignments.
+        speaker: its speaker.
+        label: its label.
+        alignment: integers ``(frames,)``.
+        speaker_label: number of its speaker in the data set's ``speakers``.
+        posteriors: its posteriors, ``(frames, most)``.
+        text: its transcript.
+        tokens: integers ``(tokens,)`` that a tokenizer makes of the transcript.
+        words: its words with their times.
+        seed: seed of the utterance in this epoch.
     """
 
     key: str
     input: Tensor
     speaker: str | None = None
-    label: Any = None
+    label: object = None
     alignment: Tensor | None = None
+    speaker_label: int | None = None
+    posteriors: Posteriors | None = None
+    text: str | None = None
+    tokens: Tensor | None = None
+    words: tuple[Word, ...] | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor.
+    """Batch of utterances as one padded tensor. Targets are None unless all utterances have them.
 
     Attributes:
         keys: names of the utterances.
         inputs: ``(B, longest, dim)`` features, or ``(B, longest)`` audio.
         lengths: ``(B,)``: number of frames or samples of each utterance.
-        speakers: their speakers, or None.
+        speakers: their speakers.
         labels: ``(B,)`` for integers; ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, for sequences of
-            integers; a list for other labels; None if there are none.
-        alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, or None.
+            integers; a list for other labels.
+        alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
+        speaker_labels: ``(B,)``: numbers of the speakers.
+        posteriors: ``(B, longest, most)``, padded with class 0 of weight 0.
+        texts: their transcripts.
+        tokens: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
+        token_lengths: ``(B,)``: number of tokens of each utterance.
+        words: words with their times of each utterance.
+        seeds: ``(B,)``: their seeds in this epoch.
     """
 
     keys: list[str]
     inputs: Tensor
     lengths: Tensor
     speakers: list[str] | None = None
-    labels: Any = None
+    labels: Tensor | list[object] | None = None
     alignments: Tensor | None = None
+    speaker_labels: Tensor | None = None
+    posteriors: Posteriors | None = None
+    texts: list[str] | None = None
+    tokens: Tensor | None = None
+    token_lengths: Tensor | None = None
+    words: list[tuple[Word, ...]] | None = None
+    seeds: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def _map(self, function: Any) -> Batch:
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Batch(**{name: function(v) if isinstance(v, Tensor) else v for name, v in values.items()})
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        changed: dict[str, Tensor | Posteriors] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                changed[field.name] = function(value)
+            elif isinstance(value, Posteriors):
+                changed[field.name] = Posteriors(*map(function, value))
+        return dataclasses.replace(self, **changed)  # type: ignore[arg-type]
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory. Called by ``DataLoader(pin_memory=True)``."""
@@ -92,17 +147,43 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     >>> batch.inputs.shape, batch.lengths.tolist(), batch.labels.tolist()
     (torch.Size([2, 5, 2]), [3, 5], [1, 0])
     """
-    inputs, lengths = pad([utterance.input for utterance in utterances], padding)
-    speakers = [utterance.speaker for utterance in utterances]
-    alignments = [utterance.alignment for utterance in utterances]
+    inputs, lengths = pad([each.input for each in utterances], padding)
+    alignments = _all_of([each.alignment for each in utterances])
+    speaker_labels = _all_of([each.speaker_label for each in utterances])
+    posteriors = _all_of([each.posteriors for each in utterances])
+    tokens = _all_of([each.tokens for each in utterances])
+    seeds = _all_of([each.seed for each in utterances])
+    padded_tokens, token_lengths = (None, None) if tokens is None else pad(tokens, ALIGNMENT_PADDING)
     return Batch(
-        [utterance.key for utterance in utterances],
+        [each.key for each in utterances],
         inputs,
         lengths,
-        speakers=None if None in speakers else speakers,  # type: ignore[arg-type]
-        labels=_stacked([utterance.label for utterance in utterances]),
-        alignments=None if None in alignments else pad(alignments, ALIGNMENT_PADDING)[0],  # type: ignore[arg-type]
+        speakers=_all_of([each.speaker for each in utterances]),
+        labels=_stacked([each.label for each in utterances]),
+        alignments=None if alignments is None else pad(alignments, ALIGNMENT_PADDING)[0],
+        speaker_labels=None if speaker_labels is None else torch.tensor(speaker_labels),
+        posteriors=None if posteriors is None else _padded_posteriors(posteriors),
+        texts=_all_of([each.text for each in utterances]),
+        tokens=padded_tokens,
+        token_lengths=token_lengths,
+        words=_all_of([each.words for each in utterances]),
+        seeds=None if seeds is None else torch.tensor(seeds),
     )
+
+
+def _all_of(values: list[Item | None]) -> list[Item] | None:
+    """Return the values if no utterance lacks its own, else None."""
+    found = [value for value in values if value is not None]
+    return found if len(found) == len(values) else None
+
+
+def _padded_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
+    most = max(each.classes.shape[1] for each in posteriors)
+    classes, weights = (
+        pad([torch.nn.functional.pad(each, (0, most - each.shape[1])) for each in parts])[0]
+        for parts in zip(*posteriors, strict=True)
+    )
+    return Posteriors(classes, weights)
 
 
 def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
@@ -113,7 +194,7 @@ def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: obje
 default_collate_fn_map[Utterance] = _collate_by_default
 
 
-def _stacked(labels: list[Any]) -> Any:
+def _stacked(labels: list[object]) -> Tensor | list[object] | None:
     if all(label is None for label in labels):
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):

@@ -14,14 +14,11 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.codecs.wave import Wave
+from kaldi_compat.data.archives import ArchiveDataset
 from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
-from kaldi_compat.data.datasets import (
-    ArchiveDataset,
-    FeatureDataset,
-    FeaturesOnDevice,
-    InEachProcess,
-    WaveDataset,
-)
+from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.data.each_process import InEachProcess
+from kaldi_compat.data.on_device import FeaturesOnDevice
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.resample import resample_waveform

@@ -1,0 +1,182 @@
+"""Targets of utterances, aligned with the inputs by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+import io_ark
+from io_ark.blocks import PosteriorArrays
+from io_ark.codecs import Codec, PosteriorArraysCodec, codec
+from io_ark.errors import MissingKeyError
+from io_ark.streams.access import Access
+from io_ark.tables.script import Script
+from kaldi_compat.data.batching import Posteriors, Utterance
+from kaldi_compat.data.ctm import Ctm
+from kaldi_compat.data.each_process import InEachProcess
+from kaldi_compat.errors import KaldiCompatError, OptionError
+
+__all__ = ["Annotations", "Labels", "Path", "Tokenizer"]
+
+Path = str | PathLike[str]
+Labels = Path | Mapping[str, object]
+Tokenizer = Callable[[str], Sequence[int]]
+
+
+class _Table(Protocol):
+    def __contains__(self, key: str, /) -> bool: ...
+
+    def __getitem__(self, key: str, /) -> Any: ...
+
+
+class _Archive:
+    """Table of a rspecifier, opened in each process."""
+
+    def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
+        self._reader = InEachProcess(_open_archive, codec, rspecifier, pipes=pipes, network=network)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._reader()
+
+    def __getitem__(self, key: str) -> object:
+        return self._reader()[key]
+
+
+def _open_archive(codec: Codec[Any], rspecifier: str, *, pipes: bool, network: bool) -> io_ark.RandomAccessReader[Any]:
+    return io_ark.RandomAccessReader(codec, rspecifier, pipes=pipes, network=network)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One target of the utterances: where it comes from, and what it is converted by."""
+
+    name: str
+    table: _Table
+    where: str
+    convert: Callable[[Any], object] | None
+
+    def of(self, key: str) -> Any:
+        if key not in self.table:
+            name = self.name.replace("_", " ")
+            raise MissingKeyError(f"has no {name} in {self.where}: pass drop_incomplete=True to skip it", key=key)
+        value = self.table[key]
+        return value if self.convert is None else self.convert(value)
+
+
+class Annotations:
+    """Targets of utterances, shared by all data sets.
+
+    Args:
+        utt2spk: path of a map from utterance to speaker.
+        labels: path of a file with lines ``<utterance> <label>``, such as ``utt2lang``; or a mapping.
+        parse_label: function from the rest of such a line to the label, such as ``int``. Must be importable by name for
+            spawned workers, as must a tokenizer.
+        alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
+            ``ark:gunzip -c ali.*.gz |``. An archive is read into the memory of each worker.
+        posteriors: rspecifier of a table of posteriors, such as ``scp:post.scp``.
+        text: path of transcripts, lines ``<utterance> <text>``; or a mapping.
+        tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model.
+        ctm: path of words with their times, by utterance (``get_train_ctm.sh --use-segments false``).
+        pipes: False refuses to run commands.
+        network: allow URLs.
+
+    Attributes:
+        speakers: sorted names of all speakers of ``utt2spk``.
+    """
+
+    def __init__(
+        self,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], object] | None = None,
+        alignments: str | None = None,
+        pipes: bool = True,
+        network: bool = True,
+        *,
+        posteriors: str | None = None,
+        text: Labels | None = None,
+        tokenizer: Tokenizer | None = None,
+        ctm: Path | None = None,
+    ) -> None:
+        if tokenizer is not None and text is None:
+            raise OptionError("tokenizer needs transcripts: pass text='data/train/text', too")
+        self.access = Access(pipes, network)
+        self._targets: list[_Target] = []
+        self._tokenizer = tokenizer
+        self.speakers: list[str] = []
+        if utt2spk is not None:
+            speakers = self._add_lines("speaker", utt2spk)
+            self.speakers = sorted({speaker for _, speaker in speakers.items()})
+        self._speaker_labels = {speaker: number for number, speaker in enumerate(self.speakers)}
+        if isinstance(labels, Mapping):
+            self._add("label", labels, "the mapping")
+        elif labels is not None:
+            self._add_lines("label", labels, parse_label)
+        if isinstance(text, Mapping):
+            self._add("text", text, "the mapping")
+        elif text is not None:
+            self._add_lines("text", text)
+        if alignments is not None:
+            self._add("alignment", _Archive(codec("int-vector"), alignments, pipes, network), alignments, _integers)
+        if posteriors is not None:
+            table = _Archive(PosteriorArraysCodec(), posteriors, pipes, network)
+            self._add("posteriors", table, posteriors, _posteriors)
+        if ctm is not None:
+            words = Ctm(ctm, self.access)
+            self._add("words", words, words.name)
+
+    def _add(self, name: str, table: _Table, where: str, convert: Callable[[Any], object] | None = None) -> None:
+        self._targets.append(_Target(name, table, where, convert))
+
+    def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
+        script = Script.open(file, self.access, empty=name != "speaker")
+        self._add(name, script, script.name, convert)
+        return script
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the targets."""
+        return (target.name for target in self._targets)
+
+    def complete(self, key: str) -> bool:
+        """Return True if the utterance has all targets that are given."""
+        return all(key in target.table for target in self._targets)
+
+    def annotate(self, key: str, value: Tensor, seed: int | None = None) -> Utterance:
+        """Return the utterance with its targets.
+
+        Raises:
+            MissingKeyError: one of them is missing.
+        """
+        found = {target.name: target.of(key) for target in self._targets}
+        if "speaker" in found:
+            found["speaker_label"] = self._speaker_labels[found["speaker"]]
+        if self._tokenizer is not None:
+            found["tokens"] = _tokens(key, self._tokenizer(found["text"]))
+        return Utterance(key, value, seed=seed, **found)
+
+
+def _integers(values: npt.ArrayLike) -> Tensor:
+    return torch.from_numpy(np.asarray(values, np.int64))
+
+
+def _tokens(key: str, values: Sequence[int]) -> Tensor:
+    tokens = np.asarray(values)
+    if tokens.ndim != 1 or (tokens.dtype.kind not in "iu" and len(tokens)):
+        raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {values!r}")
+    return _integers(tokens)
+
+
+def _posteriors(arrays: PosteriorArrays) -> Posteriors:
+    frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
+    columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
+    shape = len(arrays.counts), int(arrays.counts.max(initial=0))
+    classes, weights = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+    classes[frames, columns], weights[frames, columns] = arrays.integers, arrays.weights
+    return Posteriors(torch.from_numpy(classes), torch.from_numpy(weights))

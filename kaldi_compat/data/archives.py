@@ -1,0 +1,135 @@
+"""Data sets of tables that are read from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+import io_ark
+from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
+from kaldi_compat.data.batching import Utterance
+from kaldi_compat.data.items import Items, Transform, described
+from kaldi_compat.data.places import as_tensor
+from kaldi_compat.data.sampling import rank_and_world_size
+from kaldi_compat.data.seeds import Seeds
+
+__all__ = ["ArchiveDataset"]
+
+
+class ArchiveDataset(IterableDataset[Utterance]):
+    """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
+
+    Each utterance goes to one reader, a worker of a rank. With at least as many tables as readers, whole tables are
+    distributed. Otherwise every reader scans all tables and takes every n-th utterance (of a script file without
+    reading the others); each reader then runs the command of a pipe.
+
+    Args:
+        rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
+        utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
+            :class:`~kaldi_compat.data.annotations.Annotations`.
+        length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.data.datasets.FeatureDataset`.
+        shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
+        seed: of the shuffling, and of random numbers in ``transform``.
+        rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
+
+    Items are :class:`~kaldi_compat.data.batching.Utterance`.
+
+    Ranks may get different numbers of utterances. Use ``torch.distributed.algorithms.Join`` where ranks synchronize.
+    """
+
+    def __init__(
+        self,
+        rspecifiers: str | Sequence[str],
+        *,
+        utt2spk: Path | None = None,
+        labels: Labels | None = None,
+        parse_label: Callable[[str], object] | None = None,
+        alignments: str | None = None,
+        posteriors: str | None = None,
+        text: Labels | None = None,
+        tokenizer: Tokenizer | None = None,
+        ctm: Path | None = None,
+        length_tolerance: int | None = None,
+        transform: Transform | None = None,
+        drop_incomplete: bool = False,
+        shuffle_buffer: int = 0,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        pipes: bool = True,
+        network: bool = True,
+    ) -> None:
+        super().__init__()
+        self._rspecifiers = [rspecifiers] if isinstance(rspecifiers, str) else list(rspecifiers)
+        annotations = Annotations(
+            utt2spk, labels, parse_label, alignments, pipes, network,
+            posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
+        )  # fmt: skip
+        self._items = Items(annotations, Seeds(seed), transform, length_tolerance)
+        self._drop_incomplete, self._shuffle_buffer = drop_incomplete, shuffle_buffer
+        self._rank, self._world_size = rank_and_world_size(rank, world_size)
+        self._pipes, self._network = pipes, network
+
+    def __repr__(self) -> str:
+        first, *others = self._rspecifiers or ["nothing"]
+        return (
+            f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{described(self._items)}>"
+        )
+
+    @property
+    def speakers(self) -> list[str]:
+        """Sorted names of the speakers, which ``speaker_label`` counts."""
+        return self._items.annotations.speakers
+
+    def _repr_html_(self) -> str:
+        from io_ark.notebook import FIRST, html_table
+
+        rows = [(table,) for table in self._rspecifiers[:FIRST]]
+        more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
+        return html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which determines the order of the following iterations, and random numbers."""
+        self._items.seeds.epoch = epoch
+
+    def __iter__(self) -> Iterator[Utterance]:
+        worker = get_worker_info()
+        workers, number = (1, 0) if worker is None else (worker.num_workers, worker.id)
+        reader, readers = self._rank * workers + number, self._world_size * workers
+        utterances = self._read(reader, readers)
+        return self._shuffled(utterances, reader) if self._shuffle_buffer > 1 else utterances
+
+    def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
+        whole_tables = len(self._rspecifiers) >= readers
+        number = 0
+        for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
+            with io_ark.SequentialReader[npt.NDArray[np.generic]](
+                "matrix", rspecifier, pipes=self._pipes, network=self._network
+            ) as table:
+                for key, load in table.entries():
+                    mine = whole_tables or number % readers == reader
+                    number += 1
+                    if mine and (not self._drop_incomplete or self._items.annotations.complete(key)):
+                        yield self._items.make(key, partial(_loaded, load))
+
+    def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
+        rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
+        held: list[Utterance] = []
+        for utterance in utterances:
+            if len(held) < self._shuffle_buffer:
+                held.append(utterance)
+                continue
+            at = int(rng.integers(len(held)))
+            held[at], utterance = utterance, held[at]
+            yield utterance
+        for at in rng.permutation(len(held)):
+            yield held[at]
+
+
+def _loaded(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:
+    return as_tensor(load())

@@ -1,0 +1,77 @@
+"""Words with times: CTM files, as Kaldi's ``steps/get_train_ctm.sh`` writes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import NamedTuple
+
+from io_ark.errors import FormatError
+from io_ark.specifier import name_of
+from io_ark.streams.access import Access
+from io_ark.streams.input import open_input
+
+__all__ = ["Ctm", "Word"]
+
+
+class Word(NamedTuple):
+    """Word of an utterance.
+
+    Attributes:
+        word: the word.
+        start, duration: in seconds from the start of the utterance.
+        confidence: None if the file has none.
+    """
+
+    word: str
+    start: float
+    duration: float
+    confidence: float | None = None
+
+
+class Ctm(Mapping[str, tuple[Word, ...]]):
+    """Words of each utterance of a CTM file: lines ``<utterance> <channel> <start> <duration> <word> [<confidence>]``.
+
+    Lines are kept as bytes and parsed on access. Lines that start with ``;;`` are comments. The channel is ignored.
+
+    Args:
+        file: path of the file, or a command that writes it.
+        access: what may be opened; everything by default.
+
+    Raises:
+        ArkError: the file cannot be read; on access, a line of the utterance is invalid.
+    """
+
+    def __init__(self, file: str | PathLike[str], access: Access | None = None) -> None:
+        self._lines: defaultdict[str, bytearray] = defaultdict(bytearray)
+        with open_input(name_of(file), access=access) as opened:
+            self.name = opened.source.name
+            for line in filter(bytes.strip, opened.source.read_rest().splitlines()):
+                key, *rest = line.split(None, 1)
+                if not key.startswith(b";;"):
+                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(rest) + b"\n"
+            opened.finish()
+
+    def __getitem__(self, key: str) -> tuple[Word, ...]:
+        if key not in self._lines:
+            raise KeyError(key)
+        return tuple(self._word(key, line) for line in self._lines[key].splitlines())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def _word(self, key: str, line: bytearray) -> Word:
+        text = line.decode("utf-8", "surrogateescape")
+        try:
+            _, start, duration, word, *confidence = text.split()
+            return Word(word, float(start), float(duration), *map(float, confidence))
+        except (ValueError, TypeError):
+            raise FormatError(
+                f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {text!r}",
+                file=self.name,
+                key=key,
+            ) from None

@@ -1,0 +1,29 @@
+"""Values that each process opens for itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar
+
+Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
+
+
+class InEachProcess(Generic[Value]):
+    """Value that is opened on first use, once in each process, and never pickled."""
+
+    def __init__(
+        self, open_it: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs
+    ) -> None:
+        self._open = open_it, arguments, options
+        self._opened: tuple[int, Value] | None = None
+
+    def __call__(self) -> Value:
+        if self._opened is None or self._opened[0] != os.getpid():
+            open_it, arguments, options = self._open
+            self._opened = os.getpid(), open_it(*arguments, **options)
+        return self._opened[1]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_open": self._open, "_opened": None}

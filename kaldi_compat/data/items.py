@@ -1,0 +1,85 @@
+"""Items of data sets: an utterance's input with its targets, checked against each other and transformed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from kaldi_compat.data.annotations import Annotations
+from kaldi_compat.data.batching import Posteriors, Utterance
+from kaldi_compat.data.seeds import Seeds, seeded
+from kaldi_compat.errors import KaldiCompatError
+
+Transform = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Makes the items of a data set.
+
+    Attributes:
+        annotations: the targets.
+        seeds: seeds of the utterances.
+        transform: function applied to the input last.
+        length_tolerance: number of frames by which input and targets may differ; None does not compare them.
+        draws: True if reading an input draws torch's random numbers.
+    """
+
+    annotations: Annotations
+    seeds: Seeds
+    transform: Transform | None = None
+    length_tolerance: int | None = None
+    draws: bool = False
+
+    def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
+        """Return an utterance whose input a function reads, which is given the utterance's seed.
+
+        Raises:
+            KaldiCompatError: input and targets differ in length by more than the tolerance.
+            MissingKeyError: a target is missing.
+        """
+        seed = self.seeds.of(key)
+        with seeded(seed) if self.draws or self.transform is not None else nullcontext():
+            utterance = self.annotations.annotate(key, read(seed), seed)
+            if self.length_tolerance is not None:
+                utterance = _cut_to_match(utterance, self.length_tolerance)
+            if self.transform is not None:
+                utterance = replace(utterance, input=self.transform(utterance.input))
+            return utterance
+
+
+def _cut_to_match(utterance: Utterance, tolerance: int) -> Utterance:
+    """Cut the input and the targets of its frames to the shortest of them, as Kaldi does with --length-tolerance."""
+    alignment, posteriors = utterance.alignment, utterance.posteriors
+    lengths = {"input": len(utterance.input)}
+    if alignment is not None:
+        lengths["alignment"] = len(alignment)
+    if posteriors is not None:
+        lengths["posteriors"] = len(posteriors.classes)
+    frames = min(lengths.values())
+    if max(lengths.values()) == frames:
+        return utterance
+    if max(lengths.values()) > frames + tolerance:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise KaldiCompatError(
+            f"{utterance.key}: numbers of frames ({found}) that differ by more than length_tolerance={tolerance}: "
+            "are they of the same data and frame rate?"
+        )
+    return replace(
+        utterance,
+        input=utterance.input[:frames],
+        alignment=None if alignment is None else alignment[:frames],
+        posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
+    )
+
+
+def described(items: Items) -> str:
+    """Return the end of a data set's ``repr``: its targets, and what is done to its inputs."""
+    targets = ", ".join(items.annotations)
+    parts = [f"with {targets}"] if targets else []
+    if items.transform is not None:
+        parts.append(f"transform={getattr(items.transform, '__qualname__', None) or items.transform!r}")
+    return "".join(f", {part}" for part in parts)

@@ -1,0 +1,70 @@
+"""Features of batches of audio, computed on the device of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.data.batching import Batch
+from kaldi_compat.data.seeds import seeded
+from kaldi_compat.errors import KaldiCompatError
+
+__all__ = ["FeaturesOnDevice"]
+
+
+class FeaturesOnDevice:
+    """Iterable over batches of features, computed on a device from batches of audio.
+
+    Workers read and pad audio; features are computed in the process of the model and on its device. Random numbers,
+    such as those of dithering and masks, follow from the seeds of the batch's utterances, if it has seeds.
+
+    Args:
+        loader: batches of audio: a ``DataLoader`` over a :class:`~kaldi_compat.data.datasets.WaveDataset`.
+        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features and
+            their numbers of frames.
+        device: the device; modules are moved there too.
+        augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
+            :class:`~kaldi_compat.data.spec_augment.SpecAugment`.
+
+    >>> from kaldi_compat import Fbank, Utterance, collate
+    >>> audio = [collate([Utterance("a", torch.zeros(16000)), Utterance("b", torch.zeros(8000))])]
+    >>> [batch] = FeaturesOnDevice(audio, Fbank(num_mel_bins=80), "cpu")
+    >>> batch.inputs.shape, batch.lengths.tolist()
+    (torch.Size([2, 98, 80]), [98, 48])
+    """
+
+    def __init__(
+        self,
+        loader: Iterable[Batch],
+        feature: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+        device: torch.device | str,
+        augment: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> None:
+        self._loader, self._device = loader, torch.device(device)
+        self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
+        self._augment = augment.to(device) if isinstance(augment, torch.nn.Module) else augment
+
+    def __repr__(self) -> str:
+        augmented = "" if self._augment is None else f", {self._augment!r}"
+        return f"<FeaturesOnDevice: {self._feature!r}{augmented} on {self._device}>"
+
+    def __len__(self) -> int:
+        if not isinstance(self._loader, Sized):
+            raise TypeError(f"{self._loader!r} does not tell its number of batches")
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._loader:
+            if batch.inputs.ndim != 2:
+                raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
+            here = batch.to(self._device)
+            seeds = nullcontext() if batch.seeds is None else seeded(int(batch.seeds.sum()), self._device)
+            with torch.no_grad(), seeds:
+                features, frames = self._feature(here.inputs, here.lengths)
+                if self._augment is not None:
+                    features = self._augment(features, frames)
+            yield replace(here, inputs=features, lengths=frames)

@@ -1,0 +1,138 @@
+"""Noise and reverberation from lists of recordings, for audio in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from io_ark.blocks import Wave
+from io_ark.codecs import pcm16
+from io_ark.streams.access import Access
+from io_ark.tables.loader import Loader
+from io_ark.tables.relative import RelativeTo, folder_of
+from io_ark.tables.script import Script
+from kaldi_compat.data.annotations import Path
+from kaldi_compat.data.each_process import InEachProcess
+from kaldi_compat.data.places import load_named, script_of
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
+
+__all__ = ["NoiseAndReverberation"]
+
+FULL_SCALE = np.float32(1 << 15)
+
+
+class NoiseAndReverberation:
+    """Add random noises and room impulse responses of lists to audio, with the arithmetic of wav-reverberate.
+
+    Choices are drawn from torch's random numbers on the CPU. As ``augment`` of a
+    :class:`~kaldi_compat.data.datasets.WaveDataset`, it is seeded by utterance and epoch.
+
+    A noise is cut at a random place, and repeated if it is shorter than the audio. Of recordings with several channels,
+    the first one is used. The audio keeps its length and its power.
+
+    Args:
+        noises: path of a ``wav.scp`` of noises.
+        impulse_responses: path of a ``wav.scp`` of room impulse responses.
+        snrs: signal-to-noise ratios in dB, one of which is chosen.
+        noise_probability: probability of adding a noise.
+        reverberation_probability: probability of a room.
+        pipes: False refuses to run commands.
+        network: allow URLs.
+        relative_to: as for :class:`~kaldi_compat.data.datasets.FeatureDataset`.
+
+    Raises:
+        OptionError: neither list is given, a list is empty, or a probability is not within 0 to 1.
+        ArkError: a file cannot be read.
+        AudioError: a recording has another sampling rate than the audio.
+
+    >>> from kaldi_compat import NoiseAndReverberation, WaveDataset
+    >>> augment = NoiseAndReverberation("noise/wav.scp", "rirs/wav.scp", snrs=(20, 10, 5))  # doctest: +SKIP
+    >>> data = WaveDataset("data/train/wav.scp", augment=augment)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        noises: Path | None = None,
+        impulse_responses: Path | None = None,
+        *,
+        snrs: Sequence[float] = (15.0, 10.0, 5.0, 0.0),
+        noise_probability: float = 1.0,
+        reverberation_probability: float = 1.0,
+        pipes: bool = True,
+        network: bool = True,
+        relative_to: RelativeTo | None = None,
+    ) -> None:
+        if noises is None and impulse_responses is None:
+            raise OptionError("pass noises='noise/wav.scp' or impulse_responses='rirs/wav.scp'")
+        for probability in (noise_probability, reverberation_probability):
+            if not 0 <= probability <= 1:
+                raise OptionError(f"a probability of {probability} must lie within 0 to 1")
+        if not snrs:
+            raise OptionError("snrs must have at least one ratio in dB")
+        access = Access(pipes, network)
+        self._noises = None if noises is None else _Recordings(noises, access, relative_to)
+        rooms = impulse_responses
+        self._rooms = None if rooms is None else _Recordings(rooms, access, relative_to)
+        self._snrs = tuple(snrs)
+        self._noise_probability, self._room_probability = noise_probability, reverberation_probability
+
+    def __repr__(self) -> str:
+        snrs = "|".join(f"{snr:g}" for snr in self._snrs)
+        noises = self._noises and f"{self._noise_probability:.0%} noise at {snrs} dB of {self._noises!r}"
+        rooms = self._rooms and f"{self._room_probability:.0%} reverberation of {self._rooms!r}"
+        return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
+
+    def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
+        """Return int16 audio ``(samples,)`` with a noise and a room."""
+        noisy, in_room = (torch.rand(2) < torch.tensor([self._noise_probability, self._room_probability])).tolist()
+        room, noises = None, []
+        if self._rooms is not None and in_room:
+            room = self._rooms.choose(sample_frequency) / FULL_SCALE
+        if self._noises is not None and noisy:
+            noise = self._noises.choose(sample_frequency)
+            spare = len(noise) - len(audio)
+            start = _below(spare + 1 if spare >= 0 else len(noise))
+            noise = np.take(noise, np.arange(start, start + len(audio)), mode="wrap")
+            noises = [AdditiveSignal(noise, self._snrs[_below(len(self._snrs))])]
+        if room is None and not noises:
+            return audio
+        changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, room, noises)
+        return torch.from_numpy(pcm16(changed)[0])
+
+
+class _Recordings:
+    """Recordings of a script file, one of which is chosen at a time."""
+
+    def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
+        name = script_of(file)
+        self._script = Script.open(name, access)
+        if not len(self._script):
+            raise OptionError(f"{self._script.name} lists no recordings")
+        folder = folder_of(name, relative_to)
+        self._loader = InEachProcess(Loader, "wave", access, folder=folder)
+
+    def __repr__(self) -> str:
+        return f"{len(self._script)} recordings of {self._script.name}"
+
+    def choose(self, sample_frequency: float) -> npt.NDArray[np.float32]:
+        """Return the samples of a random recording."""
+        key, place = self._script.line(_below(len(self._script)))
+        wave: Wave = load_named(self._loader(), key, place)
+        if wave.sample_frequency != sample_frequency:
+            raise AudioError(
+                f"{self._script.name}: {key} has {wave.sample_frequency:g} Hz, but the audio {sample_frequency:g} Hz: "
+                "resample the recordings"
+            )
+        if not wave.samples.size:
+            raise AudioError(f"{self._script.name}: {key} has no samples")
+        samples: npt.NDArray[np.float32] = wave.samples[0].astype(np.float32)
+        return samples
+
+
+def _below(count: int) -> int:
+    return int(torch.randint(count, ()))

@@ -1,0 +1,150 @@
+"""SpecAugment: masks and warps of the features of each utterance."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from kaldi_compat.errors import FeatureError, OptionError
+
+__all__ = ["SpecAugment"]
+
+
+class SpecAugment(nn.Module):
+    """Mask stretches of frames and of columns of features, and warp their time axis (SpecAugment).
+
+    The stretches lie within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
+    (``eval()``), features are returned as they are.
+
+    Source: Park et al., "SpecAugment: a simple data augmentation method for automatic speech recognition", Interspeech
+    2019. The defaults are those of its policy LD, without time warping.
+
+    Args:
+        num_frequency_masks: number of masks of columns.
+        frequency_mask: maximum number of columns in a mask.
+        num_time_masks: number of masks of frames.
+        time_mask: maximum number of frames in a mask.
+        time_mask_ratio: maximum share of an utterance's frames in a mask.
+        time_warp: maximum number of frames that a random frame is moved by. Leave it 0 for targets by frame, such as
+            alignments, which are not warped.
+        fill: value of masked features; None for the mean of each column over the frames of the utterance.
+
+    Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
+
+    Raises:
+        OptionError: an option is negative, or the ratio is above 1.
+        FeatureError: features of another shape.
+
+    See also: :class:`~kaldi_compat.data.datasets.FeatureDataset`, whose ``transform`` seeds it by utterance and epoch.
+
+    >>> import torch
+    >>> from kaldi_compat import SpecAugment
+    >>> masked = SpecAugment(frequency_mask=10, fill=0.0)(torch.ones(2, 98, 40), torch.tensor([98, 48]))
+    >>> masked.shape, masked[1, 48:].sum()
+    (torch.Size([2, 98, 40]), tensor(2000.))
+    """
+
+    def __init__(
+        self,
+        num_frequency_masks: int = 2,
+        frequency_mask: int = 27,
+        num_time_masks: int = 2,
+        time_mask: int = 100,
+        time_mask_ratio: float = 1.0,
+        time_warp: int = 0,
+        fill: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_frequency_masks, self.frequency_mask = num_frequency_masks, frequency_mask
+        self.num_time_masks, self.time_mask, self.time_mask_ratio = num_time_masks, time_mask, time_mask_ratio
+        self.time_warp, self.fill = time_warp, fill
+        limits = (num_frequency_masks, frequency_mask, num_time_masks, time_mask, time_mask_ratio, time_warp)
+        if min(limits) < 0 or time_mask_ratio > 1:
+            raise OptionError(f"{self!r}: no option may be negative, and time_mask_ratio at most 1")
+
+    def extra_repr(self) -> str:
+        return (
+            f"frequency={self.num_frequency_masks}x{self.frequency_mask}, time={self.num_time_masks}x{self.time_mask}, "
+            f"time_mask_ratio={self.time_mask_ratio:g}, time_warp={self.time_warp}, fill={self.fill}"
+        )
+
+    def forward(
+        self, features: Tensor, lengths: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return features with masks.
+
+        Args:
+            features: ``(frames, dim)`` or ``(B, frames, dim)``.
+            lengths: ``(B,)``: number of frames of each utterance; all by default.
+            generator: source of the random numbers; torch's global generator on the CPU if None.
+        """
+        if features.ndim not in (2, 3):
+            raise FeatureError(f"features must have the shape (frames, dim) or (B, frames, dim), not {features.shape}")
+        if not self.training:
+            return features
+        batch = features if features.ndim == 3 else features[None]
+        rows, longest, dim = batch.shape
+        frames = torch.full((rows,), longest) if lengths is None else lengths
+        frames = frames.to(batch.device)[:, None]
+        draws = self._draws(rows, generator).to(batch.device)
+        warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
+        if self.time_warp > 0:
+            batch = _warped(batch, frames, warp[:, 0], self.time_warp)
+        real = (torch.arange(longest, device=batch.device) < frames)[..., None]
+        most = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
+        columns = torch.full_like(frames, dim)
+        masked = _stretches(longest, frames, most, time)[..., None]
+        masked = masked | _stretches(dim, columns, columns.clamp(max=self.frequency_mask), frequency)[:, None]
+        fill = batch.new_tensor(self.fill) if self.fill is not None else _means(batch, real)
+        return torch.where(masked & real, fill, batch).view_as(features)
+
+    def _draws(self, rows: int, generator: torch.Generator | None) -> Tensor:
+        """Return two uniform numbers for the warp and for each mask: ``(rows, 1 + masks, 2)``."""
+        shape = rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
+        device = "cpu" if generator is None else generator.device
+        return torch.rand(shape, generator=generator, dtype=torch.float64, device=device)
+
+
+def _up_to(uniform: Tensor, most: Tensor) -> Tensor:
+    """Return an integer from 0 to ``most`` for a number from 0 to 1."""
+    return (uniform * (most + 1)).long()
+
+
+def _stretches(size: int, lengths: Tensor, most: Tensor, draws: Tensor) -> Tensor:
+    """Return a mask ``(rows, size)`` of random stretches.
+
+    Args:
+        size: of the axis.
+        lengths: ``(rows, 1)``: the part of the axis that stretches lie in.
+        most: ``(rows, 1)``: their maximum length.
+        draws: ``(rows, stretches, 2)``: for length and start.
+    """
+    width = _up_to(draws[..., 0], most)
+    start = _up_to(draws[..., 1], lengths - width)[..., None]
+    at = torch.arange(size, device=draws.device)
+    return ((at >= start) & (at < start + width[..., None])).any(1)
+
+
+def _means(batch: Tensor, real: Tensor) -> Tensor:
+    """Return the mean of each column over the frames that exist: ``(rows, 1, dim)``."""
+    total = torch.where(real, batch, batch.new_zeros(())).sum(1, keepdim=True)
+    return total / real.sum(1, keepdim=True).clamp(min=1)
+
+
+def _warped(batch: Tensor, frames: Tensor, draws: Tensor, most: int) -> Tensor:
+    """Move one frame of each utterance and stretch what is before and after it, by linear interpolation."""
+    last = frames - 1
+    margin = (last // 2).clamp(0, most)
+    center = margin + _up_to(draws[:, :1], last - 2 * margin)
+    shift = (margin - 1).clamp(min=0)
+    moved = center + _up_to(draws[:, 1:], 2 * shift) - shift
+    at = torch.arange(batch.shape[1], device=batch.device).expand(len(batch), -1)
+    before = at * center / moved.clamp(min=1)
+    after = center + (at - moved) * (last - center) / (last - moved).clamp(min=1)
+    source = torch.where(at < moved, before, after).minimum(last)
+    source = torch.where((at < frames) & (shift > 0), source, at)
+    low = source.long()
+    high = (low + 1).clamp(max=batch.shape[1] - 1)
+    share = (source - low)[..., None].to(batch.dtype)
+    first, second = (batch.gather(1, index[..., None].expand_as(batch)) for index in (low, high))
+    return torch.lerp(first, second, share)
