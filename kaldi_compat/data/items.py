@@ -81,5 +81,5 @@ def described(items: Items) -> str:
     targets = ", ".join(items.annotations)
     parts = [f"with {targets}"] if targets else []
     if items.transform is not None:
-        parts.append(f"transform={getattr(items.transform, '__qualname__', None) or items.transform!r}")
+        parts.append(f"transform={getattr(items.transform, '__name__', repr(items.transform))}")
     return "".join(f", {part}" for part in parts)

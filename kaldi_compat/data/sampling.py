@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,32 @@ from torch.utils.data import Sampler
 
 from kaldi_compat.errors import OptionError
 
-__all__ = ["BucketBatchSampler", "rank_and_world_size"]
+__all__ = ["BucketBatchSampler", "SamplerState", "rank_and_world_size"]
 
 Indices = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 
 BUCKETS = 30
 """Number of buckets of long data."""
 
 # A bucket holds at least so many batches, if there are as many: else epochs would have the same batches.
 _BATCHES_PER_BUCKET = 2
+
+
+class SamplerState(TypedDict):
+    """Position in an epoch, which can be written as JSON.
+
+    Attributes:
+        epoch: the epoch.
+        batches: number of its batches that are done.
+        seed: of the shuffling.
+        data: what else determines the batches, to refuse another sampler's state.
+    """
+
+    epoch: int
+    batches: int
+    seed: int
+    data: list[float | None]
 
 
 class _Plan(NamedTuple):
@@ -76,7 +93,7 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[float] | npt.NDArray[Any] | Tensor,
+        lengths: Sequence[float] | Numbers | Tensor,
         *,
         batch_size: int | None = None,
         max_frames: float | None = None,
@@ -124,9 +141,15 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     def __repr__(self) -> str:
         ranks = f", rank {self._rank} of {self._world_size}" if self._world_size > 1 else ""
-        return f"<BucketBatchSampler: {len(self._lengths)} utterances, {len(self)} batches{ranks}>"
+        limits = (
+            self._batch_size is not None and f"{self._batch_size} utterances",
+            self._max_size is not None and f"{self._max_size:g} of padded length",
+        )
+        most = " and ".join(limit for limit in limits if limit)
+        batches = f"{len(self)} batch{'' if len(self) == 1 else 'es'} of at most {most}"
+        return f"<BucketBatchSampler: {len(self._lengths)} utterances in {batches}, epoch {self._epoch}{ranks}>"
 
-    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+    def state_dict(self, batches: int | None = None) -> SamplerState:
         """Return the position in the epoch, from which :meth:`load_state_dict` resumes.
 
         Workers of a ``DataLoader`` read ahead: pass the number of batches of this epoch that were trained on, or use
@@ -138,7 +161,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         done = self._given_out if batches is None else batches
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._fingerprint()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: SamplerState) -> None:
         """Resume from a position: the next iteration gives the rest of that epoch's batches.
 
         Raises:
@@ -153,7 +176,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._plan_of_this_rank()
         self._resume_at = self._given_out = state["batches"]
 
-    def _fingerprint(self) -> list[Any]:
+    def _fingerprint(self) -> list[float | None]:
         """Return what determines the batches, besides the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, len(self._buckets)]
@@ -244,15 +267,15 @@ class _Batches(Iterator[list[int]]):
         self._sampler._given_out = self._next
         return batch
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> SamplerState:
         return self._sampler.state_dict(self._next)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: SamplerState) -> None:
         self._sampler.load_state_dict(state)
         self._plan, self._next, self._sampler._resume_at = self._sampler._plan, state["batches"], 0
 
 
-def _checked_lengths(lengths: Sequence[float] | npt.NDArray[Any] | Tensor) -> npt.NDArray[Any]:
+def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor) -> Numbers:
     array = np.asarray(lengths)
     if array.ndim != 1 or not len(array):
         raise OptionError(f"lengths must be those of one utterance or more, not an array of shape {array.shape}")

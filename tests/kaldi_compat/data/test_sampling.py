@@ -138,6 +138,29 @@ def test_an_iterator_is_resumed_as_torchdatas_loader_does() -> None:
     assert list(other) == whole
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_a_stateful_data_loader_resumes_within_an_epoch(workers: int) -> None:
+    loaders = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def make(seed: int = 0) -> tuple[BucketBatchSampler, Any]:
+        sampler = BucketBatchSampler(SPOKEN[:200], batch_size=16, seed=seed)
+        context = "fork" if workers else None
+        return sampler, loaders.StatefulDataLoader(
+            list(range(200)), batch_sampler=sampler, num_workers=workers, multiprocessing_context=context
+        )
+
+    (sampler, loader), (_, resumed) = make(), make(seed=7)
+    sampler.set_epoch(1)
+    whole = [batch.tolist() for batch in loader]
+    batches = iter(loader)
+    assert [next(batches).tolist() for _ in range(5)] == whole[:5]
+    resumed.load_state_dict(loader.state_dict())
+    assert [batch.tolist() for batch in resumed] == whole[5:]
+    assert [batch.tolist() for batch in resumed] == whole
+    assert Counter(number for batch in whole for number in batch) == Counter(range(200))
+
+
 @pytest.mark.parametrize(
     ("lengths", "options", "says"),
     [
@@ -169,3 +192,12 @@ def test_a_state_of_other_data_or_limits_is_refused() -> None:
     for lengths, batch_size in ((SPOKEN[::-1], 4), (SPOKEN[:-1], 4), (SPOKEN, 5)):
         with pytest.raises(OptionError, match="saved for other lengths, limits or ranks"):
             BucketBatchSampler(lengths, batch_size=batch_size).load_state_dict(state)
+
+
+def test_a_sampler_says_what_it_holds() -> None:
+    sampler = BucketBatchSampler([5] * 9, batch_size=4, max_seconds=1.5, sample_frequency=100, rank=1, world_size=3)
+    sampler.set_epoch(2)
+    assert repr(sampler) == (
+        "<BucketBatchSampler: 9 utterances in 1 batch of at most 4 utterances and 150 of padded length, epoch 2, "
+        "rank 1 of 3>"
+    )

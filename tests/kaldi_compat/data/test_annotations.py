@@ -1,0 +1,179 @@
+"""Targets come with their utterance, and a missing or unsuitable one is an error that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import io_ark
+from io_ark.errors import FormatError, MissingKeyError
+from kaldi_compat import ArchiveDataset, FeatureDataset, Posteriors, Utterance, WaveDataset, collate
+from kaldi_compat.data.batching import ALIGNMENT_PADDING
+from kaldi_compat.data.ctm import Ctm, Word
+from kaldi_compat.errors import KaldiCompatError, OptionError
+from tests.support.data_directory import KEYS
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+def letters(text: str) -> list[int]:
+    return [ord(letter) for letter in text.replace(" ", "")]
+
+
+def targets(corpus: Path) -> dict[str, Any]:
+    return {
+        "utt2spk": corpus / "utt2spk",
+        "alignments": f"scp:{corpus}/ali.scp",
+        "posteriors": f"ark:{corpus}/post.ark",
+        "text": corpus / "text",
+        "tokenizer": letters,
+        "ctm": corpus / "ctm",
+        "drop_incomplete": True,
+    }
+
+
+def assert_has_its_targets(utterance: Utterance, posteriors: Any) -> None:
+    i = KEYS.index(utterance.key)
+    assert (utterance.speaker, utterance.speaker_label) == (f"spk{i % 3}", i % 3)
+    assert utterance.text == ("ab " * (i % 4)).strip()
+    assert utterance.tokens is not None and utterance.tokens.tolist() == [97, 98] * (i % 4)
+    assert utterance.words == (Word(f"word{i}", i / 100, 0.5), Word("end", 1.5, 0.25))
+    assert utterance.posteriors is not None
+    found = [
+        [(c, w) for c, w in zip(classes, weights, strict=True) if w > 0]
+        for classes, weights in zip(*(part.tolist() for part in utterance.posteriors), strict=True)
+    ]
+    assert found == posteriors[utterance.key]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_all_targets_come_with_their_utterance(corpus: Path, workers: int) -> None:
+    posteriors = dict(io_ark.read(f"ark:{corpus}/post.ark", kind="posterior"))
+    for data in (
+        FeatureDataset(corpus / "feats.scp", **targets(corpus)),
+        WaveDataset(corpus / "wav.scp", **targets(corpus)),
+        ArchiveDataset(f"ark:{corpus}/feats.ark", **targets(corpus)),
+    ):
+        assert data.speakers == ["spk0", "spk1", "spk2"]
+        loader = DataLoader(
+            data, batch_size=None, num_workers=workers, multiprocessing_context="fork" if workers else None
+        )
+        utterances = list(loader)
+        assert sorted(each.key for each in utterances) == sorted(key for i, key in enumerate(KEYS) if i != 7)
+        for utterance in utterances:
+            assert_has_its_targets(utterance, posteriors)
+
+
+def test_targets_are_padded_to_a_batch(corpus: Path) -> None:
+    data = FeatureDataset(corpus / "feats.scp", **targets(corpus))
+    items = [data[i] for i in range(6)]
+    batch = collate(items)
+    assert batch.speaker_labels.tolist() == [0, 1, 2, 0, 1, 2]  # type: ignore[union-attr]
+    assert batch.texts == [item.text for item in items] and batch.words == [item.words for item in items]
+    assert batch.tokens is not None and batch.token_lengths is not None
+    assert batch.token_lengths.tolist() == [0, 2, 4, 6, 0, 2]
+    assert batch.tokens[5].tolist() == [97, 98, *[ALIGNMENT_PADDING] * 4]
+    assert batch.posteriors is not None
+    for i, item in enumerate(items):
+        assert item.posteriors is not None
+        frames, most = item.posteriors.classes.shape
+        for whole, part in zip(batch.posteriors, item.posteriors, strict=True):
+            assert torch.equal(whole[i, :frames, :most], part)
+            assert whole[i].sum() == part.sum()
+    moved = batch.to("meta")
+    assert moved.posteriors is not None and moved.posteriors.weights.device.type == "meta"
+    assert collate([items[0], Utterance("b", items[1].input)]).tokens is None
+
+
+def test_posteriors_give_the_cross_entropy_of_their_dense_form() -> None:
+    posteriors = Posteriors(torch.tensor([[2, 1], [0, 0]]), torch.tensor([[0.75, 0.25], [1.0, 0.0]]))
+    dense = torch.zeros(2, 4).scatter_add(-1, posteriors.classes, posteriors.weights)
+    scores = torch.randn(2, 4)
+    expected = torch.nn.functional.cross_entropy(scores, dense, reduction="sum")
+    found = -(posteriors.weights * scores.log_softmax(-1).gather(-1, posteriors.classes)).sum()
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("utt2spk", "speaker"), ("labels", "label"), ("text", "text"), ("ctm", "words"), ("alignments", "alignment"),
+     ("posteriors", "posteriors")],
+)  # fmt: skip
+def test_a_missing_target_is_named_unless_dropped(corpus: Path, tmp_path: Path, target: str, name: str) -> None:
+    source = {"utt2spk": "utt2spk", "labels": "labels", "text": "text", "ctm": "ctm"}
+    if target in source:
+        lines = (corpus / source[target]).read_text().splitlines(keepends=True)
+        (tmp_path / "some").write_text("".join(line for line in lines if "utt07" not in line))
+        place: Any = tmp_path / "some"
+    else:
+        place = targets(corpus)[target]
+    with pytest.raises(MissingKeyError, match=rf"spk1-utt07: has no {name} in .*drop_incomplete=True"):
+        FeatureDataset(corpus / "feats.scp", **{target: place})[7]
+    assert len(FeatureDataset(corpus / "feats.scp", drop_incomplete=True, **{target: place})) == 22
+
+
+def test_posteriors_of_other_lengths_are_cut_or_refused(corpus: Path, tmp_path: Path) -> None:
+    frames = FeatureDataset(corpus / "feats.scp").lengths()
+    with io_ark.Writer("posterior", f"ark:{tmp_path}/post.ark") as writer:
+        for i, key in enumerate(KEYS[:3]):
+            writer[key] = [[(0, 1.0)]] * (frames[i] + i)
+    data = FeatureDataset(corpus / "feats.scp", posteriors=f"ark:{tmp_path}/post.ark", length_tolerance=1)
+    for i in (0, 1):
+        assert len(data[i].input) == len(data[i].posteriors.classes) == frames[i]  # type: ignore[union-attr]
+    with pytest.raises(KaldiCompatError, match=rf"utt02: .*input {frames[2]}, posteriors {frames[2] + 2}.*tolerance=1"):
+        data[2]
+
+
+def test_lengths_are_compared_with_features_only(corpus: Path) -> None:
+    with pytest.raises(OptionError, match="pass feature="):
+        WaveDataset(corpus / "wav.scp", length_tolerance=2)
+    feature = torch.nn.Unflatten(0, (-1, 80))
+    data = WaveDataset(corpus / "wav.scp", alignments=f"scp:{corpus}/ali.scp", feature=feature, length_tolerance=100)
+    assert data[3].input.ndim == 2 and len(data[3].input) == len(data[3].alignment)  # type: ignore[arg-type]
+
+
+def test_words_are_scaled_with_the_speed_of_their_audio(corpus: Path) -> None:
+    data = WaveDataset(corpus / "wav.scp", speeds=(0.5, 2.0), ctm=corpus / "ctm")
+    for i in range(len(data)):
+        ratio = len(data[i].input) / (400 + 160 * i)
+        assert ratio in (0.5, 2.0)
+        assert data[i].words == (Word(f"word{i}", i / 100 * ratio, 0.5 * ratio), Word("end", 1.5 * ratio, 0.25 * ratio))
+
+
+def test_lines_of_a_ctm_may_be_apart_and_have_a_confidence(tmp_path: Path) -> None:
+    (tmp_path / "ctm").write_text(";; comment\na 1 0.5 0.25 x 0.75\nb\tA 0 1 y\n\na 2 1e0 2 é\n")
+    ctm = Ctm(f"cat {tmp_path}/ctm |")
+    assert dict(ctm) == {"a": (Word("x", 0.5, 0.25, 0.75), Word("é", 1.0, 2.0)), "b": (Word("y", 0.0, 1.0),)}
+    with pytest.raises(KeyError):
+        ctm["c"]
+    with pytest.raises(io_ark.ArkError, match="pipes are disabled"):
+        Ctm("true |", pipes=False)
+    with pytest.raises(io_ark.ArkError, match="status 3"):
+        Ctm("exit 3 |")
+
+
+@pytest.mark.parametrize("line", ["a 1 0.5 0.25", "a 1 x 0.25 word", "a 1 0.5 0.25 word 0.5 more", "a"])
+def test_an_invalid_line_of_a_ctm_is_an_error(tmp_path: Path, line: str) -> None:
+    (tmp_path / "ctm").write_text(f"b 1 0 1 y\n{line}\n")
+    with pytest.raises(FormatError, match=r"ctm.*: a: expected <channel> <start>"):
+        Ctm(tmp_path / "ctm")["a"]
+
+
+@pytest.mark.parametrize("tokens", [["a"], [0.5], [[1, 2]], 7])
+def test_a_tokenizer_that_gives_no_integers_is_refused(corpus: Path, tokens: Any) -> None:
+    with pytest.raises(OptionError, match="pass text="):
+        FeatureDataset(corpus / "feats.scp", tokenizer=letters)
+    data = FeatureDataset(corpus / "feats.scp", text={KEYS[0]: "x"}, tokenizer=lambda _: tokens)
+    with pytest.raises(KaldiCompatError, match="spk0-utt00: the tokenizer must return a list of integers"):
+        data[0]
+
+
+def test_numbers_of_tokens_may_be_arrays_of_any_integers(corpus: Path) -> None:
+    for tokens in (np.array([3, 4], np.uint16), torch.tensor([3, 4]), (3, 4)):
+        data = FeatureDataset(corpus / "feats.scp", text={KEYS[0]: "x"}, tokenizer=lambda _, tokens=tokens: tokens)
+        assert data[0].tokens.tolist() == [3, 4]  # type: ignore[union-attr]
