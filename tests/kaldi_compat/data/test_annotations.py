@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.errors import FormatError, MissingKeyError
+from io_ark.streams.access import Access
 from kaldi_compat import ArchiveDataset, FeatureDataset, Posteriors, Utterance, WaveDataset, collate
 from kaldi_compat.data.batching import ALIGNMENT_PADDING
 from kaldi_compat.data.ctm import Ctm, Word
@@ -152,7 +153,7 @@ def test_lines_of_a_ctm_may_be_apart_and_have_a_confidence(tmp_path: Path) -> No
     with pytest.raises(KeyError):
         ctm["c"]
     with pytest.raises(io_ark.ArkError, match="pipes are disabled"):
-        Ctm("true |", pipes=False)
+        Ctm("true |", Access(pipes=False))
     with pytest.raises(io_ark.ArkError, match="status 3"):
         Ctm("exit 3 |")
 
