@@ -15,7 +15,7 @@
 model; :func:`read_tree` reads ``tree`` and :func:`read_topology` reads ``topo``.
 """
 
-from io_ark.models.alignments import AlignmentConverter, Segments, is_reordered, split_to_phones
+from io_ark.models.alignments import Segments, is_reordered, split_to_phones
 from io_ark.models.codecs import (
     ContextDependencyCodec,
     HmmTopologyCodec,
@@ -27,6 +27,7 @@ from io_ark.models.codecs import (
     write_transition_model,
     write_tree,
 )
+from io_ark.models.conversion import AlignmentConverter, Converted
 from io_ark.models.topology import NO_PDF, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import PDF_CLASS, ContextDependency, EventMap, Leaf, Split, Table
@@ -37,6 +38,7 @@ __all__ = [
     "AlignmentConverter",
     "ContextDependency",
     "ContextDependencyCodec",
+    "Converted",
     "EventMap",
     "HmmState",
     "HmmTopology",

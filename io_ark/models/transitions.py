@@ -9,7 +9,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ class TransitionState(NamedTuple):
     self_loop_pdf: int
 
 
-class _Maps(NamedTuple):
+class Maps(NamedTuple):
     """Properties of each transition-id, from 0 on; 0 is no transition-id and has zeros."""
 
     state: Integers
@@ -100,7 +101,8 @@ class TransitionModel:
         return np.cumsum(counts, dtype=np.int32)
 
     @cached_property
-    def _maps(self) -> _Maps:
+    def maps(self) -> Maps:
+        """The properties of each transition-id, as arrays."""
         states = self._hmm_states
         counts = [len(state.transitions) for state in states]
         state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
@@ -113,7 +115,7 @@ class TransitionModel:
         is_final = target == last[state]
         is_self_loop[0] = is_final[0] = False
         pdf = np.where(is_self_loop, of_state[state, 3], of_state[state, 2])
-        return _Maps(state, index, target, is_self_loop, is_final, pdf)
+        return Maps(state, index, target, is_self_loop, is_final, pdf)
 
     @property
     def num_transition_ids(self) -> int:
@@ -142,10 +144,10 @@ class TransitionModel:
             FormatError: one is not a transition-id of this model.
         """
         array = np.asarray(ids, np.int64)
-        wrong = (array < least) | (array > self.num_transition_ids)
-        if wrong.any():
+        if array.size and not least <= array.min() <= array.max() <= self.num_transition_ids:
+            wrong = array[(array < least) | (array > self.num_transition_ids)]
             raise FormatError(
-                f"{array[wrong][0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
+                f"{wrong[0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
                 "is this the model of the alignments?"
             )
         return array
@@ -156,7 +158,7 @@ class TransitionModel:
         Raises:
             FormatError: one is not a transition-id of this model. This holds for the other maps, too.
         """
-        return self._maps.state[self.check_ids(ids)]
+        return self.maps.state[self.check_ids(ids)]
 
     def phones(self, ids: npt.ArrayLike) -> Integers:
         """Return the phone of each transition-id."""
@@ -170,23 +172,23 @@ class TransitionModel:
 
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
         """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
-        return self._maps.pdf[self.check_ids(ids, least=0)]
+        return self.maps.pdf[self.check_ids(ids, least=0)]
 
     def indices(self, ids: npt.ArrayLike) -> Integers:
         """Return the index of each transition-id among the transitions of its state."""
-        return self._maps.place[self.check_ids(ids)]
+        return self.maps.place[self.check_ids(ids)]
 
     def targets(self, ids: npt.ArrayLike) -> Integers:
         """Return the number of the HMM state that each transition leads to."""
-        return self._maps.target[self.check_ids(ids)]
+        return self.maps.target[self.check_ids(ids)]
 
     def are_self_loops(self, ids: npt.ArrayLike) -> Mask:
         """Return True for each transition-id that is a self-loop."""
-        return self._maps.is_self_loop[self.check_ids(ids)]
+        return self.maps.is_self_loop[self.check_ids(ids)]
 
     def are_final(self, ids: npt.ArrayLike) -> Mask:
         """Return True for each transition-id that leads to the final state of its phone."""
-        return self._maps.is_final[self.check_ids(ids)]
+        return self.maps.is_final[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
         """Return the pdf-classes of a transition-state: of the transitions to other states, and of the self-loop."""
@@ -199,24 +201,34 @@ class TransitionModel:
         Raises:
             FormatError: there is none.
         """
-        found = self._state_numbers.get((phone, hmm_state, forward_pdf, self_loop_pdf))
-        if found is None:
+        return int(self.states_of(np.array([phone, hmm_state, forward_pdf, self_loop_pdf])))
+
+    def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
+        """Return the transition-states of such (phone, HMM state, forward pdf, self-loop pdf): (..., 4) -> (...).
+
+        Raises:
+            FormatError: there is none for one of them.
+        """
+        sizes = self.tuples.max(axis=0).astype(np.int64) + 1
+        digits = np.cumprod(np.append(1, sizes[:0:-1]))[::-1]
+        codes = self.tuples @ digits
+        numbers = np.searchsorted(codes, tuples @ digits)
+        found = self.tuples[np.minimum(numbers, len(codes) - 1)]
+        missing = tuples[(found != tuples).any(axis=-1)]
+        if len(missing):
+            phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
             raise FormatError(
                 f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
                 f"{self_loop_pdf}: are model and tree of one system?"
             )
-        return found
-
-    @cached_property
-    def _state_numbers(self) -> dict[tuple[int, ...], int]:
-        return {tuple(each): number for number, each in enumerate(self.tuples.tolist(), 1)}
+        return (numbers + 1).astype(np.int32)
 
     def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
         """Return, for each transition-state from 1 on, the log-probability of leaving it: (states + 1,).
 
         The probability is 1 without a self-loop; it is 1e-10, with a warning, if the self-loop has none left.
         """
-        maps = self._maps
+        maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
         leaving = np.float32(1) - np.exp(self.log_probs[loops])
         for each in leaving[leaving <= 0].tolist():
@@ -238,9 +250,10 @@ class TransitionModel:
             raise FormatError(
                 f"the transition model has {count} transition-ids and {len(self.log_probs) - 1} log-probs"
             )
-        if self._state_numbers and list(self._state_numbers) != sorted(self._state_numbers):
+        states = self.tuples.tolist()
+        if any(one > other for one, other in pairwise(states)):
             raise FormatError("the states of the transition model are not in ascending order")
-        if len(self._state_numbers) < self.num_transition_states:
+        if any(one == other for one, other in pairwise(states)):
             raise FormatError("the transition model has a state twice")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():

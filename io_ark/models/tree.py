@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from io_ark.errors import FormatError
+
+Integers = npt.NDArray[np.integer[Any]]
 
 PDF_CLASS = -1
 """The key of the pdf-class in an event; the other keys are positions in the window of phones."""
@@ -104,13 +110,34 @@ class ContextDependency:
         """
         if len(phones) != self.width:
             raise FormatError(f"the tree takes {self.width} phones, not {len(phones)}")
-        event = dict(enumerate(phones)) | {PDF_CLASS: pdf_class}
-        node: EventMap | None = self.root
-        while not isinstance(node, Leaf):
-            if node is None or node.key not in event:
-                return None
-            node = _child(node, event[node.key])
-        return node.pdf
+        (pdf,) = self.pdfs(np.array([phones]), np.array([pdf_class])).tolist()
+        return None if pdf < 0 else pdf
+
+    def pdfs(self, windows: Integers, pdf_classes: Integers) -> npt.NDArray[np.int64]:
+        """Return the pdfs of many windows of phones, as :meth:`pdf` does: (windows,); -1 where the tree has no answer.
+
+        Args:
+            windows: (windows, width).
+            pdf_classes: (windows,).
+        """
+        events = np.column_stack((windows, pdf_classes)).astype(np.int64)
+        bits = int(events.max(initial=0)).bit_length()
+        nodes = self._nodes.get(bits) or self._nodes.setdefault(bits, _Nodes.of(self.root, self.width, 1 << bits))
+        found = np.full(len(events), nodes.root)
+        left = np.flatnonzero(found >= 0)
+        while len(left):
+            node = found[left]
+            value = events[left, nodes.keys[node]] - nodes.firsts[node]
+            is_inside = (value >= 0) & (value < nodes.sizes[node])
+            child = nodes.children[np.where(is_inside, nodes.places[node] + value, 0)]
+            found[left] = child = np.where(is_inside, child, nodes.otherwise[node])
+            left = left[child >= 0]
+        return -2 - found
+
+    @cached_property
+    def _nodes(self) -> dict[int, _Nodes]:
+        """The tree as arrays, for phones of so many bits at most."""
+        return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
         """Return the pdfs, ascending, that are possible if these keys have these values."""
@@ -129,6 +156,60 @@ class ContextDependency:
                 nodes.extend(node.children)
             elif node is not None:
                 nodes += [node.yes, node.no]
+
+
+class _Nodes(NamedTuple):
+    """A tree as arrays. A child is the number of a node, or -1 for no answer, or -2 - pdf for a leaf.
+
+    Attributes:
+        root: the root, as a child.
+        keys, firsts, sizes, places: of each node its key; the first value with a child of its own, and how many
+            successive values have one; and the place of the first among the children.
+        otherwise: child of each node for all other values.
+        children: children of all nodes, one node after the other.
+    """
+
+    root: int
+    keys: Integers
+    firsts: Integers
+    sizes: Integers
+    places: Integers
+    otherwise: Integers
+    children: Integers
+
+    @classmethod
+    def of(cls, root: EventMap, width: int, most: int) -> _Nodes:
+        """Return the nodes of a tree for events with values up to ``most``."""
+        queue: list[Table | Split] = []
+        nodes: list[tuple[int, int, int, int, int]] = []
+        children = [-1]
+
+        def number(node: EventMap | None) -> int:
+            if node is None:
+                return -1
+            if isinstance(node, Leaf):
+                return -2 - node.pdf
+            queue.append(node)
+            return len(queue) - 1
+
+        start = number(root)
+        for node in queue:  # which grows meanwhile
+            first, other, row = 0, -1, []
+            if not PDF_CLASS <= node.key < width:
+                pass  # no event has this key
+            elif isinstance(node, Table):
+                row = [number(child) for child in node.children[: most + 1]]
+            else:
+                yes, other = number(node.yes), number(node.no)
+                values = [value for value in node.values if 0 <= value <= most]
+                first = min(values, default=0)
+                row = [other] * (max(values, default=-1) - first + 1)
+                for value in values:
+                    row[value - first] = yes
+            nodes.append((node.key if row else 0, first, len(row), len(children), other))
+            children += row
+        keys, firsts, sizes, places, others = np.array(nodes, np.int64).reshape(-1, 5).T
+        return cls(start, keys, firsts, sizes, places, others, np.array(children))
 
 
 def _child(node: Table | Split, value: int) -> EventMap | None:
