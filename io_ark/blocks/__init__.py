@@ -17,8 +17,9 @@ at once uses the arrays of a block; work on one entry after the other is :meth:`
 
 from io_ark.blocks.base import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, MapError, ObjectBlock, PackedBlock, Skip
 from io_ark.blocks.construct import block_of, concatenate
+from io_ark.blocks.packing import pack_arrays, script_lines
 from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
-from io_ark.blocks.shapes import ArrayInfo, ShapeBlock, compressed_block
+from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
 from io_ark.blocks.wave import Wave, WaveBlock, WaveInfo
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "WaveBlock",
     "WaveInfo",
     "block_of",
-    "compressed_block",
     "concatenate",
+    "pack_arrays",
+    "script_lines",
 ]

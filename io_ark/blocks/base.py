@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.blocks import block_functions
+from io_ark.blocks.packing import find_objects
 
 logger = logging.getLogger("io_ark")
 
@@ -316,9 +316,8 @@ def _is_array(value: Any) -> bool:
 
 
 def pack_entries(data: Array, ends: Integers) -> PackedBlock | None:
-    """Return entries of an archive as a block; None if there are none or not in binary, or without the C library."""
-    functions = block_functions()
-    found = None if functions is None or not len(data) else functions.find_objects(data, ends)
+    """Return entries of an archive as a block; None if there are none, or they are not in binary."""
+    found = find_objects(data, ends) if len(data) else None
     return None if found is None else PackedBlock(found[0], data, found[1])
 
 

@@ -16,10 +16,27 @@ from io_ark.native import NATIVE
 
 Posterior = list[list[tuple[int, float]]]
 
-_NATIVE = bool(NATIVE.library())
 # Bytes of a list, and of a pair of an integer and a float, as marshal writes them.
 _LIST_BYTES = 5
 _PAIR_BYTES = _LIST_BYTES + 5 + 9
+
+
+def _lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
+    # C writes the lists in the format of marshal, which makes Python's objects many times as fast.
+    counts = np.ascontiguousarray(counts, np.int64)
+    integers, weights = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
+    if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
+        raise ValueError(f"{len(integers)} integers and {len(weights)} weights are not such lists")
+    data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
+    used = NATIVE.function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
+    lists: Posterior = marshal.loads(data.data[:used])
+    return lists
+
+
+@NATIVE.twin(_lists_in_c)
+def _lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
+    pairs = list(zip(integers.tolist(), weights.tolist(), strict=True))
+    return [pairs[begin:end] for begin, end in pairwise(accumulate(counts.tolist(), initial=0))]
 
 
 class PosteriorArrays(NamedTuple):
@@ -59,29 +76,7 @@ class PosteriorArrays(NamedTuple):
 
     def lists(self) -> Posterior:
         """Return a list of frames, each a list of (integer, weight)."""
-        if _NATIVE and len(self.integers):
-            return _marshalled(self)
-        pairs = list(zip(self.integers.tolist(), self.weights.tolist(), strict=True))
-        return [pairs[begin:end] for begin, end in pairwise(accumulate(self.counts.tolist(), initial=0))]
-
-
-def _marshalled(arrays: PosteriorArrays) -> Posterior:
-    """Return the lists of a posterior, which C writes in the format of marshal: many times as fast.
-
-    Raises:
-        ValueError: the counts do not add up to the number of pairs.
-    """
-    counts = np.ascontiguousarray(arrays.counts, np.int64)
-    integers, weights = (
-        np.ascontiguousarray(arrays.integers, np.int32),
-        np.ascontiguousarray(arrays.weights, np.float32),
-    )
-    if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
-        raise ValueError(f"{len(integers)} integers and {len(weights)} weights are not such lists")
-    data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
-    used = NATIVE.function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
-    lists: Posterior = marshal.loads(data.data[:used])
-    return lists
+        return _lists(self.counts, self.integers, self.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Blocks of shapes of arrays, and of compressed matrices."""
+"""Blocks of shapes of arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, PackedBlock, select_keys
-from io_ark.native.blocks import block_functions
+from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, select_keys
 
 
 class ArrayInfo(NamedTuple):
@@ -61,20 +60,3 @@ class ShapeBlock(Block):
     def with_numbers(self, values: Array) -> ArrayBlock:
         """Return numbers under the same keys: ``values`` (entries,)."""
         return ArrayBlock(self.keys, values, np.zeros_like(self.shapes), 0)
-
-
-def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
-    """Compress the matrices of a block, as :func:`~io_ark.codecs.compressed.compress` does.
-
-    Args:
-        block: float32 matrices.
-        method: number of the :class:`~io_ark.codecs.compressed.CompressionMethod`.
-
-    Returns:
-        The entries of an archive; None if one cannot be compressed, or without the C library.
-    """
-    functions = block_functions()
-    if functions is None or block.dimensions != 2 or block.values.dtype != np.float32:
-        return None
-    packed = functions.compress_arrays(block.keys, block.shapes, block.values, method)
-    return None if packed is None else PackedBlock(block.keys, *packed[:2])

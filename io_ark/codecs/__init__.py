@@ -15,11 +15,18 @@ from io_ark.codecs.detect import AnyCodec, kind_of, read_any
 from io_ark.codecs.registry import KINDS, codec
 
 if TYPE_CHECKING:
-    from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod, compress
+    from io_ark.codecs.compressed import (
+        CompressedMatrix,
+        CompressionMethod,
+        compress,
+        compressed_block,
+        compressed_sums,
+    )
     from io_ark.codecs.general import GeneralMatrix
     from io_ark.codecs.htk import HtkFeatures
     from io_ark.codecs.info import InfoCodec
     from io_ark.codecs.int_vector import PlainIntVectorCodec
+    from io_ark.codecs.pack import number_lines
     from io_ark.codecs.posterior import PosteriorArraysCodec
     from io_ark.codecs.wave import pcm16
 
@@ -36,7 +43,10 @@ __all__ = [
     "PosteriorArraysCodec",
     "codec",
     "compress",
+    "compressed_block",
+    "compressed_sums",
     "kind_of",
+    "number_lines",
     "pcm16",
     "read_any",
 ]
@@ -46,10 +56,13 @@ _HOMES = {
     "CompressedMatrix": "compressed",
     "CompressionMethod": "compressed",
     "compress": "compressed",
+    "compressed_block": "compressed",
+    "compressed_sums": "compressed",
     "GeneralMatrix": "general",
     "HtkFeatures": "htk",
     "InfoCodec": "info",
     "PosteriorArraysCodec": "posterior",
+    "number_lines": "pack",
     "PlainIntVectorCodec": "int_vector",
     "pcm16": "wave",
 }

@@ -14,10 +14,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayInfo, Block
-from io_ark.codecs.batch import Batch
+from io_ark.blocks import ArrayInfo
+from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
-from io_ark.codecs.scan import Scan, kind_scan
+from io_ark.codecs.scan import KindScan, Scan
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Range
@@ -76,38 +76,30 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def scan(self) -> Scan | None:
-        """Return what reads blocks of small objects of this kind; None if nothing does."""
-        return kind_scan(self.scan_kind)
+        """Return what reads blocks of small objects of this kind in C; None if nothing does."""
+        return KindScan(self.scan_kind) if self.scan_kind else None
 
-    def writes_block(self, block: Block) -> bool:
-        """Return True if this codec writes the arrays of a block in binary as they are (see ``ark_pack_arrays``)."""
-        return False
+    def pack(self, binary: bool) -> Pack:
+        """Return how many small objects of this kind are written together."""
+        return Pack()
 
-    def batch(self, binary: bool) -> Batch | None:
-        """Return how many small objects of this kind are written together; None if they are written one by one."""
-        return None
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        """Read a part of the object at the next byte, or only its shape.
 
-    def read_range(self, source: Source, part: Range) -> T:
-        """Read a part of the object at the next byte. The bytes after that part may stay unread.
-
-        Raises:
-            RangeError: the range is outside the object.
-        """
-        value: T = extract_range(self.read(source), part, source.name)
-        return value
-
-    def read_info(self, source: Source) -> Any:
-        """Skip the object at the next byte and return a value with its shape.
-
-        If a header has the shape, the data must be present but is not read. The result is then an
-        :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio; otherwise it
-        is the object itself.
+        Args:
+            source: where to read.
+            wanted: the part; the bytes after it may stay unread. None: skip the object and return a value with its
+                shape. If a header has the shape, the data must be present but is not read. The result is then an
+                :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio; otherwise it
+                is the object itself.
 
         Raises:
             FormatError: as for :meth:`read`.
             TruncatedError: as for :meth:`read`.
+            RangeError: the range is outside the object.
         """
-        return self.read(source)
+        value = self.read(source)
+        return value if wanted is None else extract_range(value, wanted, source.name)
 
     def write(self, sink: Sink, value: T, *, binary: bool = True) -> None:
         """Write ``value`` to ``sink``, after the binary marker if ``binary``.
@@ -158,7 +150,9 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
 
     dtype: np.dtype[Any]
 
-    def read_info(self, source: Source) -> Any:
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        if wanted is not None:
+            return super().part(source, wanted)
         if not read_marker(source):
             return self.read_body(source, False)
         return ArrayInfo(self.skip_body(source), self.dtype)

@@ -9,6 +9,7 @@ Source: Kaldi's ``src/matrix/compressed-matrix.h`` and ``compressed-matrix.cc``.
 from __future__ import annotations
 
 import enum
+import io
 import struct
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,15 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
+from io_ark.blocks import ArrayBlock, PackedBlock
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.codecs.text_format import aligned
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
-from io_ark.streams.source import Source
+from io_ark.streams.source import BytesSource, Source
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<ffii")
 LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
@@ -33,10 +36,10 @@ _LINEAR_HEADER = struct.Struct("<6sffii")
 _LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
+_ENTRY_ROOM = 24  # bytes before the integers of a matrix, after its key and a space
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
-_NATIVE = bool(NATIVE.library())  # the same arithmetic in C, in one pass
 
 
 class CompressionMethod(enum.IntEnum):
@@ -132,26 +135,35 @@ def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentil
     if kind == b"CM":
         return _from_percentiles(minimum, span, codes, percentiles)
     # The difference between two successive integers; the division is in float64, as in Kaldi.
-    step = np.float32(span * _PER_CODE[kind])
-    if _NATIVE:
-        codes, values = np.ascontiguousarray(codes), np.empty(codes.shape, np.float32)
-        NATIVE.function("ark_from_codes")(codes, codes.itemsize, codes.size, step, minimum, values)
-        return values
+    return _from_codes(codes, np.float32(span * _PER_CODE[kind]), np.float32(minimum))
+
+
+def _from_codes_in_c(codes: Array, step: np.float32, minimum: np.float32) -> Array:
+    codes, values = np.ascontiguousarray(codes), np.empty(codes.shape, np.float32)
+    NATIVE.function("ark_from_codes")(codes, codes.itemsize, codes.size, step, minimum, values)
+    return values
+
+
+@NATIVE.twin(_from_codes_in_c)
+def _from_codes(codes: Array, step: np.float32, minimum: np.float32) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
-        linear: Array = codes.astype(np.float32) * step + np.float32(minimum)
+        linear: Array = codes.astype(np.float32) * step + minimum
         return linear
 
 
-def _from_percentiles(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
-    """Return a matrix of the format CM from its codes (columns, rows) and percentiles (columns, 4)."""
+def _from_percentiles_in_c(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
     columns, rows = codes.shape
     if percentiles.shape != (columns, 4):
         raise ValueError(f"percentiles of the shape {percentiles.shape} do not belong to {columns} columns")
-    if _NATIVE:
-        values = np.empty((rows, columns), np.float32)
-        places = np.ascontiguousarray(percentiles), np.ascontiguousarray(codes)
-        NATIVE.function("ark_from_percentiles")(*places, rows, columns, minimum, span, values)
-        return values
+    values = np.empty((rows, columns), np.float32)
+    places = np.ascontiguousarray(percentiles), np.ascontiguousarray(codes)
+    NATIVE.function("ark_from_percentiles")(*places, rows, columns, minimum, span, values)
+    return values
+
+
+@NATIVE.twin(_from_percentiles_in_c)
+def _from_percentiles(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
+    """Return a matrix of the format CM from its codes (columns, rows) and percentiles (columns, 4)."""
     with np.errstate(over="ignore", invalid="ignore"):
         p0, p25, p75, p100 = _percentile_values(np.float32(minimum), np.float32(span), percentiles)
         codes = codes.astype(np.float32)
@@ -221,13 +233,17 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     return least, span
 
 
+def _to_integers_in_c(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
+    values, codes = aligned(values), np.empty(values.shape, dtype)
+    NATIVE.function("ark_to_bytes" if codes.itemsize == 1 else "ark_to_words")(
+        values, values.size, minimum, span, codes
+    )
+    return codes
+
+
+@NATIVE.twin(_to_integers_in_c)
 def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
     """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8."""
-    if _NATIVE:
-        values, codes = aligned(values), np.empty(values.shape, dtype)
-        name = "ark_to_bytes" if codes.itemsize == 1 else "ark_to_words"
-        NATIVE.function(name)(values, values.size, minimum, span, codes)
-        return codes
     with np.errstate(over="ignore"):
         scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
     # In float32 this sum could round up to the next integer.
@@ -235,15 +251,18 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
     return rounded.astype(dtype)
 
 
+def _to_percentiles_in_c(values: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
+    values = aligned(values)
+    rows, columns = values.shape
+    codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
+    if NATIVE.function("ark_to_percentiles")(values, rows, columns, minimum, span, percentiles, codes):
+        raise MemoryError(f"no memory for some columns of {rows} rows")
+    return codes, percentiles
+
+
+@NATIVE.twin(_to_percentiles_in_c)
 def _to_percentiles(values: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
     """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
-    if _NATIVE:
-        values = aligned(values)
-        rows, columns = values.shape
-        codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
-        if NATIVE.function("ark_to_percentiles")(values, rows, columns, minimum, span, percentiles, codes):
-            raise MemoryError(f"no memory for some columns of {rows} rows")
-        return codes, percentiles
     percentiles = _percentiles(values.T, minimum, span)
     return _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles)), percentiles
 
@@ -297,15 +316,8 @@ def read_decompressed(source: Source, head: bytes) -> Array:
     return decompress(*_read_stored(source, head))
 
 
-def read_linear(source: Source, head: bytes) -> Array | None:
-    """Read the float32 values of a matrix of the format CM2 or CM3, with its marker, in one pass.
-
-    ``head`` is what follows in the source: marker and header, if the source has them.
-
-    Returns:
-        The matrix; None if nothing was read, because the matrix has another format or the C library is missing.
-    """
-    if not _NATIVE or len(head) < _LINEAR_HEADER.size:
+def _read_linear_in_c(source: Source, head: bytes) -> Array | None:
+    if len(head) < _LINEAR_HEADER.size:
         return None
     start, _, _, rows, columns = _LINEAR_HEADER.unpack_from(head)
     size = _LINEAR_SIZES.get(start)
@@ -317,6 +329,18 @@ def read_linear(source: Source, head: bytes) -> Array | None:
     where = buffer if type(buffer) is bytes else np.frombuffer(buffer, np.uint8)
     NATIVE.function("ark_from_linear")(head, where, begin, values)
     return values
+
+
+@NATIVE.twin(_read_linear_in_c)
+def read_linear(source: Source, head: bytes) -> Array | None:
+    """Read the float32 values of a matrix of the format CM2 or CM3, with its marker, in one pass of C.
+
+    ``head`` is what follows in the source: marker and header, if the source has them.
+
+    Returns:
+        The matrix; None if nothing was read, because the matrix has another format or the C library is missing.
+    """
+    return None
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
@@ -364,6 +388,76 @@ def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:
     sink.write(matrix.format + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns))
     sink.write(raw_bytes(matrix.percentiles))
     sink.write(raw_bytes(matrix.codes))
+
+
+def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
+    if block.dimensions != 2 or block.values.dtype != np.float32:
+        return None
+    count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
+    if block.keys.count(b"\n") != count or block.sizes().sum() != block.values.size:
+        raise ValueError("keys, shapes and values of a block do not belong together")
+    room = len(block.keys) + _ENTRY_ROOM * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
+    packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+    used = NATIVE.function("ark_compress_arrays")(
+        block.keys, shapes, aligned(block.values), count, method, packed, objects, ends
+    )
+    return PackedBlock(block.keys, packed[:used], objects) if used >= 0 else None
+
+
+@NATIVE.twin(_compressed_block_in_c)
+def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
+    """Compress the matrices of a block, as :func:`compress` does.
+
+    Args:
+        block: float32 matrices.
+        method: number of the :class:`CompressionMethod`.
+
+    Returns:
+        The entries of an archive; None if a matrix is empty or cannot be compressed.
+    """
+    if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
+        return None
+    entries, objects = io.BytesIO(), []
+    try:
+        for key, (_, matrix) in zip(block.keys.split(b"\n"), block.entries(), strict=False):
+            entries.write(key + b" ")
+            objects.append(entries.tell())
+            entries.write(BINARY_MARKER)
+            write_compressed(entries, compress(matrix, method))
+    except FormatError:
+        return None
+    return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
+
+
+def _compressed_sums_in_c(packed: PackedBlock, shapes: Integers) -> npt.NDArray[np.float64]:
+    if len(shapes) != len(packed) or (shapes[:, 1] != shapes[:1, 1]).any():
+        raise ValueError("places and shapes of matrices do not belong together")
+    shapes, objects = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(packed.objects, np.int64)
+    sums = np.zeros((len(shapes), 2, int(shapes[0, 1]) + 1))
+    NATIVE.function("ark_sum_compressed")(np.ascontiguousarray(packed.data), objects, shapes, len(shapes), sums)
+    return sums
+
+
+@NATIVE.twin(_compressed_sums_in_c)
+def compressed_sums(packed: PackedBlock, shapes: Integers) -> npt.NDArray[np.float64]:
+    """Add up the columns of matrices that :func:`compressed_block` wrote, as they read back.
+
+    Args:
+        packed: the matrices.
+        shapes: (entries, 2): their shapes, all with the same number of columns.
+
+    Returns:
+        (entries, 2, columns + 1) as Kaldi's ``compute-cmvn-stats``: sums and number of rows, sums of squares and 0.
+    """
+    sums = np.zeros((len(shapes), 2, int(shapes[0, 1]) + 1))
+    for place, shape, (first, second) in zip(packed.objects.tolist(), shapes, sums, strict=True):
+        source = BytesSource(packed.data, place + len(BINARY_MARKER))
+        values = read_compressed(source).to_array()
+        with np.errstate(over="ignore"):  # as in Kaldi, squares in float32, then sums in float64
+            squares = np.square(values)
+        first[:-1], second[:-1] = (each.cumsum(axis=0, dtype=np.float64)[-1] for each in (values, squares))
+        first[-1] = shape[0]
+    return sums
 
 
 class CompressedMatrixCodec(Codec[Any]):

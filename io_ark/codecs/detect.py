@@ -209,11 +209,8 @@ class AnyCodec(Codec[Any]):
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)
 
-    def read_range(self, source: Source, part: Range) -> Any:
-        return self.detect(source).read_range(source, part)
-
-    def read_info(self, source: Source) -> Any:
-        return self.detect(source).read_info(source)
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        return self.detect(source).part(source, wanted)
 
     def detect(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the next byte. Each codec is created once."""

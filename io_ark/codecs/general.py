@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from io_ark.blocks import Block
 from io_ark.codecs.base import Codec, Sink, peek_byte
 from io_ark.codecs.compressed import CompressedMatrix, CompressedMatrixCodec
 from io_ark.codecs.matrix import MatrixCodec
+from io_ark.codecs.pack import Pack
 from io_ark.codecs.scan import Scan
 from io_ark.codecs.sparse import SparseMatrix, SparseMatrixCodec
 from io_ark.errors import RangeError
@@ -32,18 +32,18 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     def scan(self) -> Scan | None:
         return self._dense.scan()
 
-    def writes_block(self, block: Block) -> bool:
-        return self._dense.writes_block(block)
+    def pack(self, binary: bool) -> Pack:
+        return self._dense.pack(binary)
 
-    def read_range(self, source: Source, part: Range) -> GeneralMatrix:
-        cut = super().read_range(source, part)
-        if not isinstance(cut, SparseMatrix):
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        cut = super().part(source, wanted)
+        if wanted is None or not isinstance(cut, SparseMatrix):
             return cut
         try:
             return cut.to_array()  # as in Kaldi
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
-            raise RangeError(f"the range [{part.text}] of a sparse matrix has {size} numbers: not enough memory",
+            raise RangeError(f"the range [{wanted.text}] of a sparse matrix has {size} numbers: not enough memory",
                              file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:

@@ -8,12 +8,11 @@ from io_ark.codecs.base import Codec
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.registry import codec
 from io_ark.codecs.scan import Scan, ShapeScan
-from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 
 class InfoCodec(Codec[Any]):
-    """Codec that reads the shape of each object: see :meth:`Codec.read_info`. It cannot write.
+    """Codec that reads the shape of each object: see :meth:`Codec.part`. It cannot write.
 
     Args:
         of: the kind of object (see :mod:`io_ark.codecs`), or a codec.
@@ -32,7 +31,7 @@ class InfoCodec(Codec[Any]):
         self._of = codec(of) if isinstance(of, str) else of
 
     def scan(self) -> Scan | None:
-        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) and NATIVE.library() else None
+        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) else None
 
     def read(self, source: Source) -> Any:
-        return self._of.read_info(source)
+        return self._of.part(source, None)

@@ -18,19 +18,18 @@ import numpy.typing as npt
 
 from io_ark.codecs import base
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
-from io_ark.codecs.batch import Batch, objects
 from io_ark.codecs.nested_lists import (
     format_lists,
-    lengths_in_text,
     pack_lists,
     pack_nested,
     print_nested,
     read_lists,
-    split_lists,
     write_lists,
 )
+from io_ark.codecs.pack import Pack, objects
+from io_ark.codecs.scan import scan_line
 from io_ark.codecs.text_format import format_integers
-from io_ark.codecs.text_parse import nearest_float32, parse_words
+from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -40,8 +39,8 @@ _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 # Pairs of a vector that is written together with others at most: 10 bytes each.
 _FEW_PAIRS = 400
-# A minus that is not the sign of an integer.
-_NOT_A_SIGN = re.compile(rb"-(?![0-9])|[0-9]-")
+_WORD = re.compile(rb"\S+")
+_LONGEST_INTEGER = 18  # characters
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -82,38 +81,17 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Parse the integers in a line of text with the syntax of ``istream >> int``."""
-    values = plain_integers(text)
-    if values is not None and fits(values, dtype):
-        return values.astype(dtype)
-    values = _parse_each(text, source, at)
-    if not fits(values, dtype):
-        bits = np.iinfo(np.dtype(dtype)).bits
-        source.fail(f"integers from {values.min()} to {values.max()} do not fit into {bits} bits", at)
-    return values.astype(dtype)
-
-
-def plain_integers(text: bytes) -> npt.NDArray[np.int64] | None:
-    """Parse integers separated by white space, clipped to 64 bits; return None for any other text."""
-    if text.translate(None, b"0123456789- \t\r\v\f") or (b"-" in text and _NOT_A_SIGN.search(text)):
-        return None
-    return np.fromstring(text, np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
-
-
-def _parse_each(text: bytes, source: Source, at: int) -> npt.NDArray[np.int64]:
-    numbers: list[int] = []
-    place = 0
-    for word in text.split():
-        place = text.index(word, place)
-        done = 0
-        while done < len(word):
-            found = base.INTEGER.match(word, done)
-            if not found or len(found[0]) > 18:
-                source.fail(f"{quoted(word)} is not a list of integers of 32 bits", at + place)
-            numbers.append(int(found[0]))
-            done = found.end()
-        place += done
-    return np.array(numbers, np.int64)
+    """Parse the integers in a line of text with the syntax of ``istream >> int``, by which 1-2 is two numbers."""
+    limits = np.iinfo(np.dtype(dtype))
+    values: list[int] = []
+    for word in _WORD.finditer(text):
+        numbers = base.INTEGER.findall(word[0])
+        if b"".join(numbers) != word[0] or max(map(len, numbers)) > _LONGEST_INTEGER:
+            source.fail(f"{quoted(word[0])} is not a list of integers of 32 bits", at + word.start())
+        values += map(int, numbers)
+    if values and not limits.min <= min(values) <= max(values) <= limits.max:
+        source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
+    return np.array(values, dtype)
 
 
 def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
@@ -173,7 +151,8 @@ class IntVectorCodec(ArrayCodec):
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             text, at = read_text_line(source, "a list of integers")
-            return parse_integers(text, source, at, self.dtype)
+            plain = scan_line(self.scan_kind, text)
+            return parse_integers(text, source, at, self.dtype) if plain is None else plain
         count = base.read_size(source, True, _COUNT)
         # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
         records = read_sized(source, self._layout, count, "a vector of integers")
@@ -213,10 +192,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
     def _read_text(self, source: Source) -> list[Array]:
         text, at = read_text_line(source, "a list of lists of integers")
-        lengths = lengths_in_text(text, b"", b"; ")
-        values = None if lengths is None else plain_integers(text.replace(b";", b" "))
-        if lengths is not None and values is not None and fits(values, np.int32):
-            return split_lists(values.astype(np.int32), lengths)
+        plain: list[Array] | None = scan_line(self.scan_kind, text)
+        if plain is not None:
+            return plain
         *lists, rest = text.split(b";")
         if rest.strip():
             source.fail("expected ';' after each list of integers, including the last one", at)
@@ -259,8 +237,8 @@ class PairVectorCodec(Codec[Array]):
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
         self._types = "ii" if self.dtype.kind == "i" else "ff"
 
-    def batch(self, binary: bool) -> Batch | None:
-        return objects(self._small) if binary else None
+    def pack(self, binary: bool) -> Pack:
+        return objects(self._small) if binary else Pack()
 
     def _small(self, value: object) -> bytes | None:
         """Encode a list of few pairs in binary with the marker; return None for anything else."""
@@ -283,25 +261,14 @@ class PairVectorCodec(Codec[Array]):
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
-        numbers = self._plain_pairs(text)
-        if numbers is not None:
-            return numbers.reshape(-1, 2)
+        plain: Array | None = scan_line(self.scan_kind, text)
+        if plain is not None:
+            return plain
         pairs = [self._numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
                 source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
         return np.array(pairs, self.dtype)
-
-    def _plain_pairs(self, text: bytes) -> Array | None:
-        """Parse pairs in Kaldi's own layout; return None for invalid pairs or another layout."""
-        lengths = lengths_in_text(text + b"; ", b"", b"; ")
-        if lengths is None or (lengths != 2).any():
-            return None
-        text = text.replace(b";", b" ")
-        if self.dtype.kind == "f":
-            return parse_words(text.split(), single=True)
-        values = plain_integers(text)
-        return values.astype(self.dtype) if values is not None and fits(values, self.dtype) else None
 
     def _numbers(self, text: bytes, source: Source, at: int) -> Array:
         if self.dtype.kind == "i":

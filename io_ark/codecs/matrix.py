@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs.base import ArrayCodec, Sink
 from io_ark.codecs.compressed import (
     LONGEST_HEADER,
@@ -26,6 +25,7 @@ from io_ark.codecs.dense import (
     write_dense,
     write_text,
 )
+from io_ark.codecs.pack import Pack
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -73,12 +73,12 @@ class MatrixCodec(ArrayCodec):
                 return values if self.dtype == np.float32 else values.astype(self.dtype)
         return super().read(source)
 
-    def read_range(self, source: Source, part: Range) -> Array:
+    def part(self, source: Source, wanted: Range | None) -> Any:
         head = source.peek(2 + HEADER_SIZE)
-        if head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
+        if wanted is not None and head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
             source.skip(2)
-            return read_dense_range(source, head[2:], self.dtype, part)
-        return super().read_range(source, part)
+            return read_dense_range(source, head[2:], self.dtype, wanted)
+        return super().part(source, wanted)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -92,8 +92,8 @@ class MatrixCodec(ArrayCodec):
         head = source.peek(HEADER_SIZE)
         return skip_compressed(source) if head.startswith(b"C") else skip_dense(source, head)
 
-    def writes_block(self, block: Block) -> bool:
-        return isinstance(block, ArrayBlock) and block.dimensions == 2 and block.values.dtype == self._stored
+    def pack(self, binary: bool) -> Pack:
+        return Pack(arrays=(self._stored, 2) if binary else None)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_matrix(value, self.dtype)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,23 +29,10 @@ Columns = tuple[Column] | tuple[Column, Column]
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 # Numbers converted at a time.
 _AT_ONCE = 1 << 13
-_NATIVE = bool(NATIVE.library())  # C packs and prints lists
 # The version whose layout pack.c knows; it has no references between objects.
 _MARSHAL_VERSION = 2
 # Characters of a number with a space after it.
 _LONGEST_NUMBER = 15
-_NUMBER_CHARACTERS = b"0123456789-+.eE"
-# Classes of characters: spaces, those of numbers, marks between lists, and others. A space must separate words.
-_SPACE, _WORD, _MARK, _OTHER = range(4)
-_KINDS = 4
-_KIND = bytes(
-    _WORD if byte in _NUMBER_CHARACTERS else {ord(" "): _SPACE}.get(byte, _MARK if byte in b"[];" else _OTHER)
-    for byte in range(256)
-)
-_GOOD_NEIGHBOURS = bytes(
-    first * _KINDS + second
-    for first, second in ((_SPACE, _WORD), (_WORD, _WORD), (_WORD, _SPACE), (_SPACE, _MARK), (_MARK, _SPACE))
-)
 
 
 def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]:
@@ -79,23 +65,14 @@ def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]
 
 def _ends(numbers: Integers, most: int, width: int) -> Places:
     """Return the positions where complete lists end: each is a count and that number of elements."""
-    if not len(numbers) or numbers[0] < 0:
-        return np.empty(0, np.int64)
-    # The first lists with equal lengths, often all of them.
-    step = 1 + width * int(numbers[0])
-    same = numbers[: len(numbers) // step * step : step][:most] == numbers[0]
-    run = len(same) if same.all() else int(same.argmin())
-    at = run * step
-    counts = numbers.data
+    counts, at = numbers.data, 0
     ends: list[int] = []
-    for _ in range(most - run):
-        if at >= len(counts) or counts[at] < 0:
-            break
+    while len(ends) < most and at < len(counts) and counts[at] >= 0:
         at += 1 + width * counts[at]
         ends.append(at)
     if ends and at > len(counts):
         ends.pop()
-    return np.concatenate([np.arange(1, run + 1) * step, np.array(ends, np.int64)])
+    return np.array(ends, np.int64)
 
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
@@ -112,6 +89,14 @@ def write_lists(sink: Sink, lengths: Sequence[int], columns: Columns) -> None:
     sink.write(pack_lists(lengths, columns))
 
 
+def _pack_lists_in_c(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
+    counts = _checked(lengths, columns)
+    packed = np.empty(_SIZED.itemsize * (len(columns) * len(columns[0]) + len(counts)), np.uint8)
+    second = columns[1] if len(columns) > 1 else None
+    return packed[: NATIVE.function("ark_pack_lists")(columns[0], second, counts, len(counts), packed)].tobytes()
+
+
+@NATIVE.twin(_pack_lists_in_c)
 def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
     """Return lists in binary, each after its length.
 
@@ -120,10 +105,6 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
         columns: numbers of all lists, of 32 bits: one array, or two if the elements are pairs.
     """
     counts = _checked(lengths, columns)
-    if _NATIVE:
-        packed = np.empty(_SIZED.itemsize * (len(columns) * len(columns[0]) + len(counts)), np.uint8)
-        second = columns[1] if len(columns) > 1 else None
-        return packed[: NATIVE.function("ark_pack_lists")(columns[0], second, counts, len(counts), packed)].tobytes()
     numbers = np.stack([column.view(np.int32) for column in columns], axis=1).reshape(-1)
     starts = len(columns) * (np.cumsum(counts) - counts)
     records = np.empty(len(counts) + len(numbers), _SIZED)
@@ -141,15 +122,8 @@ def _checked(lengths: Sequence[int], columns: Columns) -> Places:
     return counts
 
 
-def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
-    """Return nested lists of Python's numbers in binary; None if they are of other types, or the C library is missing.
-
-    Args:
-        value: a list of numbers or pairs, or of such lists.
-        depth: 1 or 2: how deep the lists are.
-        types: ``i`` or ``f`` for each number of an element: ``"if"`` for pairs of an integer and a float.
-    """
-    if not _NATIVE or type(value) is not list:
+def _pack_nested_in_c(value: Any, depth: int, types: str) -> bytes | None:
+    if type(value) is not list:
         return None
     data = _marshalled(value)
     packed = np.empty(len(data), np.uint8)  # no number or length takes more bytes than in `data`
@@ -157,21 +131,38 @@ def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
     return None if used < 0 else packed[:used].tobytes()
 
 
-def print_nested(value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
-    """Return nested lists of Python's numbers in text; None in the cases where :func:`pack_nested` returns None, too.
+@NATIVE.twin(_pack_nested_in_c)
+def pack_nested(value: Any, depth: int, types: str) -> bytes | None:
+    """Return in C nested lists of Python's numbers in binary; None if they are of other types.
 
     Args:
-        value: as for :func:`pack_nested`, also ``depth`` and ``types``.
-        begin: text before each inner list, or before each element if ``depth`` is 1: two characters at most.
-        end: text after it: two characters at most.
+        value: a list of numbers or pairs, or of such lists.
+        depth: 1 or 2: how deep the lists are.
+        types: ``i`` or ``f`` for each number of an element: ``"if"`` for pairs of an integer and a float.
     """
-    if not _NATIVE or type(value) is not list:
+    return None
+
+
+def _print_nested_in_c(value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
+    if type(value) is not list:
         return None
     data = _marshalled(value)
     text = np.empty(3 * len(data), np.uint8)  # 15 characters for a float of 9 bytes, 12 for an integer of 5
     pairs, floats = len(types) == 2, _float_bits(types)
     used = NATIVE.function("ark_print_marshalled")(data, len(data), depth, pairs, floats, begin, end, text)
     return None if used < 0 else text[:used].tobytes()
+
+
+@NATIVE.twin(_print_nested_in_c)
+def print_nested(value: Any, depth: int, types: str, begin: bytes, end: bytes) -> bytes | None:
+    """Return in C nested lists of Python's numbers in text; None if they are of other types.
+
+    Args:
+        value: as for :func:`pack_nested`, also ``depth`` and ``types``.
+        begin: text before each inner list, or before each element if ``depth`` is 1: two characters at most.
+        end: text after it: two characters at most.
+    """
+    return None
 
 
 def _marshalled(value: Any) -> bytes:
@@ -186,32 +177,17 @@ def _float_bits(types: str) -> int:
     return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
-def lengths_in_text(text: bytes, begin: bytes, end: bytes) -> Places | None:
-    """Return the number of words of each list in text; None unless all lists have Kaldi's layout with single spaces.
-
-    The words consist of characters of numbers, but may be invalid numbers.
-
-    Args:
-        text: the lists.
-        begin: start of each list: ``[ ``, or nothing.
-        end: end of each list: ``] `` or ``; ``.
-    """
-    kinds = np.frombuffer((b" " + text).translate(_KIND), np.uint8)
-    neighbours = kinds[:-1] * np.uint8(_KINDS) + kinds[1:]
-    if neighbours.tobytes().translate(None, _GOOD_NEIGHBOURS) or not text.endswith(end):
-        return None
-    # A space follows each word, so the words can be removed and the spaces counted.
-    *lists, rest = text.translate(None, _NUMBER_CHARACTERS).split(end)
-    if rest or any(spaces != begin + b" " * (len(spaces) - len(begin)) for spaces in set(lists)):
-        return None
-    return np.fromiter(map(len, lists), np.int64, len(lists)) - len(begin)
+def _format_lists_in_c(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
+    counts, (first, *second) = _checked(lengths, columns), columns
+    text = np.empty(_LONGEST_NUMBER * len(columns) * len(first) + 4 * len(counts), np.uint8)
+    used = NATIVE.function("ark_print_lists")(
+        first, first.dtype.kind == "f", second[0] if second else None, columns[-1].dtype.kind == "f", counts,
+        len(counts), begin, end, text,
+    )  # fmt: skip
+    return text[:used].tobytes() if used >= 0 else NotImplemented  # a float is hard to print
 
 
-def split_lists(items: Any, lengths: Places) -> list[Any]:
-    """Split a list or an array into parts of these lengths."""
-    return [items[begin:end] for begin, end in pairwise((0, *np.cumsum(lengths).tolist()))]
-
-
+@NATIVE.twin(_format_lists_in_c)
 def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
     """Format lists in text, with a space after each number.
 
@@ -221,15 +197,6 @@ def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Colu
         end: end of each list: two characters at most.
         columns: numbers of all lists, as int32 or float32: one array, or two if the elements are pairs.
     """
-    if _NATIVE:
-        counts, (first, *second) = _checked(lengths, columns), columns
-        text = np.empty(_LONGEST_NUMBER * len(columns) * len(first) + 4 * len(counts), np.uint8)
-        used = NATIVE.function("ark_print_lists")(
-            first, first.dtype.kind == "f", second[0] if second else None, columns[-1].dtype.kind == "f", counts,
-            len(counts), begin, end, text,
-        )  # fmt: skip
-        if used >= 0:  # else a float is hard to print
-            return text[:used].tobytes()
     words = [b""] * (len(columns) * len(columns[0]))
     for i, column in enumerate(columns):
         formatted = format_integers if column.dtype.kind == "i" else format_values

@@ -17,10 +17,9 @@ import numpy.typing as npt
 from io_ark.blocks import PosteriorArrays
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
-from io_ark.codecs.int_vector import fits, packed_float32, packed_int32, plain_integers, read_text_line
+from io_ark.codecs.int_vector import packed_float32, packed_int32, read_text_line
 from io_ark.codecs.nested_lists import (
     format_lists,
-    lengths_in_text,
     pack_nested,
     print_nested,
     read_lists,
@@ -28,15 +27,13 @@ from io_ark.codecs.nested_lists import (
     write_lists,
 )
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.scan import posterior_arrays
-from io_ark.codecs.text_parse import parse_words
+from io_ark.codecs.scan import posterior_arrays, scan_line
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
 GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 
-_WITHOUT_BRACKETS = bytes.maketrans(b"[]", b"  ")
 _WORD = re.compile(rb"\S+")
 
 
@@ -73,7 +70,7 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
     """Read a posterior, without its marker."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
-        plain = _plain_arrays(line)
+        plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
         return _arrays(_each_frame(line, source, at)) if plain is None else plain
     count = read_size(source, True, "the number of frames of a posterior")
     parts = []
@@ -113,19 +110,6 @@ def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.f
         return packed_int32(indices), packed_float32(weights)
     except struct.error:  # other types of numbers, or a value that raises FormatError here
         return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
-
-
-def _plain_arrays(line: bytes) -> PosteriorArrays | None:
-    """Parse a posterior in text in Kaldi's own layout; return None for an invalid one or another layout."""
-    lengths = lengths_in_text(line, b"[ ", b"] ")
-    if lengths is None or (lengths % 2).any():
-        return None
-    words = line.translate(_WITHOUT_BRACKETS).split()
-    indices = plain_integers(b" ".join(words[0::2]))
-    weights = parse_words(words[1::2], single=True)
-    if indices is None or weights is None or not fits(indices, np.int32):
-        return None
-    return PosteriorArrays(lengths // 2, indices.astype(np.int32), weights)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:

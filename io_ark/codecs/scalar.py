@@ -10,7 +10,7 @@ import struct
 
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
-from io_ark.codecs.batch import Batch, floats, integers
+from io_ark.codecs.pack import Pack, floats, integers
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
@@ -43,7 +43,7 @@ class IntCodec(Codec[int]):
 
     scan_kind = "int"
 
-    def batch(self, binary: bool) -> Batch:
+    def pack(self, binary: bool) -> Pack:
         return integers(binary)
 
     def read_body(self, source: Source, binary: bool) -> int:
@@ -69,7 +69,7 @@ class FloatCodec(Codec[float]):
         self.scan_kind = "double" if double else "float"
         self._packed = struct.Struct("<bd" if double else "<bf")
 
-    def batch(self, binary: bool) -> Batch:
+    def pack(self, binary: bool) -> Pack:
         return floats(binary, self.double)
 
     def read_body(self, source: Source, binary: bool) -> float:

@@ -96,6 +96,13 @@ class Scan(Protocol):
         """Read the objects at these ascending places from the window's begin on, or the first of them."""
 
 
+class Scannable(Protocol):
+    """Protocol of codecs with the hook ``scan``."""
+
+    def scan(self) -> Scan | None:
+        """Return what reads blocks of small objects of this kind in C; None if nothing does."""
+
+
 class _Numbers(NamedTuple):
     """What C read.
 
@@ -116,6 +123,11 @@ class _Numbers(NamedTuple):
     def lengths(self) -> Integers:
         """Return the number of elements of each object."""
         return self.shapes[:, 0]
+
+
+def scan_of(codec: Scannable) -> Scan | None:
+    """Return what reads blocks of a codec's objects; None if nothing does, or without the C library."""
+    return codec.scan() if NATIVE.in_use else None
 
 
 class KindScan:
@@ -176,6 +188,19 @@ class KindScan:
         return Scanned(block, int(ends[-1]))
 
 
+def _scan_line_in_c(kind: str, line: bytes) -> Any:
+    # Short numbers need more bytes than their text, so the window is longer than the line.
+    window = Window(line + b"\n" + bytes(3 * len(line)), 0, 4 * len(line) + 1, 4 * len(line) + 1)
+    found = KindScan(kind).objects(window, [b""], [0])
+    return next(iter(found.block.entries()))[1] if found is not None and found.size == len(line) + 1 else None
+
+
+@NATIVE.twin(_scan_line_in_c)
+def scan_line(kind: str, line: bytes) -> Any:
+    """Return in C the object whose text is a line; None if the line is not laid out as Kaldi writes it."""
+    return None
+
+
 class ShapeScan:
     """Reads the shapes of matrices.
 
@@ -207,11 +232,6 @@ _ARRAYS: dict[str, tuple[type, int]] = {
     "vector": (np.float32, 1),
     "double-vector": (np.float64, 1),
 }
-
-
-def kind_scan(kind: str) -> Scan | None:
-    """Return what reads blocks of a kind of object; None without the C library."""
-    return KindScan(kind) if kind and NATIVE.library() else None
 
 
 def _pieces(items: Any, lengths: Integers) -> list[Any]:

@@ -3,8 +3,7 @@
 Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) read one character
 at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``; anything else must be ``inf``,
 ``infinity`` or ``nan`` in upper or lower case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
-:func:`scan` follows these rules. :func:`parse` converts plain decimal numbers in C, or with :class:`float`, and passes
-all other text to :func:`scan`.
+:func:`scan` follows these rules. :func:`parse` converts plain decimal numbers in C, and passes all other text to it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import logging
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
@@ -41,10 +40,6 @@ _TIE = 0x10000000
 _TINY = float(np.finfo(np.float32).tiny)
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
-_PLAIN_CHARACTERS = b"0123456789-+.eE \t\n\v\f\r;"
-_PLAIN_ROW = _PLAIN_CHARACTERS.translate(None, b"\n\r;")
-_SPACED = bytes.maketrans(b"\t\n\v\f\r;", b"      ")
-_NATIVE = bool(NATIVE.library())  # plain numbers are read in C
 
 
 def nearest_float32(text: bytes) -> float:
@@ -123,7 +118,7 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
     while at < len(text):
         # Split at newlines, so that each part holds whole rows.
         end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
-        part = _parse_plain(text[at:end], single)
+        part = read_rows(text[at:end], single)
         if part is None:
             rows = scan(text[at:end], single, partial(_fail_within, fail, at))
             part = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
@@ -145,31 +140,7 @@ def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
     fail(message, start + place)
 
 
-def _parse_plain(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Parse rows of plain numbers; return None if any of them needs :func:`scan`."""
-    if _NATIVE and (rows := read_rows(text, single)) is not None:
-        return rows
-    numbers = _plain_numbers(text, single)
-    if numbers is None:
-        return None
-    counts = [len(row.split()) for row in text.replace(b";", b"\n").split(b"\n")]
-    return numbers, [count for count in counts if count]
-
-
-def parse_short_row(text: bytes, single: bool) -> Floats | None:
-    """Parse one row of plain numbers; return None for any other text, which :func:`parse` handles."""
-    if text.translate(None, _PLAIN_ROW):
-        return None
-    if _NATIVE and (rows := read_rows(text, single)) is not None:
-        return rows[0]
-    return _plain_numbers(text, single)
-
-
-def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Return in C the numbers of a text, as float32 if ``single``, else float64, and how many each of its rows has.
-
-    Rows end at newlines or ``;``. None if anything is no plain decimal number, or takes more to be rounded.
-    """
+def _read_rows_in_c(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     values = np.empty(len(text) // 2 + 1, np.float32 if single else np.float64)
     lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
     rows = np.zeros(1, np.int64)
@@ -179,33 +150,7 @@ def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
     return None if count < 0 else (values[:count].copy(), lengths[: rows[0]].tolist())
 
 
-def _plain_numbers(text: bytes, single: bool) -> Floats | None:
-    spaced = (b" " + text).translate(_SPACED)
-    if text.translate(None, _PLAIN_CHARACTERS) or b" ." in spaced or b" +" in spaced:
-        return None
-    return parse_words(spaced.split(), single)
-
-
-def parse_words(words: Sequence[bytes], single: bool) -> Floats | None:
-    """Convert each word to a number; return None if one is not a number or is out of range.
-
-    The words must consist of digits, signs, dots and ``e``: Python accepts more spellings of numbers than C.
-    """
-    try:
-        values = np.fromiter(map(float, words), np.float64, len(words))
-    except ValueError:
-        return None
-    numbers = _round_to_float32(values, words) if single else values
-    return numbers if np.isfinite(numbers).all() else None
-
-
-def _round_to_float32(values: Floats, words: Sequence[bytes]) -> Floats:
-    """Round float64 to float32; decide ties by the text, because the float64 has been rounded already."""
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = values.astype(np.float32)
-    ties = (values.view(np.uint64) & np.uint64(_BEYOND_FLOAT32)) == np.uint64(_TIE)
-    ties |= np.abs(values) < _TINY
-    ties &= rounded != values
-    for i in np.flatnonzero(ties).tolist():
-        rounded[i] = nearest_float32(words[i])
-    return rounded
+@NATIVE.twin(_read_rows_in_c)
+def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
+    """Return in C what :func:`parse` returns; None if a number is no plain decimal one, or takes more to be rounded."""
+    return None

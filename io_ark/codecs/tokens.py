@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 
 from io_ark.codecs.base import Codec, Sink, quoted
-from io_ark.codecs.batch import Batch, lines
 from io_ark.codecs.int_vector import read_text_line
+from io_ark.codecs.pack import Pack, lines
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -62,7 +62,7 @@ class TokenCodec(Codec[str]):
     marker = b""
     scan_kind = "token"
 
-    def batch(self, binary: bool) -> Batch:
+    def pack(self, binary: bool) -> Pack:
         return lines(_plain_token)
 
     def read(self, source: Source) -> str:
@@ -85,7 +85,7 @@ class TokenVectorCodec(Codec[list[str]]):
     marker = b""
     scan_kind = "token-vector"
 
-    def batch(self, binary: bool) -> Batch:
+    def pack(self, binary: bool) -> Pack:
         return lines(_plain_tokens)
 
     def read(self, source: Source) -> list[str]:

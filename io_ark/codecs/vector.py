@@ -6,17 +6,17 @@ Source: ``Vector::Read`` and ``VectorBase::Write`` in Kaldi's ``src/matrix/kaldi
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
-from io_ark.codecs.batch import Batch, objects
 from io_ark.codecs.dense import bracketed_text
+from io_ark.codecs.pack import Pack, objects
 from io_ark.codecs.text_format import format_values
-from io_ark.codecs.text_parse import parse, parse_short_row, warn_of_words
+from io_ark.codecs.text_parse import parse, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -40,8 +40,8 @@ class VectorCodec(ArrayCodec):
         self._stored = self.dtype.newbyteorder("<")
         self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
 
-    def batch(self, binary: bool) -> Batch | None:
-        return objects(self._plain_bytes) if binary else None
+    def pack(self, binary: bool) -> Pack:
+        return replace(objects(self._plain_bytes), arrays=(self._stored, 1)) if binary else Pack()
 
     def _plain_bytes(self, value: object) -> bytes | None:
         """Encode an array of this type in binary with the marker; return None for anything else."""
@@ -81,20 +81,14 @@ class VectorCodec(ArrayCodec):
 
     def _read_text(self, source: Source) -> Array:
         text, at = bracketed_text(source, "vector")
-        row = parse_short_row(text, self.dtype == np.float32)
-        if row is not None:
-            return row
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
             source.fail("a vector in text has more than one row: read it as a matrix?", at + place)
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
-        if len(values) != len(text.split()):
+        if len(values) != len(text.split()):  # as of 1-2, which is two numbers
             source.fail("a vector in text: white space is missing between two numbers", at)
         warn_of_words(values, "vector")
         return values
-
-    def writes_block(self, block: Block) -> bool:
-        return isinstance(block, ArrayBlock) and block.dimensions == 1 and block.values.dtype == self._stored
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         vector = as_vector(value, self.dtype)

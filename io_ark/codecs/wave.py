@@ -20,11 +20,12 @@ from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
-from io_ark.codecs.batch import Batch, objects
+from io_ark.codecs.pack import Pack, objects
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
 from io_ark.native import NATIVE
+from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
 logger = logging.getLogger("io_ark")
@@ -323,7 +324,7 @@ class WaveInfoCodec(Codec[WaveInfo]):
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
     def scan(self) -> Scan | None:
-        return WaveScan(only_headers=True) if NATIVE.library() else None
+        return WaveScan(only_headers=True)
 
     def read(self, source: Source) -> WaveInfo:
         if name := _format_of_file(source):
@@ -378,12 +379,14 @@ class WaveCodec(Codec[Wave]):
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
     def scan(self) -> Scan | None:
-        return WaveScan() if NATIVE.library() and self.max_duration == math.inf else None
+        return WaveScan() if self.max_duration == math.inf else None
 
-    def batch(self, binary: bool) -> Batch | None:
-        return objects(_short_file, _SHORT_FILE) if binary else None
+    def pack(self, binary: bool) -> Pack:
+        return objects(_short_file, _SHORT_FILE) if binary else Pack()
 
-    def read_info(self, source: Source) -> WaveInfo:
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        if wanted is not None:
+            return super().part(source, wanted)
         if name := _format_of_file(source):
             return _info(size_of(source.read_rest(), source, name))
         header = read_header(source, self.any_encoding)

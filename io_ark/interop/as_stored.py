@@ -25,8 +25,8 @@ class AsStored(Codec[Any]):
     def read(self, source: Source) -> Any:
         return self._of(source).read(source)
 
-    def read_range(self, source: Source, part: Range) -> Any:
-        return self._of(source).read_range(source, part)
+    def part(self, source: Source, wanted: Range | None) -> Any:
+        return self._of(source).part(source, wanted)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)

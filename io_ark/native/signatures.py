@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ _DTYPES = {"float": "f4", "double": "f8", "int": "i4"} | {
     f"{sign}int{bits}_t": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (16, 32, 64)
 }
 _at: Any = ctypes.c_char.from_buffer
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 def address(array: npt.NDArray[Any]) -> int:
@@ -121,6 +123,31 @@ class Signatures:
     def library(self) -> Library:
         """Return the library; false if it was not built, is switched off, or lacks one of the functions."""
         return load(self._directory, *self._functions)
+
+    @functools.cached_property
+    def in_use(self) -> bool:
+        """True if the library is there. Tests set it to False to compute without C."""
+        return bool(self.library())
+
+    def twin(
+        self, in_c: Callable[Parameters, Result]
+    ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+        """Decorate a function with its twin in C, which is called in its place where the library is there.
+
+        Args:
+            in_c: takes the same arguments and returns the same, or NotImplemented for what it leaves to the function.
+        """
+
+        def pair(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+            @functools.wraps(plain)
+            def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+                if self.in_use and (found := in_c(*args, **kwargs)) is not NotImplemented:
+                    return found
+                return plain(*args, **kwargs)
+
+            return function
+
+        return pair
 
     # Made once: setting the types of a function's arguments while another thread calls it crashes.
     @functools.cache  # noqa: B019  one object for each package, as long as the process

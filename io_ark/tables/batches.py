@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from io_ark.codecs import Codec
-from io_ark.codecs.batch import Batch
+from io_ark.codecs.pack import Pack
 from io_ark.streams.output import Output
 
 logger = logging.getLogger("io_ark")
@@ -21,15 +21,15 @@ def pending_entries(
     codec: Codec[Any], binary: bool, output: Output, lock: AbstractContextManager[Any]
 ) -> Pending | None:
     """Create the buffer of entries for an output; None if objects of this kind are written one by one."""
-    batch = codec.batch(binary)
-    return None if batch is None else Pending(batch, output, lock)
+    pack = codec.pack(binary)
+    return None if pack.take is None else Pending(pack, output, lock)
 
 
 class Pending:
     """Buffer of entries that are written together. Entries that are left when it is deleted are written then.
 
     Args:
-        batch: encoder of many entries, which accepts some values.
+        pack: encoder of many entries, which takes some values.
         output: the output to write to.
         lock: held while entries are written; the same thread may acquire it again.
 
@@ -39,8 +39,8 @@ class Pending:
         send: writes all pending entries to the output.
     """
 
-    def __init__(self, batch: Batch, output: Output, lock: AbstractContextManager[Any]) -> None:
-        self.add, self.send = _functions(batch, output, lock)
+    def __init__(self, pack: Pack, output: Output, lock: AbstractContextManager[Any]) -> None:
+        self.add, self.send = _functions(pack, output, lock)
         self._output = output
 
     def __del__(self) -> None:
@@ -53,12 +53,13 @@ class Pending:
 
 
 def _functions(
-    batch: Batch, output: Output, lock: AbstractContextManager[Any]
+    pack: Pack, output: Output, lock: AbstractContextManager[Any]
 ) -> tuple[Callable[[str, Any], bool], Callable[[], None]]:
     """Return ``add`` and ``send``, which share local variables because attributes would be slower."""
     # Keys and values in turn. One call adds both, so that other threads cannot come in between.
     pending: list[Any] = []
-    take, extend = batch.take, pending.extend
+    take, extend = pack.take, pending.extend
+    assert take is not None
     limit = _MAX_PENDING
 
     def send() -> None:
@@ -70,7 +71,7 @@ def _functions(
             with output.entry:
                 limit = 0  # stays 0 after a failure, so that the next entry is refused
                 entries = pending[:]
-                output.write(batch.encode(entries[0::2], entries[1::2]))
+                output.write(pack.encode(entries[0::2], entries[1::2]))
                 del pending[: len(entries)]  # other threads may have added more
                 limit = _MAX_PENDING
 

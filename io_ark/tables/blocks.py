@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Block
 from io_ark.codecs import Codec
-from io_ark.codecs.scan import Scanned, Window
+from io_ark.codecs.scan import Scanned, Window, scan_of
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
@@ -85,7 +85,7 @@ def read_archive(
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
-    scan = codec.scan()
+    scan = scan_of(codec)
     # The first entry is read alone: if it is large, nothing is read ahead.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
@@ -164,7 +164,7 @@ class BlockLoader:
     def __init__(
         self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
-        scan = codec.scan()
+        scan = scan_of(codec)
         self._scan = scan if scan is not None and scan.reads_places else None
         self._files = files
         self._largest = largest

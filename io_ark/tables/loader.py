@@ -52,7 +52,7 @@ def read_place(
     """
     with open_input(target, access=access, files=files) as opened:
         try:
-            value = codec.read(opened.source) if part is None else codec.read_range(opened.source, part)
+            value = codec.read(opened.source) if part is None else codec.part(opened.source, part)
         except ArkError as error:
             if (status := opened.close()) in (0, *_STOPPED_READING):
                 raise

@@ -12,11 +12,10 @@ from typing import Any, Generic, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block, PackedBlock
+from io_ark.blocks import ArrayBlock, Block, PackedBlock, pack_arrays, script_lines
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, WriteError
-from io_ark.native.blocks import block_functions
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
@@ -73,20 +72,17 @@ class ArchiveTarget:
                 self.flush()
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block in binary and return True; return False without the C library."""
+        """Write the entries of a block in binary and return True; return False if the table cannot hold them so."""
         start = self._archive.tell()
         if isinstance(block, PackedBlock):
             with self.entry:
                 self._archive.write(block.data.data)
                 self._finish_block(block.keys, block.objects + start)
             return True
-        functions = block_functions()
-        if functions is None or not self._table.binary or _UNSAFE_IN_KEYS.search(block.keys):
+        if _UNSAFE_IN_KEYS.search(block.keys):
             return False
         together = block.values.nbytes < _LARGE_ENTRY * len(block)
-        packed, objects, ends = functions.pack_arrays(
-            block.keys, block.shapes, block.dimensions, block.values, with_values=together
-        )
+        packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, together)
         with self.entry:
             if together:
                 self._archive.write(packed.data)
@@ -99,10 +95,8 @@ class ArchiveTarget:
         return True
 
     def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
-        functions = block_functions()
-        if self._script is not None and functions is not None:
-            name = encode_key(self._table.archive)
-            self._script.write(functions.print_script(keys, offsets, name).data)
+        if self._script is not None:
+            self._script.write(script_lines(keys, offsets, encode_key(self._table.archive)).data)
         if self._table.flush:
             self.flush()
 
@@ -214,6 +208,7 @@ class Writer(Generic[Value]):
         self._lock = threading.RLock()
         self._pending = self._target.pending(self._encoder, self._lock)
         self._add = None if self._pending is None else self._pending.add
+        self._pack = self._encoder.pack(self._table.binary)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
@@ -248,7 +243,7 @@ class Writer(Generic[Value]):
         self._check_process()
         with self._lock:
             if isinstance(block, PackedBlock) or (
-                isinstance(block, ArrayBlock) and len(block) > 1 and self._encoder.writes_block(block)
+                isinstance(block, ArrayBlock) and len(block) > 1 and self._pack.takes(block)
             ):
                 if self._pending is not None:
                     self._pending.send()

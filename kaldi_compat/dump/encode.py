@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, PackedBlock, compressed_block
-from io_ark.codecs import Codec, codec
+from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
+from io_ark.codecs import Codec, codec, compressed_block, compressed_sums
 from io_ark.errors import ArkError, FormatError
-from io_ark.native.blocks import BlockFunctions, block_functions
 from io_ark.streams.source import BytesSource
 from kaldi_compat.blocks.cmvn import stats as cmvn_stats
 from kaldi_compat.dump.entries import Failure, Features, failed
@@ -56,30 +55,28 @@ class Encoder:
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
         """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
-        block, functions = features.block, block_functions()
-        packed = None
-        if functions is not None and isinstance(block, ArrayBlock):
-            packed = self._packed(functions, block)
-        if functions is None or packed is None or not isinstance(block, ArrayBlock):
+        block = features.block
+        packed = self._packed(block) if isinstance(block, ArrayBlock) else None
+        if packed is None or not isinstance(block, ArrayBlock):
             return [self.one(each) for each in features.each()]
         stats = features.stats
         if self.with_stats and stats is None:
-            stats = self._stats(functions, packed, block)
+            stats = self._stats(packed, block)
         return [Encoded(packed, block.shapes[:, 0], features.durations, stats)]
 
-    def _packed(self, functions: BlockFunctions, features: ArrayBlock) -> PackedBlock | None:
+    def _packed(self, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
-        data, objects, _ = functions.pack_arrays(features.keys, features.shapes, 2, features.values)
+        data, objects, _ = pack_arrays(features.keys, features.shapes, 2, features.values)
         return PackedBlock(features.keys, data, objects)
 
-    def _stats(self, functions: BlockFunctions, packed: PackedBlock, features: ArrayBlock) -> Doubles:
+    def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
         if self.method is not None:
             # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-            return functions.sum_compressed(packed.data, packed.objects, features.shapes)
+            return compressed_sums(packed, features.shapes)
         columns = int(features.shapes[0, 1])
         return cmvn_stats(np.ascontiguousarray(features.values.reshape(-1, columns), np.float32), features.rows())
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.blocks import script_lines
 from io_ark.blocks.base import split_keys
-from io_ark.codecs.batch import print_numbers
-from io_ark.native.blocks import block_functions
+from io_ark.codecs import number_lines
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.entries import Failure
 from kaldi_compat.dump.errors import OutputError
@@ -197,9 +197,10 @@ class ArchiveWriter:
         offsets = packed.objects + archive.size
         archive.write(packed.data.data)
         self._verification.follow()
-        self._files[SCRIPT].write(script_lines(packed.keys, offsets, self.layout.archive(self.shard)))
-        self._files[FRAMES].write(print_numbers(packed.keys, entry.frames.astype(np.int32)))
-        self._files[DURATIONS].write(print_numbers(packed.keys, entry.durations))
+        name = os.fsencode(self.layout.archive(self.shard))
+        self._files[SCRIPT].write(script_lines(packed.keys, offsets, name).data)
+        self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
+        self._files[DURATIONS].write(number_lines(packed.keys, entry.durations))
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
         self.uncompressed += entry.left_uncompressed
@@ -325,16 +326,6 @@ def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
     names = (ARCHIVE, SCRIPT, *LENGTHS, STATS)
     for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
-
-
-def script_lines(keys: bytes, offsets: npt.NDArray[np.int64], archive: Path) -> bytes | memoryview:
-    """Return the lines of an archive's script file for these keys, which have a newline after each."""
-    name, functions = os.fsencode(archive), block_functions()
-    if functions is not None:
-        lines: memoryview = functions.print_script(keys, offsets, name).data
-        return lines
-    entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
-    return b"".join([b"%b %b:%d\n" % (key, name, offset) for key, offset in entries])
 
 
 def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:

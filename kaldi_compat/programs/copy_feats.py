@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Block, compressed_block
-from io_ark.codecs import CompressionMethod, GeneralMatrix, HtkFeatures, compress
+from io_ark.blocks import ArrayBlock, Block
+from io_ark.codecs import CompressionMethod, GeneralMatrix, HtkFeatures, compress, compressed_block
 from io_ark.errors import FormatError
 from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
 from kaldi_compat.cli.log import logger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,9 +14,10 @@ import numpy as np
 
 from io_ark.api import load_scp
 from io_ark.blocks import Block
-from io_ark.codecs import Codec, codec, compressed, nested_lists, text_format, text_parse
+from io_ark.codecs import Codec, codec
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
+from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source, StreamSource
 from io_ark.tables.blocks import read_archive
 from io_ark.tables.readers import SequentialReader
@@ -38,17 +39,10 @@ Outcome = tuple[list[Any], tuple[Any, ...]]
 """Entries, and type, key and offset of the error after them."""
 Way = Callable[[bytes, str, Path], Outcome]
 
-_CHOSEN_IN_C = compressed, nested_lists, text_format, text_parse
 
-
-@contextmanager
-def without_library() -> Iterator[None]:
-    """Let the codecs do without the C library."""
-    with ExitStack() as off:
-        for module in _CHOSEN_IN_C:
-            off.enter_context(patch.object(module, "_NATIVE", None))
-        off.enter_context(patch.object(Codec, "scan", lambda _: None))
-        yield
+def without_library() -> AbstractContextManager[Any]:
+    """Let io_ark do without the C library."""
+    return patch.object(NATIVE, "in_use", False)
 
 
 class Trickle(io.RawIOBase):

@@ -89,11 +89,11 @@ class KaldiioCodec(AnyCodec):
                 return np.array([float(word) for word in words], np.float32)
         return super().read(source)
 
-    def read_range(self, source: Source, part: Range) -> Any:
+    def part(self, source: Source, wanted: Range | None) -> Any:
         head = source.peek(_LONGEST_TAG)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.read_range(self, source, part)  # of an array, after reading it whole
-        return super().read_range(source, part)
+            return Codec.part(self, source, wanted)  # of an array, after reading it whole
+        return super().part(source, wanted)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:

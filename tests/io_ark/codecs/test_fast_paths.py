@@ -16,11 +16,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from io_ark import SequentialReader
-from io_ark.codecs import codec, posterior, scalar, tokens, vector
+from io_ark.codecs import codec, posterior, scalar, tokens
 from io_ark.codecs import int_vector as integers
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import BytesSource, Source, StreamSource
 from tests.support.codec_tools import archive_bytes, archive_entries, from_bytes, to_bytes
+from tests.support.reading_ways import without_library
 
 QUICK = settings(max_examples=400, deadline=None)
 FILES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -30,11 +31,7 @@ LISTS = ("posterior", "int-vector-vector")
 def long_way() -> ExitStack:
     """Codecs without their shortcuts."""
     off = ExitStack()
-    for module, name in (
-        (integers, "lengths_in_text"), (posterior, "lengths_in_text"), (integers, "plain_integers"),
-        (vector, "parse_short_row"),
-    ):  # fmt: skip
-        off.enter_context(patch.object(module, name, lambda *_: None))
+    off.enter_context(without_library())
     for module, name in (integers, "read_lists"), (posterior, "read_lists"):
         off.enter_context(patch.object(module, name, lambda *_: (np.empty(0, np.int32), np.empty(0, np.int64))))
     for module, name in (scalar, "_INT_LINE"), (scalar, "_FLOAT_LINE"), (tokens, "_LINE"):

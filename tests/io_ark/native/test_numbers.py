@@ -11,24 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from io_ark.codecs import codec, compressed, nested_lists, text_format, text_parse
+from io_ark.codecs import codec, compressed, text_format, text_parse
 from io_ark.codecs.base import Codec
 from io_ark.codecs.text_format import aligned, print_numbers
 from io_ark.codecs.text_parse import read_rows
 from io_ark.native import library
+from tests.support.reading_ways import without_library
 from tests.support.table_samples import VALUES
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
-MODULES = compressed, nested_lists, text_format, text_parse
 _MOST = float(np.float32(1e30))
 FLOATS = st.floats(-_MOST, _MOST, width=32)
 SHAPES = arrays.array_shapes(min_dims=2, max_dims=2, max_side=12)
-
-
-def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the codecs do without the C library."""
-    for module in MODULES:
-        monkeypatch.setattr(module, "_NATIVE", None)
 
 
 def written(kind: str, value: Any, binary: bool, **options: Any) -> bytes:
@@ -50,8 +44,7 @@ def written(kind: str, value: Any, binary: bool, **options: Any) -> bytes:
 def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[Any, Any], method: int) -> None:
     fast = compressed.compress(matrix, method)
     values = fast.to_array()
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        without_library(monkeypatch)
+    with without_library():
         slow = compressed.compress(matrix, method)
         assert slow.to_array().tobytes() == values.tobytes()
     assert (slow.format, slow.minimum, slow.range) == (fast.format, fast.minimum, fast.range)
@@ -60,13 +53,13 @@ def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[A
 
 
 @pytest.mark.parametrize("rows", [31, 32, 1 << 15, 70_001])
-def test_percentiles_of_long_columns(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_percentiles_of_long_columns(rows: int) -> None:
     rng = np.random.default_rng(rows)
     columns = [rng.standard_normal(rows), rng.integers(0, 3, rows), np.arange(rows) % 7 == 3]
     matrix = np.stack(columns, axis=1).astype(np.float32)
     fast = compressed.compress(matrix, 2)
-    monkeypatch.setattr(compressed, "_NATIVE", None)
-    slow = compressed.compress(matrix, 2)
+    with without_library():
+        slow = compressed.compress(matrix, 2)
     np.testing.assert_array_equal(fast.percentiles, slow.percentiles)
     np.testing.assert_array_equal(fast.codes, slow.codes)
 
@@ -128,10 +121,10 @@ def test_unusual_text_is_left_to_python(text: bytes) -> None:
 
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("kind", list(VALUES))
-def test_objects_are_written_with_the_same_bytes(kind: str, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_written_with_the_same_bytes(kind: str, binary: bool) -> None:
     fast = [written(kind, value, binary) for value in VALUES[kind]]
-    without_library(monkeypatch)
-    assert [written(kind, value, binary) for value in VALUES[kind]] == fast
+    with without_library():
+        assert [written(kind, value, binary) for value in VALUES[kind]] == fast
 
 
 @pytest.mark.parametrize("array", [np.frombuffer(b"x" + bytes(64), "<f4", 8, 1), np.ones((4, 4), np.float32).T[::2]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,8 +13,10 @@ from hypothesis import strategies as st
 from io_ark.blocks import posterior
 from io_ark.codecs import codec, nested_lists
 from io_ark.errors import ArkError
+from io_ark.native import NATIVE
+from tests.support.reading_ways import without_library
 
-needs_library = pytest.mark.skipif(not nested_lists._NATIVE, reason="the C library is not built")
+needs_library = pytest.mark.skipif(not NATIVE.in_use, reason="the C library is not built")
 
 VALUES: list[tuple[str, Any]] = [
     ("posterior", [[(1, 0.5), (2, 0.1)], [], [(2**31 - 1, -3e38)]]),
@@ -54,7 +55,7 @@ def written(kind: str, value: Any, binary: bool) -> bytes | str:
 
 def check(kind: str, value: Any, binary: bool) -> None:
     with_library = written(kind, value, binary)
-    with patch.object(nested_lists, "_NATIVE", None):
+    with without_library():
         assert with_library == written(kind, value, binary)
 
 
@@ -103,7 +104,7 @@ def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list
     weights = np.array([weight for frame in value for _, weight in frame], np.float32)
     arrays = posterior.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
     assert repr(arrays.lists()) == repr(value)
-    with patch.object(posterior, "_NATIVE", None):
+    with without_library():
         assert repr(arrays.lists()) == repr(value)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from io_ark.codecs import batch, codec
+from io_ark.codecs import codec
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError
+from io_ark.native import NATIVE
 from io_ark.tables.writers import Writer
 from tests.support.table_samples import VALUES
 
@@ -25,7 +26,7 @@ def test_batches_have_the_bytes_of_the_codec(
     kind: str, binary: bool, native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not native:
-        monkeypatch.setattr(batch, "_NATIVE", None)
+        monkeypatch.setattr(NATIVE, "in_use", False)
     values = 4 * VALUES[kind]
     if kind in ("float", "double"):
         values += [2**-11, 1e-45, float("nan"), float("inf"), 3, np.float32(0.5), True]

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_ark.blocks import ArrayBlock, compressed_block
-from io_ark.codecs import codec
-from io_ark.native import library
-from io_ark.native.blocks import block_functions
-from io_ark.native.signatures import address
+from io_ark.blocks import ArrayBlock
+from io_ark.codecs import codec, compressed_block, compressed_sums
+from io_ark.native import NATIVE, library
 from io_ark.streams.source import BytesSource
 from kaldi_compat.functional.cmvn import cmvn_stats
+from tests.support.reading_ways import without_library
 
-pytestmark = pytest.mark.skipif(block_functions() is None, reason="the C library is not built")
+pytestmark = pytest.mark.skipif(not NATIVE.in_use, reason="the C library is not built")
 
 ROWS = (1, 4, 5, 8, 9, 31, 33, 99, 100, 250)
 
 
 def added_up(matrices: list[npt.NDArray[np.float32]], method: int, level: str) -> None:
-    functions = block_functions()
     block = ArrayBlock.of([f"u{i}" for i in range(len(matrices))], matrices)
     packed = compressed_block(block, method)
-    assert functions is not None and packed is not None
+    with without_library():
+        plain = compressed_block(block, method)
+        assert packed is not None and plain is not None and plain.data.tobytes() == packed.data.tobytes()
+        sums = compressed_sums(packed, block.shapes)
     stored = [codec("matrix").read(BytesSource(packed.data, int(start))) for start in packed.objects]
     wanted = np.stack([cmvn_stats(each) for each in stored])
-    np.testing.assert_array_equal(functions.sum_compressed(packed.data, packed.objects, block.shapes), wanted)
-    pointer = ctypes.c_void_p
-    add = library().function("ark_sum_compressed", *[pointer] * 3, ctypes.c_int64, pointer, result=None, level=level)
+    np.testing.assert_array_equal(sums, wanted)
     found = np.zeros(wanted.shape)
-    add(address(packed.data), address(packed.objects), address(block.shapes), len(matrices), address(found))
+    add = NATIVE.function("ark_sum_compressed", level)
+    add(packed.data, packed.objects, block.shapes, len(matrices), found)
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -58,11 +56,10 @@ def test_sums_of_random_matrices(
 
 
 def test_places_of_other_matrices_are_refused() -> None:
-    functions = block_functions()
     block = ArrayBlock.of(["a", "b"], [np.ones((3, 2), np.float32), np.ones((3, 4), np.float32)])
     packed = compressed_block(block, 2)
-    assert functions is not None and packed is not None
+    assert packed is not None
     with pytest.raises(ValueError, match="do not belong together"):
-        functions.sum_compressed(packed.data, packed.objects, block.shapes)
+        compressed_sums(packed, block.shapes)
     with pytest.raises(ValueError, match="do not belong together"):
-        functions.sum_compressed(packed.data, packed.objects[:1], block.shapes)
+        compressed_sums(packed, block.shapes[:1])

@@ -1,7 +1,7 @@
 """Encode many small entries of a table at once.
 
-A batch accepts only values of common types that need no conversion. All others are left to the codec, which converts
-them or raises an error. A batch copies values, so later changes by the caller have no effect.
+Only values of common types that need no conversion are taken. All others are left to the codec, which converts them or
+raises an error. Values are copied, so later changes by the caller have no effect.
 """
 
 from __future__ import annotations
@@ -14,28 +14,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs.text_format import format_row
 from io_ark.native import NATIVE
 
-_NATIVE = bool(NATIVE.library())
 _LONGEST_ENTRY = 18  # characters of an entry besides its key
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
-# Maximum number of bytes of an object in a batch.
+# Maximum number of bytes of an object that is written with others.
 _LARGEST = 1 << 12
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Functions that write entries of a kind together.
+class Pack:
+    """How entries of a kind are written together.
 
     Attributes:
-        take: copies a value into the form that is kept; returns None if the codec has to write it.
+        take: copies a value into the form that is kept; returns None if the codec has to write it. None: the codec
+            writes all values.
         encode: returns the bytes of entries from their keys and kept values.
+        arrays: type and dimensions of the arrays that are written in binary as they are.
     """
 
-    take: Callable[[Any], Any]
-    encode: Callable[[Sequence[str], Sequence[Any]], bytes]
+    take: Callable[[Any], Any] | None = None
+    encode: Callable[[Sequence[str], Sequence[Any]], bytes] = lambda keys, values: b""
+    arrays: tuple[np.dtype[Any], int] | None = None
+
+    def takes(self, block: Block) -> bool:
+        """Return True if a block's arrays are written as they are."""
+        return isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self.arrays
 
 
 def _take_integer(value: Any) -> int | None:
@@ -54,28 +61,37 @@ def _joined(keys: Sequence[str]) -> bytes:
     return ("\n".join(keys) + "\n").encode("ascii")
 
 
-def print_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
+def _number_lines_in_c(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
+    text = np.empty(len(keys) + _LONGEST_ENTRY * len(numbers), np.uint8)
+    _check_keys(keys, numbers)
+    used = NATIVE.function("ark_print_entries")(keys, numbers, numbers.dtype.kind == "f", len(numbers), text)
+    return text[:used].tobytes() if used >= 0 else NotImplemented  # a float is hard to print
+
+
+@NATIVE.twin(_number_lines_in_c)
+def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     r"""Return entries of a table in text.
 
     Args:
         keys: a newline after each.
         numbers: one for each key, as int32 or float64.
 
-    >>> print_numbers(b"a\nb\n", np.array([1.5, 2.0]))
+    >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
-    if _NATIVE:
-        text = np.empty(len(keys) + _LONGEST_ENTRY * len(numbers), np.uint8)
-        _check_keys(keys, numbers)
-        is_float = numbers.dtype.kind == "f"
-        used = NATIVE.function("ark_print_entries")(keys, numbers, is_float, len(numbers), text)
-        if used >= 0:  # else a float is hard to print
-            return text[:used].tobytes()
     form = format_row if numbers.dtype.kind == "f" else lambda row: f"{row[0]} "
     entries = zip(keys.split(b"\n")[:-1], numbers.tolist(), strict=True)
     return b"".join([b"%b %b\n" % (key, form([number]).encode("ascii")) for key, number in entries])
 
 
+def _pack_numbers_in_c(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
+    packed = np.empty(len(keys) + (3 + numbers.itemsize) * len(numbers), np.uint8)
+    _check_keys(keys, numbers)
+    used = NATIVE.function("ark_pack_entries")(keys, numbers, numbers.itemsize, len(numbers), packed)
+    return packed[:used].tobytes()
+
+
+@NATIVE.twin(_pack_numbers_in_c)
 def pack_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     """Return entries of a table in binary.
 
@@ -83,11 +99,6 @@ def pack_numbers(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
         keys: a newline after each.
         numbers: one for each key, as int32, float32 or float64.
     """
-    if _NATIVE:
-        packed = np.empty(len(keys) + (3 + numbers.itemsize) * len(numbers), np.uint8)
-        _check_keys(keys, numbers)
-        used = NATIVE.function("ark_pack_entries")(keys, numbers, numbers.itemsize, len(numbers), packed)
-        return packed[:used].tobytes()
     start = b" \0B%c" % numbers.itemsize
     return b"".join([key + start + each.tobytes() for key, each in zip(keys.split(b"\n")[:-1], numbers, strict=True)])
 
@@ -97,39 +108,39 @@ def _check_keys(keys: bytes, numbers: npt.NDArray[Any]) -> None:
         raise ValueError(f"{len(numbers)} numbers do not belong to these keys")
 
 
-def integers(binary: bool) -> Batch:
-    """Return the batch of single int32 values."""
+def integers(binary: bool) -> Pack:
+    """Return how single int32 values are written."""
 
     def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
         numbers = np.array(array("i", values))
-        return pack_numbers(_joined(keys), numbers) if binary else print_numbers(_joined(keys), numbers)
+        return pack_numbers(_joined(keys), numbers) if binary else number_lines(_joined(keys), numbers)
 
-    return Batch(_take_integer, encode)
+    return Pack(_take_integer, encode)
 
 
-def floats(binary: bool, double: bool) -> Batch:
-    """Return the batch of single floats, or doubles."""
+def floats(binary: bool, double: bool) -> Pack:
+    """Return how single floats, or doubles, are written."""
 
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
         numbers = np.array(values) if double else np.array(values, np.float32)
         if binary:
             return pack_numbers(_joined(keys), numbers)
-        return print_numbers(_joined(keys), numbers.astype(np.float64))
+        return number_lines(_joined(keys), numbers.astype(np.float64))
 
-    return Batch(_take_double if double else _take_float, encode)
+    return Pack(_take_double if double else _take_float, encode)
 
 
-def lines(take: Callable[[Any], str | None]) -> Batch:
-    """Return the batch of objects that are one line of ASCII text each, which ``take`` returns."""
+def lines(take: Callable[[Any], str | None]) -> Pack:
+    """Return how objects are written that are one line of ASCII text each, which ``take`` returns."""
 
     def encode(keys: Sequence[str], values: Sequence[str]) -> bytes:
         return "".join([f"{key} {value}\n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
 
-    return Batch(take, encode)
+    return Pack(take, encode)
 
 
-def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Batch:
-    """Return the batch of objects of at most ``largest`` bytes, which ``take`` returns."""
+def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Pack:
+    """Return how objects of at most ``largest`` bytes are written, which ``take`` returns."""
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)
@@ -141,4 +152,4 @@ def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Bat
         parts[2::3] = values
         return b"".join(parts)
 
-    return Batch(take_small, encode)
+    return Pack(take_small, encode)

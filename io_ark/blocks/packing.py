@@ -1,0 +1,115 @@
+"""Entries of archives in binary, and lines of script files, of many keys at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.native import NATIVE
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+_HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
+_LINE_ROOM = 22  # bytes of a line of a script file besides the key and the name of the archive
+_SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
+
+
+def _find_objects_in_c(data: Bytes, ends: Integers) -> tuple[bytes, Integers] | None:
+    data, ends = np.ascontiguousarray(data), np.ascontiguousarray(ends, np.int64)
+    if len(ends) == 0 or ends[0] < 0 or ends[-1] > len(data) or (ends[1:] < ends[:-1]).any():
+        raise ValueError("ends of entries do not belong to the data")
+    keys, used, objects = np.empty(len(data), np.uint8), np.zeros(1, np.int64), np.empty(len(ends), np.int64)
+    count = NATIVE.function("ark_find_objects")(data, ends, len(ends), keys, used, objects)
+    return (keys[: used[0]].tobytes(), objects) if count == len(ends) else None
+
+
+@NATIVE.twin(_find_objects_in_c)
+def find_objects(data: Bytes, ends: Integers) -> tuple[bytes, Integers] | None:
+    """Return the keys of entries in binary and where their objects start; None if one is laid out in another way.
+
+    Args:
+        data: (bytes,): the entries.
+        ends: (entries,): where each ends, ascending.
+    """
+    keys, objects, begin = b"", [], 0
+    for end in ends.tolist():
+        key, _, rest = data[begin:end].tobytes().partition(b" ")
+        if len(key.split()) != 1 or key.split()[0] != key or not rest.startswith(b"\0B"):
+            return None
+        keys += key + b"\n"
+        objects.append(begin + len(key) + 1)
+        begin = end
+    return keys, np.array(objects, np.int64)
+
+
+def _pack_arrays_in_c(
+    keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
+) -> tuple[Bytes, Integers, Integers]:
+    _check(keys, shapes, dimensions, values)
+    packed = np.empty(len(keys) + _HEADER_ROOM * len(shapes) + with_values * values.nbytes, np.uint8)
+    objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
+    used = NATIVE.function("ark_pack_arrays")(
+        keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
+        values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, objects, ends,
+    )  # fmt: skip
+    return packed[:used], objects, ends
+
+
+@NATIVE.twin(_pack_arrays_in_c)
+def pack_arrays(
+    keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
+) -> tuple[Bytes, Integers, Integers]:
+    """Return entries of an archive in binary, where each object starts, and where each entry ends.
+
+    Args:
+        keys: a newline after each.
+        shapes: (entries, 2), as in :class:`~io_ark.blocks.ArrayBlock`. Matrices without numbers are written as 0 x 0.
+        dimensions: 1 for vectors, 2 for matrices.
+        values: float32 or float64: the numbers of all arrays.
+        with_values: write the numbers, too, and not only what is before them.
+    """
+    _check(keys, shapes, dimensions, values)
+    token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
+    packed, objects, ends = bytearray(), [], []
+    begin = 0
+    for key, shape in zip(keys.split(b"\n"), shapes[:, :dimensions], strict=False):
+        packed += key + b" "
+        objects.append(len(packed))
+        sizes = shape if shape.all() else np.zeros_like(shape)
+        packed += b"\0B" + token + b"".join([np.array((4, size), _SIZED).tobytes() for size in sizes])
+        end = begin + int(shape.prod())
+        packed += values[begin:end].tobytes() if with_values else b""
+        ends.append(len(packed))
+        begin = end
+    return np.frombuffer(packed, np.uint8), np.array(objects, np.int64), np.array(ends, np.int64)
+
+
+def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
+    numbers = shapes[:, :dimensions].prod(axis=1).sum()
+    if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
+        raise ValueError("keys, shapes and values of a block do not belong together")
+
+
+def _script_lines_in_c(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
+    if keys.count(b"\n") != len(offsets):
+        raise ValueError("keys and offsets do not belong together")
+    text = np.empty(len(keys) + (len(archive) + _LINE_ROOM) * len(offsets), np.uint8)
+    offsets = np.ascontiguousarray(offsets, np.int64)
+    return text[: NATIVE.function("ark_print_script")(keys, offsets, len(offsets), archive, len(archive), text)]
+
+
+@NATIVE.twin(_script_lines_in_c)
+def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
+    """Return lines of a script file: each key, the archive's name and an offset into it.
+
+    Args:
+        keys: a newline after each.
+        offsets: (entries,): where each object starts.
+        archive: name of the archive.
+    """
+    entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
+    return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)
