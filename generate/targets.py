@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from generate import (
-    calls,
-    constructors,
-    io_ark_stub,
-    kaldi_names,
-    kaldifeat_options,
-    native,
-    preset_names,
-    public_names,
-)
+from generate import calls, constructors, io_ark_stub, kaldi_names, named_options, native, preset_names, public_names
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,7 +19,8 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "kaldi_compat/features/calls.pyi": calls.source,
     "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/frontends/names.pyi": preset_names.source,
-    "kaldi_compat/interop/kaldifeat/options.pyi": kaldifeat_options.source,
+    "kaldi_compat/interop/kaldi_native_fbank/options.pyi": named_options.kaldi_native_fbank_source,
+    "kaldi_compat/interop/kaldifeat/options.pyi": named_options.kaldifeat_source,
     "kaldi_compat/options/constructors.pyi": constructors.source,
 }
 

@@ -46,7 +46,8 @@ API = {
     "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
 }
 PRIVATE = re.compile(
-    r"kaldifeat\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|interop\.kaldi$|functional\.batches"
+    r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|interop\.kaldi$"
+    r"|functional\.batches"
 )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.plan import Plan, mel_table, mixed_radix_tables, split_radix_tables
+from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
 from kaldi_compat.native import Structure, address
 
 Floats = npt.NDArray[np.float32]
@@ -58,7 +58,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
         log_points = half.bit_length() - 1
         tables.set(log_points=log_points, twiddles=split_radix_tables(log_points), order=kaldi_fft.bit_reversed(half))
     if plan.num_mel_bins:
-        banks = [mel_table(options, warp) for warp in warps]
+        banks = [plan.mel_table(warp) for warp in warps]
         sizes = np.array([[len(w) for w in bank.weights] for bank in banks], np.int64)
         tables.set(
             mel_first=np.array([bank.first for bank in banks]),

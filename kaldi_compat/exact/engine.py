@@ -57,7 +57,7 @@ def compute(
         raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
     if use_native and not library():
         raise RuntimeError(f"the C library is not available: {library().reason}")
-    if not library() or use_native is False or plan.accurate_fft:
+    if not library() or use_native is False or not plan.is_in_c:
         steps.compute(plan, batch, 0, rows, out)
         return out
     edges = [rows * i // threads for i in range(threads + 1)]

@@ -40,7 +40,7 @@ class Plan:
     """Tables and sizes for one set of options.
 
     Attributes:
-        kind: "spectrogram", "fbank", "mfcc" or "plp".
+        kind: "spectrogram", "fbank", "mfcc" or "plp"; or "frames" for the windowed frames themselves.
         options: the options.
         size, shift, points: samples in a frame, between frames, and in the FFT.
         dim: columns of the features.
@@ -52,6 +52,7 @@ class Plan:
         lifter: factors (num_ceps,); None if there are none.
         use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
         accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
+        mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
     """
 
     kind: str
@@ -76,6 +77,16 @@ class Plan:
     compress_factor: float = 0.0
     cepstral_scale: float = 1.0
     accurate_fft: bool = False
+    mel: MelTable | None = None
+
+    @property
+    def is_in_c(self) -> bool:
+        """True if the C library can compute it."""
+        return self.kind != "frames" and not self.accurate_fft
+
+    def mel_table(self, vtln_warp: float) -> MelTable:
+        """Return the mel filters for a VTLN factor."""
+        return self.mel or mel_table(self.options, vtln_warp)
 
 
 @dataclass(frozen=True)
@@ -152,12 +163,15 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
         OptionError: as :func:`kaldi_compat.exact.mel.mel_banks`.
     """
     banks = mel_banks(options, vtln_warp)
+    return table_of(banks.weights, tables.equal_loudness(banks.centers))
+
+
+def table_of(weights: Floats, loudness: Floats) -> MelTable:
+    """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
     # a filter without weights is a single weight of zero
-    inside = [np.flatnonzero(column) if column.any() else np.zeros(1, np.intp) for column in banks.weights.T]
-    weights = tuple(
-        np.ascontiguousarray(column[i[0] : i[-1] + 1]) for column, i in zip(banks.weights.T, inside, strict=True)
-    )
-    return MelTable(tuple(int(i[0]) for i in inside), weights, tables.equal_loudness(banks.centers))
+    inside = [np.flatnonzero(column) if column.any() else np.zeros(1, np.intp) for column in weights.T]
+    parts = tuple(np.ascontiguousarray(column[i[0] : i[-1] + 1]) for column, i in zip(weights.T, inside, strict=True))
+    return MelTable(tuple(int(i[0]) for i in inside), parts, loudness)
 
 
 def split_radix_tables(log_points: int) -> list[Floats]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
-from kaldi_compat.exact.plan import MelTable, Plan, mel_table
+from kaldi_compat.exact.plan import MelTable, Plan
 from kaldi_compat.exact.products import scaled
 from kaldi_compat.exact.rand import rand_r_jumps
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
@@ -28,8 +28,11 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
         with np.errstate(all="ignore"):
             frames, log_energy = _windowed(plan, batch, rows, utterances)
-            spectrum = accurate_rfft(frames) if plan.accurate_fft else packed_rfft(frames)
             part = out[start - begin : start - begin + len(rows)]
+            if plan.kind == "frames":
+                part[...] = frames[:, : plan.dim]
+                continue
+            spectrum = accurate_rfft(frames) if plan.accurate_fft else packed_rfft(frames)
             if plan.kind == "spectrogram":
                 part[...] = _spectrogram(plan, spectrum, log_energy)
                 continue
@@ -39,7 +42,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
             warps = batch.warps[utterances]
             for warp in np.unique(warps):
                 chosen = warps == warp
-                table = mel_table(plan.options, batch.warp_factors[warp])
+                table = plan.mel_table(batch.warp_factors[warp])
                 part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
 
 

@@ -30,7 +30,7 @@ class ChunkStream:
         self._plan = plan
         self._snip_edges = plan.options.snip_edges
         self.first = 0 if self._snip_edges else plan.shift // 2 - plan.size // 2  # first sample of the first frame
-        self._call = ChunkCall(plan) if native.library() and not plan.accurate_fft else None
+        self._call = ChunkCall(plan) if native.library() and plan.is_in_c else None
         self.reset()
 
     def reset(self) -> None:

@@ -27,6 +27,7 @@ def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
     shapes: dict[str, Callable[[float], float]] = {
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
+        "hann": lambda i: 0.5 - 0.5 * math.cos(2 * math.pi / size * i),  # of a period, as in torch; not Kaldi's
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
         "rectangular": lambda i: 1.0,

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, infos, nearest
+from kaldi_compat.options.declaration import info
+
+# Another library's names of options that Kaldi's programs call otherwise.
+SHORT_NAMES = {
+    "sample_frequency": "samp_freq",
+    "frame_length": "frame_length_ms",
+    "frame_shift": "frame_shift_ms",
+    "preemphasis_coefficient": "preemph_coeff",
+    "num_mel_bins": "num_bins",
+}
+Made = TypeVar("Made", bound="OptionGroups")
+Field = tuple[str, type, Any, str]  # name, type, default (or a function that makes it), meaning
 
 
 class NamedOptions:
@@ -16,10 +28,12 @@ class NamedOptions:
     Attributes:
         our_type: our options of the same meaning.
         their_names: the other library's names of options, by ours, where they differ.
+        name_error: raised for a name that is not an option.
     """
 
-    our_type: ClassVar[type[BaseOptions]]
-    their_names: ClassVar[Mapping[str, str]]
+    our_type: ClassVar[type[Any]]
+    their_names: ClassVar[Mapping[str, str]] = SHORT_NAMES
+    name_error: ClassVar[type[OptionError]] = OptionError
 
     __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
 
@@ -40,12 +54,12 @@ class NamedOptions:
         if name not in fields:
             known = nearest(name, cls._described(fields))
             hint = f"did you mean {known}?" if known else f"it has {', '.join(fields)}"
-            raise OptionError(f"{cls.__name__} has no option {name}: {hint}")
+            raise cls.name_error(f"{cls.__name__} has no option {name}: {hint}")
 
     @classmethod
     def _described(cls, fields: Mapping[str, Any]) -> dict[str, OptionInfo]:
         """Return how our options are declared, by the names of these fields, with ours as further names."""
-        declared = infos(cls.our_type)
+        declared = infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
         our_names = {cls.their_names.get(name, name): name for name in declared}
         return {
             theirs: dataclasses.replace(declared[name], known_as=(*declared[name].known_as, name))
@@ -53,11 +67,67 @@ class NamedOptions:
             if theirs in fields
         }
 
-    def converted(self, values: Mapping[str, Any]) -> Any:
+    @classmethod
+    def converted(cls, values: Mapping[str, Any]) -> Any:
         """Return our options with these values, which have the other library's names; others are left out.
 
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        names = {name: self.their_names.get(name, name) for name in infos(self.our_type)}
-        return self.our_type(**{name: values[theirs] for name, theirs in names.items() if theirs in values})
+        names = {name: cls.their_names.get(name, name) for name in infos(cls.our_type)}
+        return cls.our_type(**{name: values[theirs] for name, theirs in names.items() if theirs in values})
+
+
+class OptionGroups(NamedOptions):
+    """Options that hold groups of options, and convert to and from dictionaries."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options by name; groups of options as dictionaries."""
+        return {name: value.as_dict() if isinstance(value, OptionGroups) else value
+                for name, value in vars(self).items()}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
+        """Make options from a dictionary. Absent ones are defaults, unknown names are ignored, types are converted."""
+        made = cls()
+        for name in vars(made).keys() & dict(data).keys():
+            kind = type(getattr(made, name))
+            setattr(made, name, getattr(kind, "from_dict", kind)(data[name]))
+        return made
+
+    def flat(self) -> dict[str, Any]:
+        """Return the options by name, with those of the groups among them."""
+        values: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            values |= value.flat() if isinstance(value, OptionGroups) else {name: value}
+        return values
+
+
+def options_class(
+    name: str, base: type[NamedOptions], text: str, our_type: type[Any], *fields: Field, compared: bool = True
+) -> Any:
+    """Return a mutable dataclass of these fields, in the module of its base's user.
+
+    Args:
+        name, base, text: of the class; the meanings of the fields follow the text.
+        our_type: our options of the same meaning.
+        compared: instances of equal values are equal.
+    """
+    declared = [
+        (each, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
+        for each, kind, default, _ in fields
+    ]
+    meanings = "".join(f"    {each}: {meaning}.\n" for each, _, _, meaning in fields)
+    module = f"{base.__module__.rpartition('.')[0]}.options"
+    body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
+    return dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
+
+
+def fields_of(
+    our_type: type[Any], *names: str, meanings: Mapping[str, str] | None = None, **defaults: Any
+) -> list[Field]:
+    """Return fields for these options of ours, under their short names; defaults and meanings may differ."""
+    known = {field.name: field for field in dataclasses.fields(our_type)}
+    found = [(SHORT_NAMES.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
+    return [(name, type(default), default, (meanings or {}).get(name) or info(field).description)
+            for name, default, field in found]  # fmt: skip

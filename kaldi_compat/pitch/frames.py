@@ -84,7 +84,11 @@ class Frames:
 
 
 def frames_of_block(
-    samples: npt.NDArray[Any], starts: Integers, lengths: Integers, constants: PitchConstants
+    samples: npt.NDArray[Any],
+    starts: Integers,
+    lengths: Integers,
+    constants: PitchConstants,
+    ends: Integers | None = None,
 ) -> Frames:
     """Return the frames of utterances.
 
@@ -92,17 +96,19 @@ def frames_of_block(
         samples: int16 or float32 of shape (T,): where the samples of all utterances are.
         starts, lengths: (utterances,): of each utterance.
         constants: of the tracker.
+        ends: ends of the chunks of the only utterance, where they are not of equal size.
 
     Raises:
         AudioError: a sample is infinite or not a number.
     """
     step = constants.chunk or max(1, int(lengths.max(initial=0)))
-    chunks = -(-lengths // step) + 1  # the last one of an utterance has no samples: there its end becomes known
+    chunks = -(-lengths // step) if ends is None else np.array([len(ends)])
+    chunks = chunks + 1  # the last one of an utterance has no samples: there its end becomes known
     bounds = np.concatenate(([0], np.cumsum(chunks)))
     utterance = np.repeat(np.arange(len(chunks)), chunks)
     number = np.arange(bounds[-1]) - bounds[utterance]
-    begin = np.minimum(number * step, lengths[utterance])
-    end = np.minimum(begin + step, lengths[utterance])
+    begin = np.minimum(number * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
+    end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
     is_last = number == chunks[utterance] - 1
 
     ready = constants.samples_out(end, finished=False)

@@ -6,7 +6,7 @@ Selected by ``simulate_first_pass_online``. Each frame has the values of the chu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +41,16 @@ class Analysis:
     final: Found
 
     @classmethod
-    def of(cls, samples: npt.NDArray[Any], options: PitchOptions) -> Analysis:
-        """Analyse audio ``(samples,)``.
+    def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:
+        """Analyse audio ``(samples,)``, which came in chunks with these ends, or in those of the options.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
         """
         constants = PitchConstants.of(options)
         audio = as_audio(samples)
-        frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants)
+        chunks = None if ends is None else np.array(ends, np.int64)
+        frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
         final = first = Found.empty(constants, count)
         search(constants, frames, 0, count, np.zeros(constants.states, np.float32), final)

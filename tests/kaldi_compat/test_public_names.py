@@ -16,6 +16,7 @@ MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if 
 # Modules that users import by their path, besides those of the names in `kaldi_compat`.
 IMPORTED = {
     "features.numpy",
+    "interop.kaldi_native_fbank",
     "interop.kaldifeat",
     "interop.lhotse",
     "interop.torchaudio",

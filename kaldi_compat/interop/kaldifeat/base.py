@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
-from kaldi_compat.interop.named_options import NamedOptions
-
-Made = TypeVar("Made", bound="Options")
-# kaldifeat's names of options that we call otherwise.
-THEIR_NAMES = {
-    "sample_frequency": "samp_freq",
-    "frame_length": "frame_length_ms",
-    "frame_shift": "frame_shift_ms",
-    "preemphasis_coefficient": "preemph_coeff",
-    "num_mel_bins": "num_bins",
-}
+from kaldi_compat.interop.named_options import OptionGroups
 
 
-class Options(NamedOptions):
-    """Base of kaldifeat's options, which convert to and from dictionaries."""
-
-    their_names = THEIR_NAMES
+class Options(OptionGroups):
+    """Base of kaldifeat's options."""
 
     if not TYPE_CHECKING:  # a type checker would take it that every name may be set
 
         def __setattr__(self, name, value) -> None:
             super().__setattr__(name, torch.device(str(value)) if name == "device" else value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options by name; groups of options as dictionaries."""
-        return {name: value.as_dict() if isinstance(value, Options) else value for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary. Absent ones are defaults, and unknown names are ignored, as in kaldifeat."""
-        made = cls()
-        for name in vars(made).keys() & data.keys():
-            group = getattr(made, name)
-            setattr(made, name, type(group).from_dict(data[name]) if isinstance(group, Options) else data[name])
-        return made
 
 
 class FeatureOptions(Options):
@@ -58,9 +32,7 @@ class FeatureOptions(Options):
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        values: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            values |= vars(value) if isinstance(value, Options) else {name: value}
+        values = self.flat()
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1
         values["allow_empty_bins"] = True
         return self.converted(values)

@@ -5,64 +5,45 @@ Type checkers and editors read ``options.pyi``, which ``make generate`` writes.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
 
-from kaldi_compat.interop.kaldifeat.base import THEIR_NAMES, FeatureOptions, Options, WhisperOptions
+from kaldi_compat.interop.kaldifeat.base import FeatureOptions, Options, WhisperOptions
 from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
+from kaldi_compat.interop.named_options import fields_of, options_class
 from kaldi_compat.options import spectral as ours
-from kaldi_compat.options.declaration import info
 
 # What an option of ours means here, where that differs.
 MEANINGS = {"max_feature_vectors": "number of frames that an online feature keeps; all if -1 or 0"}
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
 
 
-def _made(name: str, base: type, text: str, our_type: type[Any], *fields: tuple[str, type, Any, str]) -> Any:
-    """Return a mutable dataclass of fields, each a name, type, default (or a function that makes it) and meaning."""
-    declared = [
-        (each, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
-        for each, kind, default, _ in fields
-    ]
-    meanings = "".join(f"    {each}: {meaning}.\n" for each, _, _, meaning in fields)
-    body = {"__module__": __name__, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
-    return dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body)
-
-
-def _fields(our_type: type[Any], *names: str, **defaults: Any) -> list[tuple[str, type, Any, str]]:
-    """Return fields for these options of ours, under kaldifeat's names."""
-    known = {field.name: field for field in dataclasses.fields(our_type)}
-    found = [(THEIR_NAMES.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
-    return [(name, type(default), default, MEANINGS.get(name) or info(field).description)
-            for name, default, field in found]  # fmt: skip
-
-
 def _feature(name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, groups: int = 2) -> Any:
-    fields = [*_GROUPS[-groups:], *_fields(our_type, *names), _DEVICE]
-    return _made(
+    fields = [*_GROUPS[-groups:], *fields_of(our_type, *names), _DEVICE]
+    return options_class(
         f"{name}Options", base, f"Options of :class:`~kaldi_compat.interop.kaldifeat.{name}`.", our_type, *fields
     )
 
 
-FrameExtractionOptions = _made(
+FrameExtractionOptions = options_class(
     "FrameExtractionOptions",
     Options,
     "How audio is cut into frames: :class:`~kaldi_compat.options.spectral.FrameOptions` with kaldifeat's names.",
     ours.FrameOptions,
-    *_fields(
+    *fields_of(
         ours.FrameOptions,
         *("sample_frequency", "frame_shift", "frame_length", "dither", "preemphasis_coefficient", "remove_dc_offset"),
         *("window_type", "round_to_power_of_two", "blackman_coeff", "snip_edges", "max_feature_vectors"),
+        meanings=MEANINGS,
     ),
 )
-MelBanksOptions = _made(
+MelBanksOptions = options_class(
     "MelBanksOptions",
     Options,
     "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with kaldifeat's names.",
     ours.MelOptions,
-    *_fields(
+    *fields_of(
         ours.MelOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
         num_mel_bins=25,  # but 23 in the defaults of the features

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.interop.librosa_mel import librosa_filters
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.energies import power_spectrum
@@ -37,7 +36,7 @@ class WhisperMel(SpectralFeature):
         """Compute the constants."""
         super().setup()
         self.constant("window", torch.hann_window(self.size))
-        banks = slaney_mel_banks(self.options.num_mels, self.points, self.options.sample_frequency)
+        banks = librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
         self.constant("bank", torch.from_numpy(banks))
 
     @property
@@ -63,19 +62,3 @@ def normalized(features: Tensor) -> Tensor:
     if features.numel() == 0:
         return features
     return (torch.maximum(features, features.max() - 8.0) + 4.0) / 4.0
-
-
-def slaney_mel_banks(num_mels: int, points: int, sample_frequency: float) -> npt.NDArray[np.float32]:
-    """Return Slaney's triangular filters of equal area: float32 (points // 2 + 1, num_mels).
-
-    >>> slaney_mel_banks(80, 400, 16000.0).shape
-    (201, 80)
-    """
-    # Linear to 1 kHz, 15 mel there, and 27 steps of a factor of 6.4 ** (1 / 27) above.
-    top = 15.0 + 27.0 * np.log(sample_frequency / 2000.0) / np.log(6.4)
-    mel = np.linspace(0.0, top, num_mels + 2)
-    edges = np.where(mel < 15.0, mel * 200.0 / 3.0, 1000.0 * 6.4 ** ((mel - 15.0) / 27.0))
-    left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    hertz = np.arange(points // 2 + 1)[:, None] * sample_frequency / points
-    triangles = np.minimum((hertz - left) / (center - left), (right - hertz) / (right - center))
-    return np.asarray(np.maximum(triangles, 0.0) * 2.0 / (right - left), np.float32)

@@ -1,0 +1,59 @@
+"""Options of other libraries, which are made when the module is imported."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+HEADER = "# Written by `make generate`: do not edit.\nfrom dataclasses import dataclass\n"
+KALDIFEAT = """
+import torch
+
+from kaldi_compat.interop.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
+"""
+KALDI_NATIVE_FBANK = """
+from kaldi_compat.interop.kaldi_native_fbank.base import (
+    ListedOptions,
+    Options,
+    PitchExtractionBase,
+    ProcessPitchBase,
+    StftBase,
+)
+
+EPSILON: float
+"""
+
+
+def kaldifeat_source() -> str:
+    """Return the text of ``kaldi_compat/interop/kaldifeat/options.pyi``."""
+    return _source("kaldifeat", KALDIFEAT)
+
+
+def kaldi_native_fbank_source() -> str:
+    """Return the text of ``kaldi_compat/interop/kaldi_native_fbank/options.pyi``."""
+    return _source("kaldi_native_fbank", KALDI_NATIVE_FBANK)
+
+
+def _source(library: str, imports: str) -> str:
+    module = importlib.import_module(f"kaldi_compat.interop.{library}.options")
+    kinds = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
+    return HEADER + imports + "".join(_class(each) for each in kinds if dataclasses.is_dataclass(each))
+
+
+def _class(kind: Any) -> str:
+    fields = "".join(f"    {each.name}: {_name(each.type)}{_default(each)}\n" for each in dataclasses.fields(kind))
+    doc = "\n".join(f"    {line}" if line else "" for line in str(kind.__doc__).splitlines()).strip()
+    is_compared = "" if kind.__eq__ is not object.__eq__ else "(eq=False)"
+    header = f"\n@dataclass{is_compared}\nclass {kind.__name__}({kind.__bases__[0].__name__}):\n"
+    return f'{header}    """{doc}\n    """\n{fields}'
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    return "" if field.default is field.default_factory is dataclasses.MISSING else " = ..."
+
+
+def _name(kind: Any) -> str:
+    if kind is list:
+        return "list[float]"
+    return "torch.device" if kind.__module__ == "torch" else str(kind.__name__)

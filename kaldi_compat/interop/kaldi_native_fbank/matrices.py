@@ -1,0 +1,176 @@
+"""Normalization, deltas, splicing and transforms of features. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from io_ark.errors import ArkError
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional import cmvn, deltas, splice
+from kaldi_compat.functional.transform import apply_transform
+from kaldi_compat.interop.kaldi_native_fbank.base import StreamError
+from kaldi_compat.interop.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
+from kaldi_compat.options import postprocessing as ours
+from kaldi_compat.options.base import require
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+
+def _matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
+    matrix = np.asarray(features, np.float32)
+    if matrix.ndim != 2 or (needed_by and not matrix.size):
+        raise FeatureError(f"{needed_by or 'features'}: expected a matrix (frames, dim), not the shape {matrix.shape}")
+    return matrix
+
+
+def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
+    """Return the statistics (2, dim + 1) of features (frames, dim): sums and count, then sums of squares.
+
+    Raises:
+        FeatureError: not a matrix, or one without columns.
+    """
+    features = _matrix(feats)
+    if features.shape[1] == 0:
+        raise FeatureError("dim must be > 0")
+    return np.asarray(cmvn.cmvn_stats(features), np.float64)
+
+
+def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
+    """Return features (frames, dim) that are normalized by statistics.
+
+    Raises:
+        FeatureError: statistics of another dimension, or without variances where ``opts.norm_vars`` needs them.
+    """
+    chosen = ours.CmvnOptions(norm_vars=opts.norm_vars, reverse=opts.reverse)
+    return np.asarray(cmvn.apply_cmvn(_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
+
+
+def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
+    """Apply :func:`apply_cmvn` in place."""
+    feats[...] = apply_cmvn(stats, opts, feats)
+
+
+class CmvnAccumulator:
+    """Statistics of frames that arrive one after the other.
+
+    Args:
+        dim: number of columns; 0 takes it from the first features.
+
+    >>> accumulator = CmvnAccumulator()
+    >>> accumulator.add(2, [1.0, 2.0])
+    >>> accumulator.stats.tolist()
+    [[1.0, 2.0, 1.0], [1.0, 4.0, 0.0]]
+    """
+
+    def __init__(self, dim: int = 0) -> None:
+        self._stats: Doubles = np.zeros((2, dim + 1) if dim else (0, 0))
+
+    @property
+    def stats(self) -> Doubles:
+        """Statistics (2, dim + 1): sums and count, then sums of squares."""
+        stats: Doubles = self._stats.copy()
+        return stats
+
+    def accumulate(self, feats: npt.ArrayLike) -> None:
+        """Add features (frames, dim).
+
+        Raises:
+            FeatureError: features of another dimension.
+        """
+        self._add(compute_cmvn_stats(feats))
+
+    def add(self, dim: int, frame: Sequence[float], weight: float = 1.0) -> None:
+        """Add a frame (dim,) with a weight.
+
+        Raises:
+            FeatureError: a frame of another dimension.
+        """
+        features = np.array(frame, np.float32)[None]
+        if features.shape != (1, dim):
+            raise FeatureError(f"a frame of dimension {dim} does not have the shape {features.shape[1:]}")
+        self._add(np.asarray(cmvn.cmvn_stats(features, weights=np.array([weight], np.float32)), np.float64))
+
+    def _add(self, stats: Doubles) -> None:
+        if self._stats.size and self._stats.shape != stats.shape:
+            raise FeatureError(f"stats must be 2 x (dim+1): {self._stats.shape}, not {stats.shape}")
+        self._stats = self._stats + stats if self._stats.size else stats
+
+
+def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
+    """Return features (frames, dim) with their deltas: (frames, dim * (order + 1)).
+
+    Raises:
+        FeatureError: no frames.
+    """
+    chosen = ours.DeltaOptions(delta_order=opts.order, delta_window=opts.window)
+    return np.asarray(deltas.add_deltas(_matrix(feats, "compute_deltas"), chosen), np.float32)
+
+
+def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
+    """Return features (frames, dim) with their neighbours: (frames, dim * (1 + left_context + right_context)).
+
+    Raises:
+        FeatureError: no frames.
+    """
+    opts = opts or SpliceOptions()
+    chosen = ours.SpliceOptions(left_context=opts.left_context, right_context=opts.right_context)
+    return np.asarray(splice.splice(_matrix(feats, "splice_frames"), chosen), np.float32)
+
+
+class FeatureTransform:
+    """A linear transform, or an affine one with the offset in its last column.
+
+    Raises:
+        OptionError: not a matrix.
+
+    >>> FeatureTransform(np.eye(2, 3)).apply([[1.0, 2.0]]).tolist()
+    [[1.0, 2.0]]
+    """
+
+    def __init__(self, mat: npt.ArrayLike) -> None:
+        self._matrix = np.array(mat, np.float32)
+        require(self._matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._matrix.shape}")
+
+    @staticmethod
+    def read(filename: str) -> FeatureTransform:
+        """Read a matrix in one of Kaldi's formats.
+
+        Raises:
+            StreamError: the file cannot be read (a RuntimeError).
+        """
+        try:
+            return FeatureTransform(io_ark.load(filename, pipes=False))
+        except (ArkError, OSError) as error:
+            raise StreamError(f"FeatureTransform: cannot read {filename}: {error}") from error
+
+    @property
+    def input_dim(self) -> int:
+        """Number of columns of the matrix."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def output_dim(self) -> int:
+        """Number of rows of the matrix."""
+        return len(self._matrix)
+
+    def is_affine(self, input_dim: int) -> bool:
+        """Return True if features of this dimension need the last column as an offset."""
+        return self.input_dim == input_dim + 1
+
+    def apply(self, feats: npt.ArrayLike) -> Floats:
+        """Transform features (frames, dim).
+
+        Raises:
+            FeatureError: features of another dimension.
+        """
+        return np.asarray(apply_transform(_matrix(feats), self._matrix), np.float32)
+
+
+def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:
+    """Transform features: :meth:`FeatureTransform.apply`."""
+    return transform.apply(feats)

@@ -1,0 +1,116 @@
+"""Mel filters and windows. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
+from kaldi_compat.interop.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
+from kaldi_compat.interop.kaldi_native_fbank.plans import filters, ours_of_frames, window_of
+from kaldi_compat.interop.librosa_mel import slaney_hertz, slaney_mel
+from kaldi_compat.options.spectral import FrameOptions
+
+Floats = npt.NDArray[np.float32]
+
+
+class MelBanks:
+    """Triangular mel filters.
+
+    Args:
+        opts: the filters; the defaults if None.
+        frame_opts: gives the sampling rate and the points of the FFT; the defaults if None.
+        vtln_warp_factor: VTLN factor.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+
+    >>> MelBanks().get_matrix().shape
+    (25, 257)
+    """
+
+    def __init__(
+        self,
+        opts: MelBanksOptions | None = None,
+        frame_opts: FrameExtractionOptions | None = None,
+        vtln_warp_factor: float = 1.0,
+    ) -> None:
+        opts = opts or MelBanksOptions()
+        values = (frame_opts or FrameExtractionOptions()).flat() | opts.flat()
+        self._weights: Floats = np.ascontiguousarray(filters(values, vtln_warp_factor).T)
+        self._floor = 1.0 if opts.htk_mode else 0.0
+
+    @property
+    def dim(self) -> int:
+        """Number of filters."""
+        return len(self._weights)
+
+    def get_matrix(self) -> Floats:
+        """Return the weights, float32 (dim, points // 2 + 1)."""
+        weights: Floats = self._weights.copy()
+        return weights
+
+    def compute(self, fft_energies: npt.ArrayLike) -> Floats:
+        """Return mel energies (dim,) of a power spectrum (points // 2 + 1,).
+
+        Raises:
+            AudioError: an array of another shape, or one that is not contiguous (a ValueError).
+        """
+        energies = np.asarray(fft_energies, np.float32)
+        if not energies.flags.c_contiguous:
+            raise AudioError("input fft_energies should be contiguous: use np.ascontiguousarray(fft_energies)")
+        if energies.shape != self._weights.shape[1:]:
+            raise AudioError(f"fft_energies must have the shape {self._weights.shape[1:]}, not {energies.shape}")
+        mel: Floats = np.maximum(self._weights @ energies, np.float32(self._floor))
+        return mel
+
+    @staticmethod
+    def mel_scale(hz: float) -> float:
+        """Convert Hz to mel."""
+        return float(mel_scale(np.float32(hz)))
+
+    @staticmethod
+    def inverse_mel_scale(mel: float) -> float:
+        """Convert mel to Hz."""
+        return float(inverse_mel_scale(np.float32(mel)))
+
+    @staticmethod
+    def mel_scale_slaney(hz: float) -> float:
+        """Convert Hz to mel on Slaney's scale."""
+        return float(slaney_mel(hz))
+
+    @staticmethod
+    def inverse_mel_scale_slaney(mel: float) -> float:
+        """Convert mel on Slaney's scale to Hz."""
+        return float(slaney_hertz(mel))
+
+
+class FeatureWindowFunction:
+    """The window of frames.
+
+    Raises:
+        OptionError: an unknown window, or a frame without samples.
+
+    >>> len(FeatureWindowFunction(FrameExtractionOptions()).window)
+    400
+    """
+
+    def __init__(self, opts: FrameExtractionOptions) -> None:
+        size = FrameOptions(**ours_of_frames(opts.flat())).window_size
+        self._window = window_of(opts.window_type, size, opts.blackman_coeff)
+
+    @property
+    def window(self) -> list[float]:
+        """The window's samples."""
+        values: list[float] = self._window.tolist()
+        return values
+
+    def apply(self, wave: Sequence[float]) -> list[float]:
+        """Return audio whose first samples, as many as the window has, are multiplied by it."""
+        frame = np.array(wave, np.float32)
+        frame[: len(self._window)] *= self._window
+        values: list[float] = frame.tolist()
+        return values

@@ -1,0 +1,122 @@
+"""NeMo's filter bank features of buffers of audio. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
+from kaldi_compat.interop.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
+from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
+from kaldi_compat.interop.kaldi_native_fbank.stft import checked_config, spectra
+from kaldi_compat.interop.librosa_mel import librosa_filters
+from kaldi_compat.options.base import require
+from kaldi_compat.options.spectral import FrameOptions
+
+Floats = npt.NDArray[np.float32]
+GUARD = 2.0**-24  # added to the energies before the log
+
+
+class OnlineNemoFbank:
+    """NeMo's log-mel features of audio in -1 to 1, computed anew for each stretch of frames that is asked for.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+
+    >>> import numpy as np
+    >>> fbank = OnlineNemoFbank(NemoFbankOptions())
+    >>> fbank.accept_waveform(16000, np.zeros(1000))
+    >>> fbank.get_frames(0, 6)[0].shape, fbank.num_trailing_samples
+    ((6, 80), 40)
+    """
+
+    def __init__(self, opts: NemoFbankOptions) -> None:
+        opts = checked_options(self, opts, NemoFbankOptions)
+        frames = FrameOptions(
+            sample_frequency=opts.samp_freq, frame_shift=opts.frame_shift_ms, frame_length=opts.frame_length_ms
+        )
+        self._hop, points = frames.window_shift, frames.padded_window_size
+        before = (points - frames.window_size) // 2
+        window = np.pad(window_of("hanning", frames.window_size), (before, points - frames.window_size - before))
+        self._stft, self._window = checked_config(
+            StftConfig(points, self._hop, points, pad_mode="constant", window=window.tolist())
+        )
+        self._filters = librosa_filters(opts.num_mel_bins, points, opts.samp_freq, opts.low_freq, opts.high_freq)
+        self._preemphasis, self._capacity = np.float32(opts.preemph_coeff), opts.buffered_capacity
+        self._rate: float = opts.samp_freq
+        self._samples: Floats = np.empty(0, np.float32)
+        self._start = 0  # number of the first sample that is kept
+        self._finished = False
+
+    @property
+    def dim(self) -> int:
+        """Number of mel bins."""
+        return int(self._filters.shape[1])
+
+    @property
+    def frame_shift_in_seconds(self) -> float:
+        """Seconds from the start of one frame to the start of the next."""
+        return float(np.float32(self._hop) / np.float32(self._rate))
+
+    @property
+    def num_frames_ready(self) -> int:
+        """Number of frame shifts received so far."""
+        return (self._start + len(self._samples)) // self._hop
+
+    @property
+    def num_trailing_samples(self) -> int:
+        """Number of samples after the last whole frame shift."""
+        return (self._start + len(self._samples)) % self._hop
+
+    def is_last_frame(self, frame: int) -> bool:
+        """Return True if this is the last frame of the audio, which has ended."""
+        return self._finished and frame == self.num_frames_ready - 1
+
+    def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
+        """Add a chunk of audio (T,).
+
+        Raises:
+            AudioError: another sampling rate (a ValueError).
+            StreamError: the audio has ended (a RuntimeError).
+        """
+        samples = as_samples(waveform)
+        check_chunk(sampling_rate, self._rate, self._finished)
+        self._samples = np.concatenate((self._samples, samples.astype(np.float32, copy=False)))
+
+    def input_finished(self) -> None:
+        """End the audio."""
+        self._finished = True
+
+    def get_frames(self, frame_index: int, n: int, is_final: bool = False) -> tuple[Floats, int]:
+        """Compute frames. The audio before them is discarded.
+
+        Args:
+            frame_index: number of the first frame.
+            n: number of frames.
+            is_final: up to the end of the audio, with its last samples that are less than a frame shift.
+
+        Returns:
+            (n, dim), and the number of samples by which they start later, so that ``buffered_capacity`` frames of audio
+            are not exceeded.
+
+        Raises:
+            OptionError: frames that are not there yet, or whose audio was discarded (a ValueError).
+        """
+        require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
+        first, end = frame_index * self._hop, (frame_index + n) * self._hop
+        known = self._start <= first and frame_index + n <= self.num_frames_ready
+        require(known, f"requested frames are out of range: {frame_index} to {frame_index + n - 1}")
+        if n == 0:
+            return np.empty((0, self.dim), np.float32), 0
+        if is_final and self._finished and frame_index + n == self.num_frames_ready:
+            end += self.num_trailing_samples
+        offset = end - first - n * self._hop if n == self._capacity else 0
+        self._samples, self._start = self._samples[first - self._start :], first
+        return self._features(self._samples[offset : end - first])[:n], offset
+
+    def _features(self, samples: Floats) -> Floats:
+        emphasized = samples.copy()
+        emphasized[1:] -= self._preemphasis * samples[:-1]
+        spectrum = spectra(self._stft, self._window, emphasized)
+        energies = (spectrum.real**2 + spectrum.imag**2) @ self._filters
+        return np.log(energies + GUARD).astype(np.float32)

@@ -1,0 +1,217 @@
+"""Features of audio in chunks. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.plan import Plan
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.exact.stream import ChunkStream
+from kaldi_compat.interop.kaldi_native_fbank.base import StreamError, WrongOptionError
+from kaldi_compat.interop.kaldi_native_fbank.options import (
+    FbankOptions,
+    MfccOptions,
+    RawAudioSamplesOptions,
+    WhisperFeatureOptions,
+)
+from kaldi_compat.interop.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
+
+Floats = npt.NDArray[np.float32]
+Samples = Sequence[float] | npt.NDArray[Any]
+
+# The original draws from the C library's rand(), which is one for the process.
+_noise = KaldiRandom()
+
+
+def as_samples(waveform: Samples) -> npt.NDArray[Any]:
+    """Return audio as an array (T,): int16 and float32 arrays as they are, everything else as float32.
+
+    Raises:
+        WrongOptionError: not a sequence of numbers, which is a TypeError.
+    """
+    if isinstance(waveform, list | tuple):
+        try:
+            return np.frombuffer(struct.pack(f"{len(waveform)}f", *waveform), np.float32)
+        except (struct.error, OverflowError):
+            pass
+    samples = np.asarray(waveform)
+    if samples.ndim == 1 and samples.dtype.kind in "iufb":
+        return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
+    if samples.size == 0:
+        return np.empty(0, np.float32)
+    raise WrongOptionError(f"waveform must be a sequence of numbers, not {type(waveform).__name__}")
+
+
+class FrameStore:
+    """Frames by their numbers, of which the first ones may have been discarded."""
+
+    def __init__(self) -> None:
+        self._frames: list[Floats] = []
+        self._removed = 0
+        self._finished = False
+
+    @property
+    def num_frames_ready(self) -> int:
+        """Number of frames that were computed so far, with those that were discarded."""
+        return self._removed + len(self._frames)
+
+    def is_last_frame(self, frame: int) -> bool:
+        """Return True if this is the last frame of the audio, which has ended."""
+        return self._finished and frame == self.num_frames_ready - 1
+
+    def get_frame(self, frame: int) -> Floats:
+        """Return a frame (dim,), which is not copied.
+
+        Raises:
+            StreamError: there is no such frame yet, or it was discarded: an IndexError and a RuntimeError.
+        """
+        index = frame - self._removed
+        if 0 <= index < len(self._frames):
+            return self._frames[index]
+        raise StreamError(f"frame {frame} is not available: ask for {self._removed} to {self.num_frames_ready - 1}")
+
+    def pop(self, n: int) -> None:
+        """Discard the first ``n`` frames that are there; the others keep their numbers."""
+        n = min(max(n, 0), len(self._frames))
+        del self._frames[:n]
+        self._removed += n
+
+
+class OnlineFeature(FrameStore):
+    """Base class of the features of audio in chunks of any size."""
+
+    options_type: ClassVar[type[Any]]
+
+    def __init__(self, opts: Any) -> None:
+        super().__init__()
+        self._start(checked_options(self, opts, self.options_type))
+
+    def _start(self, opts: Any) -> None:
+        self._plan: Plan = plan_of(opts)
+        self._stream = ChunkStream(self._plan)
+        self._rate: float = opts.frame_opts.samp_freq
+        self._shift = opts.frame_opts.frame_shift_ms
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        return self._plan.dim
+
+    @property
+    def frame_shift_in_seconds(self) -> float:
+        """Seconds from the start of one frame to the start of the next."""
+        return float(np.float32(self._shift) / np.float32(1000))
+
+    def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
+        """Add a chunk of audio.
+
+        Args:
+            sampling_rate: must be ``frame_opts.samp_freq``.
+            waveform: samples (T,): an array, a list or another sequence.
+
+        Raises:
+            AudioError: another sampling rate, or a NaN among the samples (a ValueError).
+            StreamError: the audio has ended (a RuntimeError).
+        """
+        samples = as_samples(waveform)
+        if len(samples) == 0:
+            return
+        check_chunk(sampling_rate, self._rate, self._finished)
+        self._take(samples, final=False)
+
+    def input_finished(self) -> None:
+        """End the audio, which adds the last frames with ``snip_edges=False``."""
+        if not self._finished:
+            self._take(np.empty(0, np.float32), final=True)
+        self._finished = True
+
+    def _take(self, samples: npt.NDArray[Any], *, final: bool) -> None:
+        features = self._stream.advance(samples, final, seeds=_noise.frame_seeds)
+        flat = features.reshape(-1)
+        if math.isnan(flat.dot(flat)):
+            raise StreamError("mel energy is nan: the audio holds a NaN or an infinity")
+        self._frames.extend(self._completed(features))
+
+    def _completed(self, features: Floats) -> Floats:
+        """Apply the last step to new frames."""
+        return features
+
+
+def checked_options(owner: object, opts: Any, kind: type[Any]) -> Any:
+    """Return options of this type.
+
+    Raises:
+        WrongOptionError: they are of another type, which is a TypeError.
+    """
+    if not isinstance(opts, kind):
+        raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")
+    return opts
+
+
+def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
+    """Raise an error if a chunk has another sampling rate, or comes after the end."""
+    if finished:
+        raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
+    if sampling_rate != expected and np.float32(sampling_rate) != expected:
+        raise AudioError(
+            f"sampling_rate does not match the options: {sampling_rate:g} Hz, but samp_freq is {expected:g}: resample"
+        )
+
+
+class OnlineFbank(OnlineFeature):
+    """Log-mel filter bank features of audio in chunks.
+
+    >>> import numpy as np
+    >>> opts = FbankOptions()
+    >>> opts.frame_opts.dither = 0
+    >>> fbank = OnlineFbank(opts)
+    >>> fbank.accept_waveform(16000, np.zeros(16000, np.float32).tolist())
+    >>> fbank.num_frames_ready, fbank.get_frame(0).shape
+    (98, (23,))
+    """
+
+    options_type: ClassVar[type[Any]] = FbankOptions
+
+    def _start(self, opts: FbankOptions) -> None:
+        super()._start(opts)
+        values = opts.flat()
+        self._first_bin = int(opts.use_energy and not opts.htk_compat)
+        self._unfinished = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
+        self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
+        self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
+
+    def _completed(self, features: Floats) -> Floats:
+        if self._unfinished:
+            bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
+            np.maximum(bins, np.float32(self._floor), out=bins)
+            if self._log:
+                np.log(np.maximum(bins, self._eps) if self._log_floor else bins + self._eps, out=bins)
+        return features
+
+
+class OnlineMfcc(OnlineFeature):
+    """Mel-frequency cepstral coefficients of audio in chunks."""
+
+    options_type = MfccOptions
+
+
+class OnlineWhisperFbank(OnlineFbank):
+    """Mel energies of Whisper's features, of audio in -1 to 1; their logs and Whisper's scaling are the caller's."""
+
+    options_type = WhisperFeatureOptions
+
+    def _start(self, opts: Any) -> None:
+        super()._start(whisper_options(opts))
+
+
+class OnlineRawAudioSamples(OnlineFeature):
+    """The frames of the audio themselves."""
+
+    options_type = RawAudioSamplesOptions

@@ -1,0 +1,167 @@
+"""kaldi_native_fbank's options, with its names, order and defaults, made of ours.
+
+Type checkers and editors read ``options.pyi``, which ``make generate`` writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kaldi_compat.interop.kaldi_native_fbank.base import (
+    ListedOptions,
+    Options,
+    PitchExtractionBase,
+    ProcessPitchBase,
+    StftBase,
+)
+from kaldi_compat.interop.named_options import Field, fields_of, options_class
+from kaldi_compat.options import pitch, postprocessing, spectral
+
+ENERGY = ("use_energy", "energy_floor", "raw_energy")
+EPSILON = 2.0**-23
+MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_TYPES)}, hann (of a period)"}
+
+
+def _made(name: str, text: str, our_type: type[Any], *fields: Field, base: type = Options) -> Any:
+    return options_class(name, base, text, our_type, *fields, compared=False)
+
+
+def _feature(name: str, our_type: type[Any], *fields: Field, base: type = ListedOptions) -> Any:
+    return _made(name, f"Options of :class:`Online{name[:-7]}`.", our_type, *fields, base=base)
+
+
+FrameExtractionOptions = _made(
+    "FrameExtractionOptions",
+    "How audio is cut into frames: :class:`~kaldi_compat.options.spectral.FrameOptions` with the original's names.",
+    spectral.FrameOptions,
+    *fields_of(
+        spectral.FrameOptions,
+        *("sample_frequency", "frame_shift", "frame_length", "dither", "preemphasis_coefficient", "remove_dc_offset"),
+        *("window_type", "round_to_power_of_two", "blackman_coeff", "snip_edges"),
+        dither=0.00003,  # Kaldi's 1.0, for audio in -1 to 1
+        meanings=MEANINGS,
+    ),
+    base=ListedOptions,
+)
+MelBanksOptions = _made(
+    "MelBanksOptions",
+    "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with the original's names.",
+    spectral.MelOptions,
+    *fields_of(
+        spectral.MelOptions,
+        *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
+        num_mel_bins=25,  # but 23 in the defaults of the features
+    ),
+    ("htk_mode", bool, False, "floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does"),
+    ("is_librosa", bool, False, "librosa's filters, not Kaldi's; they are used with ``low_freq`` 0"),
+    ("norm", str, "slaney", "with ``is_librosa``: filters of equal area; '' for equal height"),
+    ("use_slaney_mel_scale", bool, True, "with ``is_librosa``: Slaney's mel scale, not HTK's"),
+    ("floor_to_int_bin", bool, False, "with ``is_librosa``: round the edges of filters down to bins of the FFT"),
+    base=ListedOptions,
+)
+_FRAMES: Field = ("frame_opts", FrameExtractionOptions, FrameExtractionOptions, "how audio is cut into frames")
+_MEL: Field = ("mel_opts", MelBanksOptions, lambda: MelBanksOptions(num_bins=23), "the mel filter bank")
+FbankOptions = _feature(
+    "FbankOptions",
+    spectral.FbankOptions,
+    _FRAMES,
+    _MEL,
+    *fields_of(spectral.FbankOptions, *ENERGY, "htk_compat", "use_log_fbank"),
+    ("use_log_floor", bool, True, "log of the energies floored at ``eps``, as in Kaldi; False adds ``eps``, as NeMo"),
+    ("eps", float, EPSILON, "floor of the energies, or added to them, before the log"),
+    *fields_of(spectral.FbankOptions, "use_power"),
+)
+MfccOptions = _feature(
+    "MfccOptions",
+    spectral.MfccOptions,
+    _FRAMES,
+    _MEL,
+    *fields_of(spectral.MfccOptions, "num_ceps", *ENERGY, "cepstral_lifter", "htk_compat"),
+    base=Options,
+)
+WhisperFeatureOptions = _made(
+    "WhisperFeatureOptions",
+    "Options of :class:`OnlineWhisperFbank`, whose frames are Whisper's, whatever ``frame_opts`` says.",
+    object,
+    _FRAMES,
+    ("dim", int, 80, "number of mel bins; 128 for large-v3"),
+)
+RawAudioSamplesOptions = _feature(
+    "RawAudioSamplesOptions",
+    spectral.SpectrogramOptions,
+    (
+        *_FRAMES[:2],
+        lambda: FrameExtractionOptions(
+            window_type="rectangular", dither=0, preemph_coeff=0, remove_dc_offset=False, round_to_power_of_two=False
+        ),
+        "how audio is cut into frames; nothing is done to them by default",
+    ),
+)
+NemoFbankOptions = _feature(
+    "NemoFbankOptions",
+    object,
+    *fields_of(spectral.FrameOptions, "sample_frequency", "frame_shift", "frame_length"),
+    ("num_mel_bins", int, 80, "number of mel bins"),
+    *fields_of(spectral.MelOptions, "low_freq", "high_freq", low_freq=0.0),
+    *fields_of(spectral.FrameOptions, "preemphasis_coefficient"),
+    ("buffered_capacity", int, 0, "most frames of a request, to which its audio is cut; 0 does not cut"),
+)
+PitchExtractionOptions = _made(
+    "PitchExtractionOptions",
+    "The pitch tracker: :class:`~kaldi_compat.options.pitch.PitchOptions` with the original's names.",
+    pitch.PitchOptions,
+    *fields_of(
+        pitch.PitchOptions,
+        *("sample_frequency", "frame_shift", "frame_length", "preemphasis_coefficient", "min_f0", "max_f0"),
+        *("soft_min_f0", "penalty_factor", "lowpass_cutoff"),
+    ),
+    *(("resample_freq", *field[1:]) for field in fields_of(pitch.PitchOptions, "resample_frequency")),
+    *fields_of(
+        pitch.PitchOptions,
+        *("delta_pitch", "nccf_ballast", "lowpass_filter_width", "upsample_filter_width", "max_frames_latency"),
+        *("frames_per_chunk", "simulate_first_pass_online", "recompute_frame", "nccf_ballast_online", "snip_edges"),
+    ),
+    base=PitchExtractionBase,
+)
+ProcessPitchOptions = _made(
+    "ProcessPitchOptions",
+    "Features made of a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.",
+    pitch.ProcessPitchOptions,
+    *fields_of(pitch.ProcessPitchOptions, *(field.name for field in dataclasses.fields(pitch.ProcessPitchOptions))),
+    base=ProcessPitchBase,
+)
+CmvnOptions = _made(
+    "CmvnOptions",
+    "Options of :func:`apply_cmvn`.",
+    postprocessing.CmvnOptions,
+    *fields_of(postprocessing.CmvnOptions, "norm_vars", "reverse"),
+)
+DeltaOptions = _made(
+    "DeltaOptions",
+    "Options of :func:`compute_deltas`.",
+    object,
+    ("order", int, 2, "order of the highest delta"),
+    ("window", int, 2, "frames on each side of a frame that enter its delta"),
+)
+SpliceOptions = _made(
+    "SpliceOptions",
+    "Options of :func:`splice_frames`.",
+    object,
+    ("left_context", int, 3, "frames before each frame"),
+    ("right_context", int, 3, "frames after each frame"),
+)
+StftConfig = _made(
+    "StftConfig",
+    "Options of :class:`Stft` and :class:`IStft`.",
+    object,
+    ("n_fft", int, dataclasses.MISSING, "points of the FFT, even"),
+    ("hop_length", int, dataclasses.MISSING, "samples from the start of one frame to the start of the next"),
+    ("win_length", int, dataclasses.MISSING, "samples of the window"),
+    ("window_type", str, "", "window function, such as hann; none if empty"),
+    ("center", bool, True, "pad the audio by ``n_fft // 2`` samples at both ends"),
+    ("pad_mode", str, "reflect", "reflect, replicate or constant (zeros)"),
+    ("normalized", bool, False, "scale the spectrum by ``1 / sqrt(n_fft)``"),
+    ("window", list, list, "the window's samples, in place of ``window_type``"),
+    base=StftBase,
+)

@@ -1,0 +1,117 @@
+"""Pitch features. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.interop.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
+from kaldi_compat.interop.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
+from kaldi_compat.pitch.online import Analysis, first_pass_features, online_paths
+from kaldi_compat.pitch.process import process_pitch, standard_normal, undelayed_features
+from kaldi_compat.pitch.tracker import track_pitch
+
+Floats = npt.NDArray[np.float32]
+
+
+def compute_and_process_kaldi_pitch(
+    pitch_opts: PitchExtractionOptions, process_opts: ProcessPitchOptions, wave: Samples
+) -> Floats:
+    """Compute pitch features (frames, dim) of audio (T,) on Kaldi's scale (Kaldi: ComputeAndProcessKaldiPitch).
+
+    The noise is that of a Kaldi program, anew in each call.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+        AudioError: a sample is infinite or NaN.
+    """
+    tracking, processing = pitch_opts.ours(), process_opts.ours()
+    samples, noise = as_samples(wave), KaldiRandom()
+    if tracking.simulate_first_pass_online:
+        return first_pass_features(Analysis.of(samples, tracking), tracking, processing, noise)
+    features: Floats = process_pitch(track_pitch(samples, tracking), processing, generator=noise)
+    return features
+
+
+class OnlinePitch(FrameStore):
+    """Pitch features of audio in chunks, on Kaldi's scale (Kaldi: OnlinePitchFeature and OnlineProcessPitch).
+
+    As in Kaldi, a frame that is asked for before the end may change later. The first look at frames after a chunk
+    tracks the pitch of all audio so far.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+
+    >>> import numpy as np
+    >>> pitch = OnlinePitch(PitchExtractionOptions())
+    >>> pitch.accept_waveform(16000, 1000 * np.sin(0.1 * np.arange(16000)))
+    >>> pitch.num_frames_ready, pitch.get_frame(0).shape
+    (21, (3,))
+    """
+
+    def __init__(self, opts: PitchExtractionOptions, popts: ProcessPitchOptions | None = None) -> None:
+        super().__init__()
+        opts = checked_options(self, opts, PitchExtractionOptions)
+        self._tracking, self._processing = opts.ours(), (popts or ProcessPitchOptions()).ours()
+        self._rate, self._shift = opts.samp_freq, opts.frame_shift_ms
+        self._chunks: list[Floats] = []
+        self._is_current = True
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        return self._processing.dim
+
+    @property
+    def frame_shift_in_seconds(self) -> float:
+        """Seconds from the start of one frame to the start of the next."""
+        return float(np.float32(self._shift) / np.float32(1000))
+
+    @property
+    def num_frames_ready(self) -> int:
+        """Number of frames that are known so far."""
+        self._update()
+        return super().num_frames_ready
+
+    def get_frame(self, frame: int) -> Floats:
+        """Return a frame (dim,).
+
+        Raises:
+            StreamError: there is no such frame yet (a RuntimeError).
+        """
+        self._update()
+        return super().get_frame(frame)
+
+    def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
+        """Add a chunk of audio (T,).
+
+        Raises:
+            AudioError: another sampling rate (a ValueError).
+            StreamError: the audio has ended (a RuntimeError).
+        """
+        samples = as_samples(waveform)
+        check_chunk(sampling_rate, self._rate, self._finished)
+        self._chunks.append(samples.astype(np.float32))
+        self._is_current = False
+
+    def input_finished(self) -> None:
+        """End the audio: the features of all frames are known."""
+        self._finished, self._is_current = True, False
+
+    def _update(self) -> None:
+        if not self._is_current:
+            self._frames, self._is_current = list(self._features()), True
+
+    def _features(self) -> Floats:
+        options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
+        # with a chunk of no samples in between, the end is not known together with the last chunk
+        analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(each) for each in self._chunks]), len(audio)])
+        states = [(path.copy(), ready) for path, ready, at_end in online_paths(analysis, self._tracking)
+                  if at_end == self._finished]  # fmt: skip
+        path, ready = states[-1] if states else (np.empty(0, np.int16), 0)
+        later = 0 if self._finished else max(0, options.normalization_right_context)
+        count = max(0, ready - later + options.delay) if ready else 0
+        noise = standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+        features: Floats = undelayed_features(analysis.features(path[:ready], 0), noise, options)
+        return features[np.clip(np.arange(count) - options.delay, 0, None)]

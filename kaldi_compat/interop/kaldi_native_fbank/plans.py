@@ -1,0 +1,145 @@
+"""From options to what the exact engine computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact import plan as exact
+from kaldi_compat.exact import tables
+from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.interop.kaldi_native_fbank.options import (
+    EPSILON,
+    FbankOptions,
+    FrameExtractionOptions,
+    MelBanksOptions,
+    MfccOptions,
+    RawAudioSamplesOptions,
+    WhisperFeatureOptions,
+)
+from kaldi_compat.interop.librosa_mel import librosa_filters
+from kaldi_compat.options import spectral as ours
+from kaldi_compat.options.base import require
+
+Floats = npt.NDArray[np.float32]
+Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
+WINDOWS = (*ours.WINDOW_TYPES, "hann")
+
+
+def plan_of(opts: Computed) -> exact.Plan:
+    """Return the plan of a feature.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+    """
+    kind: Any = type(opts)
+    return _plan(kind, tuple(opts.flat().items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
+    """Return the plan of an option set. Users make a feature for each utterance, so plans are kept."""
+    values = dict(items)
+    window = checked_window(values["window_type"])
+    values["window_type"] = "hanning" if window == "hann" else window
+    values["allow_empty_bins"] = values.get("is_librosa", False)
+    values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
+    if kind is RawAudioSamplesOptions:
+        values["energy_floor"] = 0.0
+    elif values["htk_mode"] and kind is MfccOptions:
+        raise OptionError("htk_mode=True is supported for FbankOptions only: compute log-mel features")
+    plan = exact.plan_of(kind.converted(values))
+    changes: dict[str, Any] = {}
+    if window == "hann":
+        changes["window"] = tables.window(window, plan.size)
+    if kind is RawAudioSamplesOptions:
+        changes |= {"kind": "frames", "dim": plan.size, "use_energy": False}
+    elif values["is_librosa"] or values["htk_mode"]:
+        changes["mel"] = exact.table_of(filters(values), np.zeros(values["num_bins"], np.float32))
+    return dataclasses.replace(plan, **changes) if changes else plan
+
+
+def has_kaldis_log(values: dict[str, Any]) -> bool:
+    """Return True if the log of mel energies is Kaldi's."""
+    return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
+        "htk_mode"
+    )
+
+
+def checked_window(name: str) -> str:
+    """Return the name of a window that exists.
+
+    Raises:
+        OptionError: there is no such window.
+    """
+    require(name in WINDOWS, f"invalid window type: {name}; it is one of {', '.join(WINDOWS)}")
+    return name
+
+
+def window_of(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
+    """Return a window (size,).
+
+    Raises:
+        OptionError: there is no such window, or it is empty.
+    """
+    require(size > 0, f"a window has at least one sample, not {size}")
+    return tables.window(checked_window(name), size, blackman_coeff)
+
+
+def filters(values: dict[str, Any], vtln_warp: float = 1.0) -> Floats:
+    """Return mel filters (points // 2 + 1, num_bins) for the options of frames and of mel bins.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+    """
+    frames = ours.FrameOptions(**ours_of_frames(values))
+    if values["is_librosa"]:
+        return librosa_filters(
+            values["num_bins"],
+            frames.padded_window_size,
+            frames.sample_frequency,
+            values["low_freq"],
+            values["high_freq"],
+            slaney_scale=values["use_slaney_mel_scale"],
+            norm=values["norm"],
+            floor_to_int_bin=values["floor_to_int_bin"],
+        )
+    mel = {name: values[name] for name in ("low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel")}
+    weights = mel_banks(
+        ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **ours_of_frames(values)), vtln_warp
+    ).weights
+    if values["htk_mode"] and values["low_freq"] != 0:
+        weights = weights.copy()
+        weights[np.flatnonzero(weights[:, 0])[:1], 0] = 0.0
+    return weights
+
+
+def ours_of_frames(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that decide the points of the FFT, by our names."""
+    return {
+        "sample_frequency": values["samp_freq"],
+        "frame_length": values["frame_length_ms"],
+        "frame_shift": values["frame_shift_ms"],
+        "round_to_power_of_two": values["round_to_power_of_two"],
+    }
+
+
+def whisper_options(opts: WhisperFeatureOptions) -> FbankOptions:
+    """Return the options of a filter bank that computes Whisper's mel energies."""
+    return FbankOptions(
+        FrameExtractionOptions(
+            dither=0,
+            preemph_coeff=0,
+            remove_dc_offset=False,
+            window_type="hann",
+            round_to_power_of_two=False,
+            snip_edges=False,
+        ),
+        MelBanksOptions(num_bins=opts.dim, low_freq=0, is_librosa=True),
+        use_log_fbank=False,
+    )

@@ -1,0 +1,193 @@
+"""Fourier transforms. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import AudioError
+from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples
+from kaldi_compat.interop.kaldi_native_fbank.options import StftConfig
+from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
+from kaldi_compat.options.base import require
+
+Floats = npt.NDArray[np.float32]
+PADDING = {"reflect": "reflect", "replicate": "edge"}
+
+
+class Rfft:
+    """The FFT of ``n`` real samples, ``n`` even, or its inverse times ``n``.
+
+    A spectrum is a list of ``n`` numbers: the real parts of the bins 0 and n / 2, then real and imaginary part of each
+    bin between them.
+
+    Raises:
+        OptionError: ``n`` is odd.
+
+    >>> Rfft(4).compute([1.0, 2.0, 3.0, 4.0])
+    [10.0, -2.0, -2.0, 2.0]
+    """
+
+    def __init__(self, n: int, inverse: bool = False) -> None:
+        require(n % 2 == 0 and n > 0, f"n should be even. Given: {n}")
+        self._n, self._inverse = n, inverse
+
+    def compute(self, d: Samples) -> list[float]:
+        """Return the spectrum of samples, or the samples of a spectrum times ``n``.
+
+        Raises:
+            AudioError: there are not ``n`` numbers.
+        """
+        values = as_samples(d).astype(np.float64)
+        if len(values) != self._n:
+            raise AudioError(f"expected {self._n} numbers, not {len(values)}")
+        if self._inverse:
+            spectrum = np.append(values.view(np.complex128), values[1])
+            spectrum[0] = values[0]
+            return as_list(np.fft.irfft(spectrum, self._n, norm="forward"))
+        spectrum = np.fft.rfft(values)
+        packed = spectrum[:-1].view(np.float64)
+        packed[1] = spectrum[-1].real
+        return as_list(packed)
+
+
+def as_list(values: npt.NDArray[Any]) -> list[float]:
+    """Return numbers in single precision as a list."""
+    numbers: list[float] = values.astype(np.float32).tolist()
+    return numbers
+
+
+class StftResult:
+    """Spectra of frames.
+
+    Args:
+        real, imag: real and imaginary parts of the spectra, ``num_frames * (n_fft // 2 + 1)`` numbers, frame by frame.
+        num_frames: number of frames.
+    """
+
+    def __init__(self, real: Samples, imag: Samples, num_frames: int) -> None:
+        self._real, self._imag, self._num_frames = as_samples(real), as_samples(imag), num_frames
+
+    @property
+    def real(self) -> list[float]:
+        """Real parts, frame by frame."""
+        return as_list(self._real)
+
+    @property
+    def imag(self) -> list[float]:
+        """Imaginary parts, frame by frame."""
+        return as_list(self._imag)
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames."""
+        return self._num_frames
+
+    def spectra(self, bins: int) -> npt.NDArray[np.complex64]:
+        """Return the spectra (num_frames, bins).
+
+        Raises:
+            AudioError: there are more or less numbers.
+        """
+        if not len(self._real) == len(self._imag) == self._num_frames * bins:
+            raise AudioError(
+                f"{self._num_frames} spectra have {self._num_frames * bins} numbers, not {len(self._real)}"
+            )
+        spectra = np.empty((self._num_frames, bins), np.complex64)
+        spectra.real, spectra.imag = self._real.reshape(-1, bins), self._imag.reshape(-1, bins)
+        return spectra
+
+
+def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
+    """Return a copy of the configuration, and its window, with ones after its end up to ``n_fft`` samples.
+
+    Raises:
+        OptionError: an unknown window, one with more than ``n_fft`` samples, an odd ``n_fft``, or no distance between
+            frames.
+    """
+    require(config.n_fft % 2 == 0 and config.n_fft > 0, f"n_fft should be even. Given: {config.n_fft}")
+    require(config.hop_length > 0, f"hop_length must be positive, not {config.hop_length}")
+    window = np.ones(config.n_fft, np.float32)
+    given = np.array(config.window, np.float32)
+    if not len(given) and config.window_type:
+        given = window_of(config.window_type, config.win_length)
+    require(len(given) <= len(window), f"the window has {len(given)} samples, more than n_fft={config.n_fft}")
+    window[: len(given)] = given
+    return replace(config), window
+
+
+def spectra(config: StftConfig, window: Floats, samples: Floats) -> npt.NDArray[np.complex64]:
+    """Return the spectra of the frames of audio (T,): (frames, n_fft // 2 + 1).
+
+    Raises:
+        AudioError: the audio is shorter than a frame.
+    """
+    if config.center:
+        half = config.n_fft // 2
+        samples = np.pad(samples, half, mode=PADDING.get(config.pad_mode, "constant"))  # type: ignore[call-overload]
+    if len(samples) < config.n_fft:
+        raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
+    frames = np.lib.stride_tricks.sliding_window_view(samples, config.n_fft)[:: config.hop_length]
+    return np.fft.rfft(frames * window, norm="ortho" if config.normalized else "backward").astype(
+        np.complex64, copy=False
+    )
+
+
+class Stft:
+    """The short-time Fourier transform of audio.
+
+    Raises:
+        OptionError: an unknown window, an odd ``n_fft``, or no distance between frames.
+
+    >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
+    3
+    """
+
+    def __init__(self, config: StftConfig) -> None:
+        self._config, self._window = checked_config(config)
+
+    def __call__(self, input: Samples) -> StftResult:
+        """Compute the spectra of audio (T,).
+
+        Raises:
+            AudioError: the audio is shorter than a frame.
+        """
+        found = spectra(self._config, self._window, as_samples(input).astype(np.float32, copy=False))
+        return StftResult(found.real.ravel(), found.imag.ravel(), len(found))
+
+    compute = __call__
+
+
+class IStft:
+    """The inverse of :class:`Stft`: frames are windowed again, added up, and divided by the sum of squared windows.
+
+    Raises:
+        OptionError: as for :class:`Stft`.
+    """
+
+    def __init__(self, config: StftConfig) -> None:
+        self._config, self._window = checked_config(config)
+
+    def __call__(self, stft_result: StftResult) -> list[float]:
+        """Return the audio of spectra, without the padding of ``center``.
+
+        Raises:
+            AudioError: there are not ``num_frames`` spectra.
+        """
+        config, count = self._config, stft_result.num_frames
+        spectra = stft_result.spectra(config.n_fft // 2 + 1)
+        frames = np.fft.irfft(spectra, config.n_fft, norm="ortho" if config.normalized else None) * self._window
+        size = config.n_fft + (count - 1) * config.hop_length if count else 0
+        samples, weight = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        squared = self._window**2
+        for first, frame in zip(range(0, size, config.hop_length), frames, strict=False):
+            samples[first : first + config.n_fft] += frame
+            weight[first : first + config.n_fft] += squared
+        samples /= np.where(weight == 0, 1, weight)
+        half = config.n_fft // 2 if config.center else 0
+        return as_list(samples[half : max(size - half, half)])
+
+    compute = __call__

@@ -1,0 +1,85 @@
+"""librosa's mel filters (librosa/filters.py), which Whisper and other models use in place of Kaldi's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
+from kaldi_compat.options.base import require
+
+Floats = npt.NDArray[np.float32]
+F32 = np.float32
+KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel, 1 kHz, and logarithmic above
+
+
+def slaney_mel(hertz: npt.ArrayLike) -> Floats:
+    """Convert Hz to mel on Slaney's scale."""
+    hertz = np.asarray(hertz, np.float64)
+    return np.where(hertz <= 1000, 3 * hertz / 200, KNEE + np.log(np.maximum(hertz, 1) / 1000) / STEP).astype(F32)
+
+
+def slaney_hertz(mel: npt.ArrayLike) -> Floats:
+    """Convert mel on Slaney's scale to Hz: the inverse of :func:`slaney_mel`."""
+    mel = np.asarray(mel, np.float64)
+    return np.where(mel <= KNEE, 200 * mel / 3, 1000 * np.exp((mel - KNEE) * STEP)).astype(F32)
+
+
+def librosa_filters(
+    num_bins: int,
+    points: int,
+    sample_frequency: float,
+    low_freq: float = 0.0,
+    high_freq: float = 0.0,
+    *,
+    slaney_scale: bool = True,
+    norm: str = "slaney",
+    floor_to_int_bin: bool = False,
+) -> Floats:
+    """Return triangular filters on a power spectrum.
+
+    Args:
+        num_bins: number of filters.
+        points: points of the FFT.
+        sample_frequency: sampling rate in Hz.
+        low_freq, high_freq: edges in Hz; a ``high_freq`` of zero or less is an offset from the Nyquist frequency.
+        slaney_scale: Slaney's mel scale, not HTK's.
+        norm: "slaney" for filters of equal area, "" for filters of equal height.
+        floor_to_int_bin: round the edges of filters down to bins of the FFT.
+
+    Returns:
+        float32 (points // 2 + 1, num_bins).
+
+    Raises:
+        OptionError: edges out of order, a filter without a bin of the FFT, or an unknown norm.
+
+    >>> librosa_filters(80, 400, 16000.0).shape
+    (201, 80)
+    """
+    nyquist = 0.5 * sample_frequency
+    top = high_freq if high_freq > 0 else nyquist + high_freq
+    require(num_bins >= 3, f"num_bins={num_bins} must be at least 3")
+    require(
+        0 <= low_freq < nyquist and low_freq < top <= nyquist,
+        f"low_freq={low_freq:g} and high_freq={top:g} Hz must lie, in this order, between 0 and the Nyquist "
+        f"{nyquist:g} Hz",
+    )
+    require(norm in ("", "slaney"), f"norm must be 'slaney' or '', not {norm!r}")
+    to_mel, to_hertz = (slaney_mel, slaney_hertz) if slaney_scale else (mel_scale, inverse_mel_scale)
+    first, last = to_mel(F32(low_freq)), to_mel(F32(top))
+    edges = to_hertz(first + np.arange(num_bins + 2, dtype=F32) * ((last - first) / F32(num_bins + 1)))
+    bins = np.arange(points // 2 + 1, dtype=F32)[:, None]
+    if floor_to_int_bin:
+        edges = np.floor(edges * F32((points + 1.0) / sample_frequency))
+    else:
+        bins = bins * F32(sample_frequency / points)
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    inside = (bins > left) & (bins < right)
+    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce it")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
+        if norm:
+            weights *= 2 / (right - left)
+    return np.where(inside, weights, 0).astype(F32)
