@@ -2,21 +2,30 @@
 
 Each library is the C files of its directory. A file whose name ends in ``_simd.c`` is compiled once per instruction
 set, with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). The libraries do not use
-Python's API, so one serves every version of Python. They are left out, with a notice, if there is no C compiler or if
-the environment variable ``KALDI_COMPAT_NATIVE`` is 0.
+Python's API, so one serves every version of Python, and they need GCC or Clang: on Windows, that of MinGW-w64 or LLVM.
+
+Without a working compiler the libraries are left out, with a notice. With ``KALDI_COMPAT_NATIVE=require`` in the
+environment that is an error (for wheels that are published); 0 leaves them out. A wheel without them is tagged for any
+platform. ``CC``, ``CFLAGS`` and ``LDFLAGS`` are used if set.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CCompilerError
+from setuptools.errors import CompileError
 
+NATIVE = os.environ.get("KALDI_COMPAT_NATIVE", "1")
 PACKAGES = ("io_ark.native", "kaldi_compat.native")
 COMMON = Path("io_ark/native")  # headers, and the file that tells which instruction sets the processor has
 COMMON_SOURCE = COMMON / "simd_levels.c"
@@ -24,6 +33,7 @@ COMMON_SOURCE = COMMON / "simd_levels.c"
 # for which the compiler would not vectorise loops with conditions.
 FLAGS = ["-std=c99", "-O3", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
          "-fvisibility=hidden", "-Wall"]  # fmt: skip
+POSITION_INDEPENDENT = [] if os.name == "nt" else ["-fPIC"]
 LEVELS = (
     {
         "sse2": ["-msse2"],
@@ -40,6 +50,43 @@ def sources_of(package: str) -> list[Path]:
     return sorted({COMMON_SOURCE, *Path(*package.split(".")).glob("*.c")})
 
 
+def compiler() -> list[str]:
+    """Return the command of the C compiler: ``CC``, or the one that Python was built with, or the first one on PATH."""
+    chosen = os.environ.get("CC")
+    candidates = [chosen] if chosen else [sysconfig.get_config_var("CC"), "cc", "gcc", "clang"]
+    commands = [shlex.split(candidate) for candidate in candidates if candidate]
+    found = next((command for command in commands if shutil.which(command[0])), None)
+    if found is None:
+        raise CompileError(f"not on PATH: {', '.join(command[0] for command in commands)}")
+    return found
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler.
+
+    Raises:
+        CompileError: the compiler failed; the message has what it said.
+    """
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise CompileError(f"{shlex.join(command)}: {result.stderr.strip()}")
+    if result.stderr:
+        print(result.stderr.strip())
+
+
+def compile_source(package: str, source: Path, level: str, folder: Path) -> str:
+    """Compile one C file for one instruction set, and return the object's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = str(folder / f"{source.stem}.o")
+    extra = shlex.split(os.environ.get("CFLAGS", ""))
+    flags = LEVELS.get(level, []) if source.name.endswith("_simd.c") else []
+    macros = [f"-DSIMD_LEVEL={level}", *(f"-DHAVE_{name.upper()}=1" for name in LEVELS)]
+    includes = [f"-I{COMMON}", f"-I{Path(*package.split('.'))}"]
+    options = [*extra, *FLAGS, *POSITION_INDEPENDENT, *flags, *macros, *includes]
+    run([*compiler(), *options, "-c", str(source), "-o", target])
+    return target
+
+
 class BuildLibraries(build_ext):
     """Build plain shared libraries in place of extension modules."""
 
@@ -47,52 +94,58 @@ class BuildLibraries(build_ext):
         """Return a name without the version of Python: ``io_ark/native/_native.so``."""
         return str(Path(*fullname.split("."))) + (".dll" if os.name == "nt" else ".so")
 
-    def get_export_symbols(self, ext: Extension) -> list[str]:
-        """Return no symbols: there is no ``PyInit`` function to export."""
-        return []
-
     def build_extension(self, ext: Extension) -> None:
         """Build a library, or say that it is left out if that fails."""
         try:
             self.build_library(ext)
-        except CCompilerError as error:
+        except CompileError as error:
+            if NATIVE == "require":
+                raise
             self.warn(f"{ext.name} is left out, its work is done by NumPy, more slowly. No working C compiler: {error}")
 
     def build_library(self, ext: Extension) -> None:
         """Compile the sources of a library, some of them once per instruction set, and link them."""
         package = ext.name.rpartition(".")[0]
-        objects = []
-        for source in sources_of(package):
-            levels = LEVELS if source.name.endswith("_simd.c") else {"plain": []}
-            for level, flags in levels.items():
-                objects += self.compiler.compile(
-                    [str(source)],
-                    output_dir=str(Path(self.build_temp, package, level)),
-                    macros=[("SIMD_LEVEL", level), *((f"HAVE_{name.upper()}", "1") for name in LEVELS)],
-                    include_dirs=[str(COMMON), str(Path(*package.split(".")))],
-                    extra_postargs=[*FLAGS, *flags],
-                )
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = [
+                pool.submit(compile_source, package, source, level, Path(self.build_temp, package, level))
+                for source in sources_of(package)
+                for level in (LEVELS if source.name.endswith("_simd.c") else ["plain"])
+            ]
+        objects = [job.result() for job in jobs]
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        self.compiler.link_shared_object(objects, str(target), libraries=["m"])
+        extra = shlex.split(os.environ.get("LDFLAGS", ""))
+        run([*compiler(), "-shared", *extra, *objects, "-lm", "-o", str(target)])
 
 
 class PlatformWheel(bdist_wheel):
     """Tag the wheel for any Python 3 on this platform, or for any platform if it holds no library."""
 
+    def run(self) -> None:
+        """Build the libraries first: whether there are any decides about the wheel's layout and name."""
+        self.run_command("build")
+        built = [Path(path).is_file() for path in self.get_finalized_command("build_ext").get_outputs()]
+        if any(built) and not all(built):
+            raise CompileError("only one of the two C libraries could be built")
+        if not any(built):
+            self.distribution.ext_modules = []
+            self.root_is_pure = True
+        super().run()
+
     def get_tag(self) -> tuple[str, str, str]:
-        """Return the tags of the wheel's name."""
-        _, _, system = super().get_tag()
-        return "py3", "none", system
+        """Return the tags of the wheel's name. A library is built for one architecture, so it is no ``universal2``."""
+        system = super().get_tag()[2]
+        return "py3", "none", system.replace("universal2", platform.machine())
 
 
 def extensions() -> list[Extension]:
     """Return the libraries to build: none if the user has switched them off."""
-    if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
+    if NATIVE == "0":
         return []
     # optional: a missing or failing compiler is reported as a warning, and the packages are installed without
     return [
-        Extension(f"{package}._native", [str(path) for path in sources_of(package)], optional=True)
+        Extension(f"{package}._native", [str(path) for path in sources_of(package)], optional=NATIVE != "require")
         for package in PACKAGES
     ]
 

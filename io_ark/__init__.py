@@ -6,6 +6,8 @@ writers enforce a type: :class:`SequentialReader`, :class:`RandomAccessReader`, 
 them under Kaldi's names, and :mod:`io_ark.interop.kaldiio` offers kaldiio's functions.
 """
 
+import sys
+
 from io_ark.api import load, load_scp, read, writer
 from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
@@ -22,6 +24,11 @@ from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
 __version__ = "0.1.0"
+
+if sys.byteorder != "little":
+    raise ImportError(
+        "io_ark supports little-endian processors only: on this one it would read and write wrong numbers"
+    )
 
 __all__ = [
     "ArkError",

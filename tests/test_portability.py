@@ -109,3 +109,10 @@ def test_posix_modules_are_imported_where_they_may_be_missing_only() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
                 wrong += [f"{path}: {name}" for name in names if name.partition(".")[0] in POSIX_MODULES]
     assert wrong == []
+
+
+def test_big_endian_processors_are_refused() -> None:
+    code = "import sys; sys.byteorder = 'big'; import io_ark"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "ImportError: io_ark supports little-endian processors only" in done.stderr
