@@ -81,7 +81,7 @@ def make_batch(
     Raises:
         AudioError: arguments that do not go together.
     """
-    audio = _as_samples(samples)
+    audio = as_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
     firsts = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
     if starts is None:
@@ -122,7 +122,7 @@ def chunk_batch(
         vtln_warp: VTLN factor.
         seeds: ``rand_r()`` states, one for each frame.
     """
-    audio = _as_samples(samples)
+    audio = as_samples(samples)
     return AudioBatch(
         samples=audio,
         starts=np.zeros(1, np.int64),
@@ -137,7 +137,7 @@ def chunk_batch(
 
 def whole_batch(plan: Plan, samples: npt.ArrayLike, vtln_warp: float = 1.0) -> AudioBatch:
     """Return a batch of one whole utterance, as :func:`make_batch` does, in less time."""
-    audio = _as_samples(samples)
+    audio = as_samples(samples)
     first = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
     count = int(num_frames(plan, np.int64(len(audio))))
     # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
@@ -151,7 +151,8 @@ def num_frames(plan: Plan, lengths: Any) -> Any:
     return (lengths + plan.shift // 2) // plan.shift
 
 
-def _as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
+def as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return audio (T,) as the engine takes it: int16 or else float32, contiguous."""
     audio = np.asarray(samples)
     if audio.ndim != 1 or audio.dtype.kind not in "iuf":
         raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")

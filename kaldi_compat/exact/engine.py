@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact import compiled, steps
-from kaldi_compat.exact.batch import AudioBatch
+from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
 from kaldi_compat.native import Library
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+# From a number of frames to the rand_r() states of their noise.
+Seeds = Callable[[int], npt.NDArray[np.int32]]
 
 
 def library() -> Library:
@@ -25,9 +32,9 @@ def compute(
     batch: AudioBatch,
     *,
     threads: int = 1,
-    out: npt.NDArray[np.float32] | None = None,
+    out: Floats | None = None,
     use_native: bool | None = None,
-) -> npt.NDArray[np.float32]:
+) -> Floats:
     """Compute the features of a batch.
 
     Args:
@@ -73,7 +80,62 @@ def compute(
     return out
 
 
-def subtract_mean(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def features_of_rows(
+    plan: Plan,
+    rows: npt.NDArray[Any],
+    lengths: npt.NDArray[Any] | None,
+    warps: float | Sequence[float],
+    seeds: Seeds,
+    threads: int = 1,
+) -> tuple[Floats, Integers | None]:
+    """Compute the features of the rows of an array.
+
+    Args:
+        plan: what to compute.
+        rows: audio (..., T).
+        lengths: samples that count in each row (...); None for all.
+        warps: one VTLN factor, or one for each row.
+        seeds: gives the states of dithering noise.
+        threads: threads of the C library.
+
+    Returns:
+        Features (..., frames, dim), zero past a row's own frames; and the rows' numbers of frames (...), or None.
+    """
+    leading, width = rows.shape[:-1], rows.shape[-1]
+    if not leading and lengths is None and isinstance(warps, float):
+        batch = whole_batch(plan, rows, warps)
+        return _dithered(plan, batch, seeds, threads), None
+    count = int(np.prod(leading))
+    sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
+    batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
+    features = _dithered(plan, batch, seeds, threads)
+    most = int(num_frames(plan, np.array([width]))[0])
+    counts = np.diff(batch.rows)
+    if lengths is None:
+        return features.reshape(*leading, most, plan.dim), None
+    padded = np.zeros((count, most, plan.dim), np.float32)
+    for row, first, number in zip(padded, batch.rows, counts, strict=False):
+        row[:number] = features[first : first + number]
+    return padded.reshape(*leading, most, plan.dim), counts.reshape(leading)
+
+
+def features_of_list(
+    plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds, threads: int = 1
+) -> list[Floats]:
+    """Compute the features of utterances (T,) of any lengths, all at once: a list of (frames, dim)."""
+    samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
+    batch = make_batch(plan, samples, [len(each) for each in utterances], vtln_warp=warps)
+    features = _dithered(plan, batch, seeds, threads)
+    return [features[first:end] for first, end in itertools.pairwise(batch.rows)]
+
+
+def _dithered(plan: Plan, batch: AudioBatch, seeds: Seeds, threads: int) -> Floats:
+    if plan.options.dither != 0:
+        batch = batch.with_seeds(seeds(int(batch.rows[-1])))
+    return compute(plan, batch, threads=threads)
+
+
+def subtract_mean(features: Floats) -> Floats:
     """Return features (frames, dim) less the mean of each column, rounded as by Kaldi's ``--subtract-mean``.
 
     >>> subtract_mean(np.array([[1.0], [3.0]], np.float32)).tolist()
@@ -81,5 +143,5 @@ def subtract_mean(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """
     if not len(features):
         return features
-    centered: npt.NDArray[np.float32] = features - column_sums(features) * np.float32(1.0 / len(features))
+    centered: Floats = features - column_sums(features) * np.float32(1.0 / len(features))
     return centered

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.exact.batch import chunk_batch
+from kaldi_compat.exact.batch import as_samples, chunk_batch
 from kaldi_compat.exact.compiled import ChunkCall
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import Plan
@@ -49,7 +49,7 @@ class ChunkStream:
         """Return the frames that a chunk decides.
 
         Args:
-            chunk: int16 or float32 samples (T,).
+            chunk: samples (T,).
             final: the utterance ends with this chunk; the stream is reset.
             vtln_warp: VTLN factor.
             seeds: gives the states of dithering noise for a number of frames.
@@ -58,7 +58,8 @@ class ChunkStream:
             (frames, dim).
         """
         plan = self._plan
-        buffer = np.concatenate((self.buffer, chunk)) if len(self.buffer) else np.ascontiguousarray(chunk)
+        chunk = as_samples(chunk)
+        buffer = np.concatenate((self.buffer, chunk)) if len(self.buffer) else chunk
         end = self.start + len(buffer)
         count = self._frames_known(end, final) - self.done
         first = self.first + self.done * plan.shift

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, is_floating, is_real, tracing
+from kaldi_compat.functional.batches import checked_lengths
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -65,28 +67,111 @@ def normalized_warps(vtln_warp: Any, leading_shape: Sequence[int]) -> Warps:
     return tuple(factors.ravel().tolist())
 
 
-class KnowsScale:
-    """Base class of the features: warns, once per process, of audio on the scale -1 to 1 instead of Kaldi's."""
+def checked_list(
+    items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
+) -> list[Any]:
+    """Check an input that is not a tensor or array: a list of utterances with these axes.
 
+    Raises:
+        error: it is not a list of such tensors or arrays, or lengths are given for it.
+    """
+    shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
+    utterances = list(items) if isinstance(items, Iterable) else [items]
+    what, make = ("array", "np.asarray") if kind is np.ndarray else ("tensor", "torch.from_numpy")
+    if not all(isinstance(item, kind) and item.ndim == len(axes) for item in utterances):
+        raise error(f"expected a {what}, or a list of {what}s {shape}, one for each utterance ({make} makes them)")
+    if lengths is not None:
+        raise error(f"lengths go with a padded batch: the {what}s of a list have their own")
+    return utterances
+
+
+class Audio(NamedTuple):
+    """Audio that was checked.
+
+    Attributes:
+        samples: (T,) or (B, T): an array or a tensor.
+        lengths: number of samples in each row; None for all.
+        warps: one VTLN factor, or one for each row.
+        tracing: what records the operations on the samples.
+    """
+
+    samples: Any
+    lengths: Any = None
+    warps: Warps = 1.0
+    tracing: Tracing = UNTRACED
+
+
+class AudioFeature:
+    """Base class of the features of arrays and of tensors: what both do to a call's arguments.
+
+    Attributes:
+        kind: class of the audio: an array or a tensor.
+        size: samples in a frame.
+        warns_of_scale: False for a feature that takes audio on any scale.
+    """
+
+    kind: ClassVar[type[Any]]
+    options: Any
+    size: int
     warns_of_scale = True
+
+    def compute(self, audio: Audio, generator: Any) -> Any:
+        """Compute the features of checked audio, and with lengths their numbers of frames."""
+        raise NotImplementedError
+
+    def compute_list(self, utterances: list[Audio], generator: Any) -> list[Any]:
+        """Compute the features of utterances (T,), each with one VTLN factor."""
+        raise NotImplementedError
+
+    def features_of(self, samples: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
+        """Check audio, and compute its features: a list for a list."""
+        if isinstance(samples, self.kind):
+            return self.compute(self.checked(samples, lengths, vtln_warp), generator)
+        utterances = checked_list(samples, lengths, ("T",), self.kind, AudioError)
+        warps = normalized_warps(vtln_warp, (len(utterances),))
+        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
+        audio = [self.checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
+        return self.compute_list(audio, generator)
+
+    def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+        """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
+
+        Raises:
+            AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
+        """
+        recorded = tracing(samples)
+        if samples.ndim < 1 or not is_real(samples):
+            raise AudioError(
+                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
+                f"{tuple(samples.shape)}"
+            )
+        if not recorded.traced:
+            check_shape(samples.shape, self.size, has_lengths=lengths is not None)
+            if self.warns_of_scale and not recorded.traced_or_differentiated:
+                self.check_scale(samples)
+        if lengths is not None:
+            lengths = self.checked_lengths(lengths, samples)
+        return Audio(samples, lengths, normalized_warps(vtln_warp, samples.shape[:-1]), recorded)
+
+    def checked_lengths(self, lengths: Any, samples: Any) -> Any:
+        """Return the checked lengths of the rows of audio."""
+        return checked_lengths(lengths, samples, -1, AudioError)
 
     def trust_scale(self) -> Self:
         """Never warn of the scale of the audio: whoever configured the feature knows it. Return the feature."""
         self.warns_of_scale = False
         return self
 
-    def check_scale(self, samples: Any, waveform_scale: float) -> float:
-        """Warn if floating-point samples lie within -1 to 1. Return the largest one that was looked at."""
-        if not self.warns_of_scale or 0 in samples.shape:
+    def check_scale(self, samples: Any) -> float:
+        """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen."""
+        if 0 in samples.shape or not is_floating(samples):
             return 0.0
         # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
-        middle = samples[..., samples.shape[-1] // 2]
-        peak = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * waveform_scale
+        middle, scale = samples[..., samples.shape[-1] // 2], self.options.waveform_scale
+        peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
         if 0 <= peak <= 1:
-            peak = float(abs(samples).max()) * waveform_scale
-        if not 0 <= peak <= 1:
-            return peak
-        if peak > 0:
+            peak = float(abs(samples).max()) * scale
+        if 0 < peak <= 1:
             warn_user_once(
                 "scale",
                 f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "

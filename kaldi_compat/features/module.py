@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.features.script import scriptable
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
-
-
-def checked_list(
-    items: Any, lengths: Any, axes: tuple[str, ...], error: type[KaldiCompatError] = FeatureError
-) -> list[Tensor]:
-    """Check a module's input that is not a tensor: a list of utterances with these axes.
-
-    Raises:
-        error: it is not a list of such tensors, or lengths are given for it.
-    """
-    shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    utterances = list(items) if isinstance(items, Iterable) else [items]
-    if not all(isinstance(item, Tensor) and item.dim() == len(axes) for item in utterances):
-        raise error(
-            f"expected a tensor, or a list of tensors {shape}, one for each utterance (torch.from_numpy makes them)"
-        )
-    if lengths is not None:
-        raise error("lengths go with a padded batch: the tensors of a list have their own")
-    return utterances
 
 
 class ConfiguredModule(nn.Module):

@@ -15,18 +15,18 @@ The classes have the options and the call of the torch modules of the same names
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.features.checks import KnowsScale, check_shape, normalized_warps
+from kaldi_compat.features.checks import Audio, AudioFeature
 from kaldi_compat.features.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
@@ -49,7 +49,7 @@ Generator = np.random.Generator | NoiseSource | None
 Floats = npt.NDArray[np.float32]
 
 
-class ArrayFeature(KnowsScale):
+class ArrayFeature(AudioFeature):
     """Base class of the spectral features on NumPy arrays. Use Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
@@ -64,6 +64,7 @@ class ArrayFeature(KnowsScale):
     """
 
     Options: ClassVar[type[FrameOptions]]
+    kind = np.ndarray
     __signature__ = ConstructorSignature()
 
     def __init_subclass__(cls) -> None:
@@ -78,6 +79,7 @@ class ArrayFeature(KnowsScale):
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
         self.plan = plan_of(self.options)
+        self.size = self.plan.size
         if engine == "accurate":
             self.plan = dataclasses.replace(self.plan, accurate_fft=True)
         self._random = np.random.default_rng()
@@ -138,52 +140,28 @@ class ArrayFeature(KnowsScale):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        seeds = self._seeds(generator)
-        if not isinstance(samples, np.ndarray):
-            return self._of_list(samples, lengths, vtln_warp, seeds)
-        rows = self._checked(samples, has_lengths=lengths is not None)
-        ends = None if lengths is None else _checked_lengths(lengths, rows)
-        warps = normalized_warps(vtln_warp, rows.shape[:-1])
-        features, counts = features_of_rows(self.plan, rows, ends, warps, seeds)
-        return features if counts is None else (features, counts)
+        return self.features_of(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
         """Return a stream that computes these features of audio in chunks."""
         return ArrayStream(self)
 
-    def _of_list(self, samples: Any, lengths: Any, vtln_warp: Any, seeds: Seeds) -> list[Floats]:
-        utterances = list(samples) if isinstance(samples, Iterable) else [samples]
-        if not all(isinstance(each, np.ndarray) and each.ndim == 1 for each in utterances):
-            raise AudioError("samples must be an array, or a list of arrays (T,): np.asarray makes them")
-        if lengths is not None:
-            raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
-        utterances = [self._checked(each) for each in utterances]
-        return features_of_list(self.plan, utterances, normalized_warps(vtln_warp, (len(utterances),)), seeds)
+    def compute(self, audio: Audio, generator: Generator) -> Any:
+        """Compute the features of checked audio, and with lengths their numbers of frames."""
+        features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, self.seeds(generator))
+        return features if counts is None else (features, counts)
 
-    def _checked(self, samples: npt.NDArray[Any], *, has_lengths: bool = False) -> npt.NDArray[Any]:
-        if samples.ndim < 1 or samples.dtype.kind not in "iuf":
-            raise AudioError(
-                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {samples.shape}"
-            )
-        check_shape(samples.shape, self.plan.size, has_lengths=has_lengths)
-        if samples.dtype.kind == "f":
-            self.check_scale(samples, self.options.waveform_scale)
-        return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
+    def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Floats]:
+        """Compute the features of utterances (T,), all at once."""
+        samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
+        return features_of_list(self.plan, samples, warps, self.seeds(generator))
 
-    def _seeds(self, generator: Generator) -> Seeds:
+    def seeds(self, generator: Generator) -> Seeds:
+        """Return the source of the noise states of frames."""
         source = self._random if generator is None else generator
         if isinstance(source, np.random.Generator):
             return lambda count: source.integers(-(2**31), 2**31, count).astype(np.int32)
         return source.frame_seeds
-
-
-def _checked_lengths(lengths: npt.ArrayLike, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    ends = np.asarray(lengths)
-    if ends.dtype.kind not in "iu" or ends.shape != rows.shape[:-1]:
-        raise AudioError(f"lengths must be integers of shape {rows.shape[:-1]}, not {ends.dtype} of shape {ends.shape}")
-    if ends.size and not 0 <= ends.min() <= ends.max() <= rows.shape[-1]:
-        raise AudioError(f"lengths from {ends.min()} to {ends.max()} must lie in 0 to {rows.shape[-1]}")
-    return ends.astype(np.int64)
 
 
 class ArrayStream:
@@ -242,8 +220,8 @@ class ArrayStream:
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
         feature = self.feature
-        seeds = feature._seeds(generator) if feature.options.dither != 0 else None
-        return self._chunks.advance(feature._checked(samples), final, vtln_warp, seeds)
+        seeds = feature.seeds(generator) if feature.options.dither != 0 else None
+        return self._chunks.advance(feature.checked(samples).samples, final, vtln_warp, seeds)
 
 
 class Fbank(FbankConstructor, ArrayFeature):

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.features.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.features.module import ConfiguredModule, checked_list
+from kaldi_compat.features.checks import checked_list
+from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
@@ -80,7 +81,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
                 mapped.
         """
         if not isinstance(samples, Tensor):
-            utterances = checked_list(samples, lengths, ("T",), AudioError)
+            utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(each) for each in utterances])
         samples = self._checked(samples)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
@@ -191,7 +192,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
         """
         if not isinstance(features, Tensor):
-            utterances = checked_list(features, lengths, ("frames", "2"))
+            utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
             return [self(each, generator=generator) for each in utterances]
         check_features(features)
         lengths = checked_lengths(lengths, features)

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.calls import PostProcessingCall
-from kaldi_compat.features.module import ConfiguredModule, checked_list
+from kaldi_compat.features.checks import checked_list
+from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
@@ -84,7 +85,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
         """
         if not isinstance(features, Tensor):
-            return [self(each) for each in checked_list(features, lengths, ("frames", "dim"))]
+            return [self(each) for each in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         check_features(features)
         lengths = checked_lengths(lengths, features)
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, get_num_threads
 
 from kaldi_compat import kernels
-from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.features import Seeds, features_of_list, features_of_rows
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.calls import SpectralCall, Warp
-from kaldi_compat.features.checks import KnowsScale, Warps, check_shape, normalized_warps, warn_user
+from kaldi_compat.features.checks import Audio, AudioFeature, Warps, warn_user
 from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
-from kaldi_compat.features.module import ConfiguredModule, checked_list
-from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
-from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
+from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.tensors import frames as steps
@@ -37,7 +37,7 @@ DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
 
-class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
+class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
     A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
@@ -55,6 +55,7 @@ class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
 
     Options: ClassVar[type[FrameOptions]]
     windowed_energy_floor: ClassVar[float] = steps.EPSILON
+    kind = Tensor
     options: FrameOptions
     window: Tensor
     dft_rounded: Tensor
@@ -160,13 +161,7 @@ class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        if not isinstance(samples, Tensor):
-            return self._of_list(checked_list(samples, lengths, ("T",), AudioError), vtln_warp, generator)
-        recorded = self._check(samples, has_lengths=lengths is not None)
-        lengths = _checked_lengths(lengths, samples)
-        warps = normalized_warps(vtln_warp, samples.shape[:-1])
-        engine = engine_for(self, samples, lengths, recorded)
-        return self._compute(engine, samples, lengths, warps, generator, recorded)
+        return self.features_of(samples, lengths, vtln_warp, generator)
 
     def features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -200,30 +195,31 @@ class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
     def _num_frames(self, num_samples: Any) -> Any:
         return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def _of_list(self, utterances: Sequence[Tensor], vtln_warp: Warp, generator: Generator) -> list[Tensor]:
-        warps = normalized_warps(vtln_warp, (len(utterances),))
-        recorded = [self._check(each) for each in utterances]
-        engines = [engine_for(self, each, None, how) for each, how in zip(utterances, recorded, strict=True)]
-        if set(engines) == {"exact"}:
-            features: list[Tensor] = self._exact(utterances, None, warps, generator)
-            return features
-        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
-        calls = zip(engines, utterances, factors, recorded, strict=True)
-        return [self._compute(engine, each, None, warp, generator, how) for engine, each, warp, how in calls]
-
-    def _compute(
-        self,
-        engine: Engine,
-        samples: Tensor,
-        lengths: Tensor | None,
-        warps: Warps,
-        generator: Generator,
-        recorded: Tracing,
-    ) -> Any:
+    def compute(self, audio: Audio, generator: Generator) -> Any:
+        """Compute the features of checked audio, and with lengths their numbers of frames."""
+        engine = engine_for(self, audio.samples, audio.lengths, audio.tracing)
         if engine == "triton":
-            return kernels.features(self, samples, lengths, warps, generator)
-        if engine == "exact":
-            return self._exact(samples, lengths, warps, generator)
+            return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
+        return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
+
+    def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
+        """Compute the features of utterances (T,): by the exact engine all at once."""
+        if {engine_for(self, each.samples, None, each.tracing) for each in utterances} != {"exact"}:
+            return [self.compute(each, generator) for each in utterances]
+        arrays = [_as_array(each.samples) for each in utterances]
+        warps: Any = [each.warps for each in utterances]
+        features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
+        return [torch.from_numpy(each) for each in features]
+
+    def _by_exact(self, audio: Audio, generator: Generator) -> Any:
+        samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
+        seeds, threads = frame_seeds(generator), get_num_threads()
+        features, counts = features_of_rows(plan_of(self.options), samples, lengths, audio.warps, seeds, threads)
+        computed = torch.from_numpy(features)
+        return computed if counts is None else (computed, torch.from_numpy(counts))
+
+    def _by_torch(self, audio: Audio, generator: Generator) -> Any:
+        samples, lengths, warps, recorded = audio
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
@@ -273,56 +269,33 @@ class SpectralFeature(KnowsScale, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _exact(
-        self, samples: Tensor | Sequence[Tensor], lengths: Tensor | None, warps: Warps, generator: Generator
-    ) -> Any:
-        plan, seeds, threads = plan_of(self.options), frame_seeds(generator), torch.get_num_threads()
-        if not isinstance(samples, Tensor):
-            features = features_of_list(plan, [_as_array(each) for each in samples], warps, seeds, threads)
-            return [torch.from_numpy(each) for each in features]
-        ends = None if lengths is None else lengths.numpy()
-        rows, counts = features_of_rows(plan, _as_array(samples), ends, warps, seeds, threads)
-        return torch.from_numpy(rows) if counts is None else (torch.from_numpy(rows), torch.from_numpy(counts))
-
-    def _check(self, samples: Tensor, *, has_lengths: bool = False) -> Tracing:
-        """Raise unless these are samples. Warn of audio on the wrong scale, and of a random export.
-
-        Return what records the operations on the samples.
-        """
-        recorded = tracing(samples)
-        if samples.dim() < 1 or samples.is_complex() or samples.dtype == torch.bool:
-            raise AudioError(
-                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
-                f"{tuple(samples.shape)}"
+    def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+        """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported."""
+        audio = super().checked(samples, lengths, vtln_warp)
+        if audio.tracing.traced and self.options.dither != 0 and _is_exported():
+            warn_user(
+                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                "adds random noise to its input: make it with dither=0.0 for deployment"
             )
-        if recorded.traced:
-            if self.options.dither != 0 and _is_exported():
-                warn_user(
-                    f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
-                    "adds random noise to its input: make it with dither=0.0 for deployment"
-                )
-            return recorded
-        check_shape(samples.shape, self.size, has_lengths=has_lengths)
-        if self.warns_of_scale and samples.is_floating_point() and not recorded.traced_or_differentiated:
-            if samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing()):
-                return recorded  # to look at each batch would wait for the device
-            values = samples.detach()
-            # NumPy looks at a number in a third of torch's time.
-            in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-            peak = self.check_scale(values.numpy() if in_numpy else values, self.options.waveform_scale)
-            self._scale_is_known = peak > 0
-        return recorded
+        return audio
 
+    def checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
+        """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
+        given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
+        if given_here and samples.device.type != "cpu" and not is_traced(samples):
+            return super().checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
+        return super().checked_lengths(lengths, samples).to(samples.device)
 
-def _checked_lengths(lengths: Tensor | Sequence[int] | None, samples: Tensor) -> Tensor | None:
-    """Return checked lengths on the CPU if they are given there, or else on the samples' device."""
-    given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
-    if given_here and samples.device.type != "cpu" and not is_traced(samples):
-        of_same_shape: Any = torch.zeros((), device="cpu").expand(samples.shape)
-        here: Tensor | None = checked_lengths(lengths, of_same_shape, -1, AudioError)
-        return here
-    checked: Tensor | None = checked_lengths(lengths, samples, -1, AudioError)
-    return None if checked is None else checked.to(samples.device)
+    def check_scale(self, samples: Tensor) -> float:
+        """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
+        if samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing()):
+            return 0.0
+        values: Any = samples.detach()
+        # NumPy looks at a number in a third of torch's time.
+        in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
+        peak = super().check_scale(values.numpy() if in_numpy else values)
+        self._scale_is_known = peak > 0
+        return peak
 
 
 def _as_array(samples: Tensor) -> Any:
@@ -390,10 +363,7 @@ class MelFeature(SpectralFeature):
         """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
         if vtln_warp == 1:
             return self.mel
-        device = self.window.device
-        return _warped_banks.get(
-            (self.options, vtln_warp, device), lambda: to_device(self.mel_weights(vtln_warp), device)
-        )
+        return _warped_banks.get((self.options, vtln_warp), self.window.device, lambda: self.mel_weights(vtln_warp))
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""

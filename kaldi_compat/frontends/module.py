@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.features import model_input
+from kaldi_compat.features.checks import checked_list
 from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.module import checked_list
 from kaldi_compat.features.plp import Plp
 from kaldi_compat.features.resample import resample_waveform
 from kaldi_compat.features.script import scriptable
@@ -147,7 +147,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         return feature if like is None else feature.to(like.device)
 
     def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:
-        return None if isinstance(samples, Tensor) else checked_list(samples, lengths, ("T",), AudioError)
+        return None if isinstance(samples, Tensor) else checked_list(samples, lengths, ("T",), Tensor, AudioError)
 
     def _resampled(self, audio: Tensor, rate: int) -> Tensor:
         return resample_waveform(audio, rate, self.sampling_rate)

@@ -105,6 +105,18 @@ def float64(x: Array) -> Array:
     return astype(x, namespace(x).float64)
 
 
+def is_floating(x: Any) -> bool:
+    """Return True for an array or tensor of floating-point numbers."""
+    return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.is_floating_point())
+
+
+def is_real(x: Any) -> bool:
+    """Return True for an array or tensor of integers or floating-point numbers."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "iuf"
+    return not (x.is_complex() or x.dtype == namespace(x).bool)
+
+
 def at_least_float32(x: Array) -> Array:
     """Convert ``x`` to single precision unless it is double: sums and quotients need more than half precision."""
     xp = namespace(x)

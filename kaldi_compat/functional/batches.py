@@ -12,6 +12,7 @@ from kaldi_compat.functional.array_api import (
     arange,
     as_like,
     full,
+    is_floating,
     is_traced_or_differentiated,
     namespace,
     take_frames,
@@ -72,11 +73,7 @@ def check_features(features: Array, lengths: Any | None = None) -> None:
     namespace(features)
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
-    if isinstance(features, np.ndarray):
-        is_real = np.issubdtype(features.dtype, np.floating)
-    else:
-        is_real = features.is_floating_point()
-    if not is_real:
+    if not is_floating(features):
         raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
 
 

@@ -373,7 +373,7 @@ class FeatureStream(WindowStream):
     ) -> Any:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature.warns_of_scale and not self._scale_is_known:
-            self._feature._check(chunk, has_lengths=True)
+            self._feature.check_scale(chunk)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.detach().numpy()
         seeds = frame_seeds(generator) if self.options.dither != 0 else None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
+from kaldi_compat.tensors.copies import to_device
+
 
 class Constants:
     """Keeps tensors that depend on nothing but their key.
@@ -19,21 +21,21 @@ class Constants:
         self._most = most
         self._kept: dict[Hashable, Tensor] = {}
 
-    def get(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-        """Return the tensor of this key, which ``make`` makes at the first call.
+    def get(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
+        """Return the tensor of this key on a device. ``make`` makes it at the first call, on the CPU.
 
-        >>> constants = Constants(2)
-        >>> constants.get("one", lambda: torch.ones(3)) is constants.get("one", lambda: torch.ones(3))
+        >>> constants, device = Constants(2), torch.device("cpu")
+        >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
         True
         """
         if torch.compiler.is_compiling():  # the compiler sees the making, and keeps what comes out itself
-            return make()
-        if (found := self._kept.get(key)) is not None:
+            return make().to(device)
+        if (found := self._kept.get((key, device))) is not None:
             return found
         with torch.inference_mode(False):  # so that it may be used in training too
-            made = make()
+            made = to_device(make(), device)
         if type(made) is Tensor:  # not a tracer's stand-in
             if len(self._kept) >= self._most:
                 self._kept.pop(next(iter(self._kept)), None)
-            self._kept[key] = made
+            self._kept[key, device] = made
         return made

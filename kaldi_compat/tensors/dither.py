@@ -66,7 +66,7 @@ _constants = Constants(8)
 
 def _jumps(pairs: int, device: torch.device) -> Tensor:
     """Return the tables of :func:`rand_r_jumps` on a device: multipliers and increments, int32 (2, 6, pairs)."""
-    return _constants.get((pairs, device), lambda: to_device(torch.from_numpy(np.stack(rand_r_jumps(pairs))), device))
+    return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(rand_r_jumps(pairs))))
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
