@@ -39,24 +39,13 @@ class AudioBatch:
     rows: Integers
     warps: npt.NDArray[np.int32]
     warp_factors: tuple[float, ...]
-    seeds: npt.NDArray[np.int32] | None
+    seeds: npt.NDArray[np.int32] | None = None
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
         """Return the same audio with other noise."""
+        if len(seeds) < self.rows[-1]:
+            raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames")
         return replace(self, seeds=seeds)
-
-    def __post_init__(self) -> None:
-        counts = np.diff(self.rows)
-        if (
-            (self.starts < 0).any()
-            or (self.lengths < 0).any()
-            or (self.starts + self.lengths > len(self.samples)).any()
-        ):
-            raise AudioError(f"an utterance lies outside of the {len(self.samples)} samples")
-        if (counts < 0).any() or (counts[self.lengths == 0] > 0).any():
-            raise AudioError("an utterance without samples cannot have frames")
-        if self.seeds is not None and len(self.seeds) < self.rows[-1]:
-            raise AudioError(f"{len(self.seeds)} seeds for {self.rows[-1]} frames")
 
 
 def make_batch(
@@ -66,7 +55,6 @@ def make_batch(
     *,
     starts: Sequence[int] | npt.NDArray[Any] | None = None,
     vtln_warp: float | Sequence[float] | npt.NDArray[Any] = 1.0,
-    seeds: npt.NDArray[np.int32] | None = None,
 ) -> AudioBatch:
     """Return a batch of whole utterances.
 
@@ -76,7 +64,6 @@ def make_batch(
         lengths: samples of each utterance; by default there is one.
         starts: first sample of each; by default each follows the one before it.
         vtln_warp: one VTLN factor, or one for each utterance.
-        seeds: ``rand_r()`` states, one for each frame.
 
     Raises:
         AudioError: arguments that do not go together.
@@ -86,43 +73,37 @@ def make_batch(
     firsts = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
     if starts is None:
         starts = np.cumsum(sizes) - sizes
+    starts = np.array(starts, np.int64)
+    if min(starts.min(initial=0), sizes.min(initial=0)) < 0 or (starts + sizes).max(initial=0) > len(audio):
+        raise AudioError(f"an utterance lies outside of the {len(audio)} samples")
     counts = num_frames(plan, sizes)
     # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
     factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
     return AudioBatch(
         samples=audio,
-        starts=np.array(starts, np.int64),
+        starts=starts,
         lengths=sizes,
         firsts=np.full_like(sizes, firsts),
         rows=np.concatenate(([0], np.cumsum(counts))),
         warps=indices[:-1].astype(np.int32),
         warp_factors=tuple(factors.tolist()),
-        seeds=seeds,
     )
 
 
-def chunk_batch(
-    plan: Plan,
-    samples: npt.ArrayLike,
-    first: int,
-    count: int,
-    *,
-    vtln_warp: float = 1.0,
-    seeds: npt.NDArray[np.int32] | None = None,
-) -> AudioBatch:
+def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
     """Return ``count`` frames of a buffer as a batch, for streams.
 
     Args:
-        plan: gives the frames' size and shift.
         samples: the buffer: part of an utterance.
         first: first sample of the first frame in the buffer. It may be negative, and the last frame may reach past the
             end: the buffer is reflected there, so it must then start or end where the utterance does.
         count: number of frames.
         vtln_warp: VTLN factor.
-        seeds: ``rand_r()`` states, one for each frame.
     """
     audio = as_samples(samples)
+    if count and not len(audio):
+        raise AudioError("an utterance without samples cannot have frames")
     return AudioBatch(
         samples=audio,
         starts=np.zeros(1, np.int64),
@@ -131,7 +112,6 @@ def chunk_batch(
         rows=np.array([0, count], np.int64),
         warps=np.zeros(1, np.int32),
         warp_factors=(float(np.float32(vtln_warp)),),
-        seeds=seeds,
     )
 
 
@@ -141,7 +121,7 @@ def whole_batch(plan: Plan, samples: npt.ArrayLike, vtln_warp: float = 1.0) -> A
     first = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
     count = int(num_frames(plan, np.int64(len(audio))))
     # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
-    return chunk_batch(plan, audio, first, count, vtln_warp=vtln_warp if count else 1.0)
+    return chunk_batch(audio, first, count, vtln_warp if count else 1.0)
 
 
 def num_frames(plan: Plan, lengths: Any) -> Any:

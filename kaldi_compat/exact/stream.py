@@ -67,8 +67,8 @@ class ChunkStream:
         if self._call is not None:
             features = self._call(buffer, first - self.start, count, vtln_warp, states)
         else:
-            batch = chunk_batch(plan, buffer, first - self.start, count, vtln_warp=vtln_warp, seeds=states)
-            features = compute(plan, batch)
+            batch = chunk_batch(buffer, first - self.start, count, vtln_warp)
+            features = compute(plan, batch if states is None else batch.with_seeds(states))
         if final:
             self.reset()
             return features

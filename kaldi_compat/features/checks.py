@@ -39,15 +39,15 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
         )
 
 
-def normalized_warps(vtln_warp: Any, leading_shape: Sequence[int]) -> Warps:
-    """Return VTLN factors, however they are given, as one float or one for each row.
+def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
+    """Return VTLN factors, however they are given, as one float or one for each row of audio of this shape.
 
     Raises:
         AudioError: their number is not that of the rows.
         OptionError: they are not numbers.
 
     >>> from kaldi_compat.features.checks import normalized_warps
-    >>> normalized_warps([1, 1.5], (2,)), normalized_warps(1, (2,))
+    >>> normalized_warps([1, 1.5], (2, 16000)), normalized_warps(1, (2, 16000))
     ((1.0, 1.5), 1.0)
     """
     if isinstance(vtln_warp, (float, int)):
@@ -59,9 +59,9 @@ def normalized_warps(vtln_warp: Any, leading_shape: Sequence[int]) -> Warps:
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)
-    if factors.shape != tuple(leading_shape):
+    if factors.shape != tuple(shape[:-1]):
         raise AudioError(
-            f"vtln_warp has the shape {factors.shape}, the batch of utterances {tuple(leading_shape)}: pass one "
+            f"vtln_warp has the shape {factors.shape}, the batch of utterances {tuple(shape[:-1])}: pass one "
             "factor, or one for each utterance"
         )
     return tuple(factors.ravel().tolist())
@@ -128,7 +128,7 @@ class AudioFeature:
         if isinstance(samples, self.kind):
             return self.compute(self.checked(samples, lengths, vtln_warp), generator)
         utterances = checked_list(samples, lengths, ("T",), self.kind, AudioError)
-        warps = normalized_warps(vtln_warp, (len(utterances),))
+        warps = normalized_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         audio = [self.checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
         return self.compute_list(audio, generator)
@@ -151,7 +151,7 @@ class AudioFeature:
                 self.check_scale(samples)
         if lengths is not None:
             lengths = self.checked_lengths(lengths, samples)
-        return Audio(samples, lengths, normalized_warps(vtln_warp, samples.shape[:-1]), recorded)
+        return Audio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
 
     def checked_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""

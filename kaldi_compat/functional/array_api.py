@@ -37,36 +37,14 @@ def namespace(x: object) -> Any:
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 
-def is_traced(x: Any) -> bool:
-    """Return True if a compiler, an exporter or a tracer records the operations on ``x``, whose sizes are symbols."""
-    if isinstance(x, np.ndarray):
-        return False
-    torch = namespace(x)
-    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
-
-
-def is_traced_or_differentiated(x: Any) -> bool:
-    """Return True if a compiler, a tracer, autograd or vmap follows the operations on ``x``.
-
-    Code must then neither read values of ``x`` nor write in place.
-    """
-    if isinstance(x, np.ndarray):
-        return False
-    torch = namespace(x)
-    return bool(
-        is_traced(x)
-        or (torch.is_grad_enabled() and x.requires_grad)
-        or torch._C._functorch.is_functorch_wrapped_tensor(x)
-    )
-
-
 class Tracing(NamedTuple):
     """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on.
 
     Attributes:
-        traced: see :func:`is_traced`.
-        traced_or_differentiated: see :func:`is_traced_or_differentiated`.
-        to_onnx: see :func:`is_exported_to_onnx`.
+        traced: a compiler, an exporter or a tracer, to which sizes are symbols.
+        traced_or_differentiated: one of these, autograd or vmap: code must then neither read values of the tensor nor
+            write in place.
+        to_onnx: an exporter to ONNX.
     """
 
     traced: bool = False
@@ -74,24 +52,33 @@ class Tracing(NamedTuple):
     to_onnx: bool = False
 
 
-UNTRACED = Tracing()
+UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def tracing(x: Any) -> Tracing:
-    """Return what records the operations on ``x``.
+    """Return what records the operations on ``x``: nothing if it is an array.
 
     >>> import torch
     >>> tracing(torch.ones(2)), tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
     (Tracing(traced=False, traced_or_differentiated=False, to_onnx=False), True)
     """
-    if is_traced(x):
-        return Tracing(True, True, is_exported_to_onnx(x))
-    return Tracing(False, True) if is_traced_or_differentiated(x) else UNTRACED
+    if isinstance(x, np.ndarray):
+        return UNTRACED
+    torch = namespace(x)
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return Tracing(True, True, torch.onnx.is_in_onnx_export())
+    followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return DIFFERENTIATED if followed else UNTRACED
 
 
-def is_exported_to_onnx(x: Any) -> bool:
-    """Return True if the operations on ``x`` become an ONNX graph."""
-    return not isinstance(x, np.ndarray) and bool(namespace(x).onnx.is_in_onnx_export())
+def is_traced(x: Any) -> bool:
+    """Return True if a compiler, an exporter or a tracer records the operations on ``x``: see :class:`Tracing`."""
+    return tracing(x).traced
+
+
+def is_traced_or_differentiated(x: Any) -> bool:
+    """Return True if a compiler, a tracer, autograd or vmap follows the operations on ``x``: see :class:`Tracing`."""
+    return tracing(x).traced_or_differentiated
 
 
 def astype(x: Array, dtype: Any) -> Array:
@@ -114,7 +101,7 @@ def is_real(x: Any) -> bool:
     """Return True for an array or tensor of integers or floating-point numbers."""
     if isinstance(x, np.ndarray):
         return x.dtype.kind in "iuf"
-    return not (x.is_complex() or x.dtype == namespace(x).bool)
+    return x.is_floating_point() or not (x.is_complex() or x.dtype == namespace(x).bool)
 
 
 def at_least_float32(x: Array) -> Array:
@@ -207,10 +194,9 @@ def matmul(a: Array, b: Array) -> Array:
 
 def keeps_precision(x: Any) -> bool:
     """Return True if matrix products on ``x`` are certainly computed in its precision."""
-    if isinstance(x, np.ndarray) or is_exported_to_onnx(x):  # what runs the graph decides; WebGPU has no float64
-        return True
     torch = namespace(x)
-    if x.dtype == torch.float64:
+    # what runs an ONNX graph decides; WebGPU has no float64
+    if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
         return True
     if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return False

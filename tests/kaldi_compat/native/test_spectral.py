@@ -118,7 +118,7 @@ def test_utterance_alone_and_in_a_batch_are_the_same(threads: int) -> None:
         batch.starts, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], batch.rows[:-1], batch.rows[1:], strict=True
     ):
         part = batch.samples[start : start + length]
-        alone = compute(plan, make_batch(plan, part, vtln_warp=warp, seeds=batch.seeds[begin:end]))
+        alone = compute(plan, make_batch(plan, part, vtln_warp=warp).with_seeds(batch.seeds[begin:end]))
         assert alone.tobytes() == together[begin:end].tobytes()
 
 
@@ -127,7 +127,7 @@ def test_chunks_of_a_stream_are_the_frames_of_the_whole() -> None:
     samples = batch_of(plan, 3, [16000], [1.0], as_float=False).samples
     whole = compute(plan, make_batch(plan, samples))
     start = 40 * plan.shift
-    chunk = chunk_batch(plan, samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
+    chunk = chunk_batch(samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
     assert compute(plan, chunk).tobytes() == whole[40:61].tobytes()
 
 
@@ -136,4 +136,4 @@ def test_utterance_outside_of_the_buffer_is_refused() -> None:
     with pytest.raises(AudioError, match="outside of the 1000 samples"):
         make_batch(plan, np.zeros(1000, np.int16), [600], starts=[500])
     with pytest.raises(AudioError, match="without samples"):
-        chunk_batch(plan, np.zeros(0, np.int16), 0, 1)
+        chunk_batch(np.zeros(0, np.int16), 0, 1)
