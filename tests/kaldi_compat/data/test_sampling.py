@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -201,3 +202,18 @@ def test_a_sampler_says_what_it_holds() -> None:
         "<BucketBatchSampler: 9 utterances in 1 batch of at most 4 utterances and 150 of padded length, epoch 2, "
         "rank 1 of 3>"
     )
+
+
+def peak_bytes() -> int:
+    resource = pytest.importorskip("resource")
+    return 1024 * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+@pytest.mark.slow
+def test_ten_million_utterances_are_planned_within_half_a_minute_and_a_gigabyte() -> None:
+    lengths = np.random.default_rng(0).lognormal(7.0, 0.5, 10_000_000).astype(np.int32)
+    start, before = time.process_time(), peak_bytes()
+    sampler = BucketBatchSampler(lengths, max_frames=60000, rank=1, world_size=8)
+    assert time.process_time() - start < 30
+    assert peak_bytes() - before < 1e9
+    assert len(sampler) > 20000
