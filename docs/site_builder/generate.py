@@ -44,6 +44,14 @@ API = {
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_compat.interop.*", "io_ark.interop.*"),
     "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
+    "Parts of io_ark": (
+        "io_ark.streams",
+        "io_ark.tables",
+        "io_ark.specifier",
+        "io_ark.data_dir",
+        "io_ark.text",
+        "io_ark.extras",
+    ),
 }
 PRIVATE = re.compile(
     r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|interop\.kaldi$"

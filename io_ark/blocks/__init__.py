@@ -15,7 +15,17 @@ at once uses the arrays of a block; work on one entry after the other is :meth:`
 ['a', 'b', 'b']
 """
 
-from io_ark.blocks.base import BLOCK_BYTES, MAX_ENTRIES, ArrayBlock, Block, MapError, ObjectBlock, PackedBlock, Skip
+from io_ark.blocks.base import (
+    BLOCK_BYTES,
+    MAX_ENTRIES,
+    ArrayBlock,
+    Block,
+    MapError,
+    ObjectBlock,
+    PackedBlock,
+    Skip,
+    split_keys,
+)
 from io_ark.blocks.construct import block_of, concatenate
 from io_ark.blocks.packing import pack_arrays, script_lines
 from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
@@ -42,4 +52,5 @@ __all__ = [
     "concatenate",
     "pack_arrays",
     "script_lines",
+    "split_keys",
 ]

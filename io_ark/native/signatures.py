@@ -15,7 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.native.library import Library, load
+from io_ark.native.library import Library as Library
+from io_ark.native.library import load
 
 _NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int,

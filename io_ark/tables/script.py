@@ -515,7 +515,7 @@ class ScriptTable(Mapping[str, Value]):
         return f"<{self._script.name}: {len(self)} keys>"
 
     def _repr_html_(self) -> str:
-        from io_ark.notebook import FIRST, html_table
+        from io_ark.text import FIRST, html_table
 
         rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""

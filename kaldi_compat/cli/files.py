@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
-from io_ark.streams.input import open_input
-from io_ark.streams.output import open_output
+from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS
 from kaldi_compat.errors import FeatureError, OptionError
 

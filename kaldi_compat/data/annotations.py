@@ -16,8 +16,8 @@ import io_ark
 from io_ark.blocks import PosteriorArrays
 from io_ark.codecs import Codec, PosteriorArraysCodec, codec
 from io_ark.errors import MissingKeyError
-from io_ark.streams.access import Access
-from io_ark.tables.script import Script
+from io_ark.streams import Access
+from io_ark.tables import Script
 from kaldi_compat.data.batching import Posteriors, Utterance
 from kaldi_compat.data.ctm import Ctm
 from kaldi_compat.data.each_process import InEachProcess

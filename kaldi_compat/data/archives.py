@@ -87,7 +87,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         return self._items.annotations.speakers
 
     def _repr_html_(self) -> str:
-        from io_ark.notebook import FIRST, html_table
+        from io_ark.text import FIRST, html_table
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
         more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from io_ark.errors import FormatError
 from io_ark.specifier import name_of
-from io_ark.streams.access import Access
-from io_ark.streams.input import open_input
+from io_ark.streams import Access, open_input
 
 __all__ = ["Ctm", "Word"]
 

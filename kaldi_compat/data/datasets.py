@@ -18,9 +18,7 @@ from torch.utils.data import Dataset
 from io_ark.blocks import Wave, WaveInfo
 from io_ark.codecs import InfoCodec
 from io_ark.data_dir import Segment, parse_segment
-from io_ark.tables.loader import Loader
-from io_ark.tables.relative import RelativeTo, folder_of
-from io_ark.tables.script import Script
+from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.data.batching import Utterance
 from kaldi_compat.data.each_process import InEachProcess
@@ -76,7 +74,7 @@ class _KeyedDataset(Dataset[Utterance]):
         return ""
 
     def _repr_html_(self) -> str:
-        from io_ark.notebook import FIRST, html_table
+        from io_ark.text import FIRST, html_table
 
         rows = [self._listing.line(line) for line in self._lines[:FIRST].tolist()]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""

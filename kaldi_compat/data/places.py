@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import io_ark
-from io_ark.tables.loader import Loader
+from io_ark.tables import Loader
 from kaldi_compat.data.annotations import Path
 from kaldi_compat.errors import KaldiCompatError
 

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
-from io_ark.streams.access import Access
-from io_ark.tables.loader import Loader
-from io_ark.tables.relative import RelativeTo, folder_of
-from io_ark.tables.script import Script
+from io_ark.streams import Access
+from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.data.annotations import Path
 from kaldi_compat.data.each_process import InEachProcess
 from kaldi_compat.data.places import load_named, script_of

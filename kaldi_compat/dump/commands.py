@@ -21,10 +21,9 @@ from typing import Any
 
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError, hide_secrets
-from io_ark.streams.access import Access
+from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status
-from io_ark.streams.source import StreamSource
 from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.failures import shortened
 

@@ -18,8 +18,9 @@ from io_ark.codecs import codec
 from io_ark.data_dir import Segment
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
+from io_ark.tables import Script
 from io_ark.tables.blocks import BlockLoader, FileMemory
-from io_ark.tables.script import Script, split_line
+from io_ark.tables.script import split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 from kaldi_compat.dump.commands import read_from_command

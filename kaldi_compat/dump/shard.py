@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from io_ark.tables.script import Script
+from io_ark.tables import Script
 from io_ark.text import printable
 from kaldi_compat.dump.batching import InOrder, batches
 from kaldi_compat.dump.encode import Encoder

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
-from io_ark.blocks import script_lines
-from io_ark.blocks.base import split_keys
+from io_ark.blocks import script_lines, split_keys
 from io_ark.codecs import number_lines
 from kaldi_compat.dump.encode import Encoded
 from kaldi_compat.dump.entries import Failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from io_ark.notebook import html_table
+from io_ark.text import html_table
 from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.preset import Preset
 

@@ -18,16 +18,15 @@ from typing import IO, Any, Literal
 
 import torch
 
+from io_ark import SequentialReader
 from io_ark.codecs import Codec, codec
 from io_ark.errors import ArkError, OpenError
 from io_ark.interop.as_stored import AsStored
 from io_ark.specifier import Rspecifier, classify_rspecifier, name_of
-from io_ark.streams.access import Access
-from io_ark.streams.source import StreamSource
+from io_ark.streams import Access, StreamSource
+from io_ark.tables import Loader, Script
 from io_ark.tables.keys import read_key
-from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.readers import SequentialReader
-from io_ark.tables.script import Script
+from io_ark.tables.loader import name_key
 
 __all__ = [
     "read_mat_ark",

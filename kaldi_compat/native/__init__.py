@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from io_ark.native.library import Library
-from io_ark.native.signatures import Signatures, Structure, address
+from io_ark.native.signatures import Library, Signatures, Structure, address
 
 __all__ = ["Library", "Structure", "address", "function", "library", "structure"]
 

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.notebook import html_table
+from io_ark.text import html_table
 from kaldi_compat.options.declaration import info
 
 WIDTH = 100

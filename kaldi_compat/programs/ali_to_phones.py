@@ -9,7 +9,7 @@ import numpy as np
 
 from io_ark.blocks import Block
 from io_ark.models import TransitionModel, read_transition_model, split_to_phones
-from io_ark.streams.output import open_output
+from io_ark.streams import open_output
 from kaldi_compat.cli.alignments import joined, separated
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Sink, map_table

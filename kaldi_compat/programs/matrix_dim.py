@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io_ark
 from io_ark.codecs import InfoCodec
-from io_ark.streams.output import open_output
+from io_ark.streams import open_output
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.program import NoOptions, program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from io_ark.models import TransitionModel, read_transition_model, split_to_phones
-from io_ark.streams.output import open_output
+from io_ark.streams import open_output
 from kaldi_compat.cli.alignments import read_symbols
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables

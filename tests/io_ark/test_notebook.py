@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import io_ark
-from io_ark.notebook import html_table
+from io_ark.text import html_table
 
 
 def test_script_table_shows_its_first_keys_and_reads_nothing(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,13 +42,54 @@ def test_declared_names_exist(name: str) -> None:
     assert all(hasattr(module, public) for public in declared)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", ".blocks", ".codecs", ".errors", ".models"]
-    + [f".interop.{each}" for each in ("kaldi", "kaldi_io", "kaldi_native_io", "kaldiio")],
-)
+PUBLIC = (
+    "blocks", "codecs", "data_dir", "errors", "extras", "models", "specifier", "streams", "tables", "text",
+    "interop.kaldi", "interop.kaldi_io", "interop.kaldi_native_io", "interop.kaldiio",
+)  # fmt: skip
+# Internal modules that kaldi_compat uses, and why.
+INTERNAL = {
+    "interop/torchaudio_kaldi_io.py": {
+        "interop.as_stored": "the precision that is stored, as torchaudio returns it",
+        "tables.keys": "a table in an open file, which no specifier names",
+        "tables.loader": "the key in the errors of such a table",
+    },
+    "programs/copy_feats_to_htk.py": {"codecs.htk": "the features of a block in one pass"},
+    "programs/copy_feats_to_sphinx.py": {"codecs.sphinx": "the features of a block in one pass"},
+    "dump/commands.py": {
+        "streams.files": "starts commands again when file descriptors run out, as readers do",
+        "streams.pipes": "the words for the status of a command",
+        "streams.system": "SIGPIPE, which Windows lacks",
+    },
+    "dump/finalize.py": {"tables.overwriting": "no output is one of the inputs"},
+    "dump/read.py": {
+        "streams.files": "the cache of open files of its readers",
+        "tables.blocks": "reads audio into memory of its own",
+        "tables.script": "the errors of lines of wav.scp",
+    },
+    "dump/catalogue.py": {"cli.ark": "the options of `ark`", "cli.completion": "the completion of shells"},
+    "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
+    "cli/files.py": {"streams.system": "how files are opened for writing"},
+    "cli/program.py": {"tables.overwriting": "no output is one of the inputs"},
+    "cli/info.py": {"native": "says whether the C library is in use"},
+    "native/__init__.py": {"native.signatures": "the loader of C libraries"},
+}
+
+
+@pytest.mark.parametrize("name", ["", *(f".{each}" for each in PUBLIC)])
 def test_public_module_declares_its_names(name: str) -> None:
     assert importlib.import_module(f"io_ark{name}").__all__
+
+
+def test_kaldi_compat_uses_few_internal_modules_of_io_ark() -> None:
+    folder = Path(io_ark.__file__).parents[1] / "kaldi_compat"
+    found = [
+        (path.relative_to(folder).as_posix(), module)
+        for path in folder.rglob("*.py")
+        for module in re.findall(r"^ *(?:from|import) io_ark\.([\w.]+)", path.read_text(), re.MULTILINE)
+        if module not in PUBLIC
+    ]
+    assert sorted(found) == sorted((path, module) for path, modules in INTERNAL.items() for module in modules)
+    assert len(found) <= 20
 
 
 def test_dir_shows_public_names_only() -> None:
