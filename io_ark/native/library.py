@@ -75,7 +75,8 @@ def load(directory: str, *functions: str) -> Library:
             them was built from other sources, and is not used.
 
     Returns:
-        The library. It is false if there is none; ``reason`` then says why.
+        The library. It is false if there is none; ``reason`` then says why. A warning says so if a library is there
+        that cannot be used.
 
     >>> bool(load("/nonexistent"))
     False
@@ -90,12 +91,12 @@ def load(directory: str, *functions: str) -> Library:
         handle = ctypes.CDLL(path)
         interface, available = handle.native_interface(), handle.simd_levels()
     except (OSError, AttributeError) as error:
-        return _missing(f"{path} cannot be loaded: {error}")
+        return _unusable(path, f"cannot be loaded: {error}")
     if interface != INTERFACE:
-        return _missing(f"{path} is of another version (interface {interface}, not {INTERFACE}): reinstall the package")
+        return _unusable(path, f"is of another version (interface {interface}, not {INTERFACE})")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
-        return _missing(f"{path} was built for other processors: reinstall the package")
+        return _unusable(path, "was built for other processors")
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
         choices = ", ".join(levels)
@@ -105,8 +106,14 @@ def load(directory: str, *functions: str) -> Library:
         level = levels[-1]
     for function in functions:
         if not hasattr(handle, f"{function}_{level}") and not hasattr(handle, function):
-            return _missing(f"{path} is of another version (it has no function {function}): reinstall the package")
+            return _unusable(path, f"is of another version (it has no function {function})")
     return Library(handle, levels, level, f"{name} with {level} instructions")
+
+
+def _unusable(path: str, why: str) -> Library:
+    reason = f"{path} {why}: reinstall the package (in a checkout: pip install -e .)"
+    logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
+    return _missing(reason)
 
 
 def _missing(reason: str) -> Library:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from io_ark.codecs import codec, compressed, text_format, text_parse
 from io_ark.codecs.base import Codec
 from io_ark.codecs.text_format import aligned, print_numbers
 from io_ark.codecs.text_parse import read_rows
-from io_ark.native import library
+from io_ark.native import NATIVE, library
 from tests.support.reading_ways import without_library
 from tests.support.table_samples import VALUES
 
@@ -50,6 +51,27 @@ def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[A
     assert (slow.format, slow.minimum, slow.range) == (fast.format, fast.minimum, fast.range)
     assert np.array_equal(slow.codes, fast.codes)
     assert np.array_equal(slow.percentiles, fast.percentiles)
+
+
+@pytest.mark.parametrize("level", library().levels)
+def test_conversions_write_nothing_behind_their_results(level: str) -> None:
+    def run(name: str, dtype: str, *arguments: Any) -> np.ndarray[Any, Any]:
+        room = np.full(count + 16, 77, dtype)
+        NATIVE.function(name, level)(*arguments, room)
+        assert (room[count:] == 77).all(), name
+        return room[:count]
+
+    for count in range(40):
+        codes = np.arange(count, dtype=np.uint8) * np.uint8(37)
+        words = codes.astype(np.uint16) * np.uint16(257)
+        for integers in codes, words:
+            values = run("ark_from_codes", "f4", integers, integers.itemsize, count, 0.5, -1.0)
+            assert values.tolist() == (integers * 0.5 - 1).tolist()
+            name, dtype = ("ark_to_bytes", "u1") if integers is codes else ("ark_to_words", "u2")
+            span = 0.5 * np.iinfo(dtype).max
+            assert run(name, dtype, values, count, -1.0, span).tolist() == integers.tolist()
+            header = b"\0BCM%d " % (3 if integers is codes else 2) + struct.pack("<ffii", -1.0, span, 1, count)
+            assert run("ark_from_linear", "f4", header, integers.view(np.uint8), 0).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("rows", [31, 32, 1 << 15, 70_001])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from io_ark.codecs import codec
+from io_ark.codecs import InfoCodec, codec
 from io_ark.codecs.scan import Window
 from io_ark.errors import ArkError
 from io_ark.native import library
@@ -132,3 +133,10 @@ def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
     assert scan is not None
     found = scan.entries(Window(data, 0, len(data), len(data)))
     assert found is not None and found.block.names() == ["a"]
+
+
+def test_shape_whose_size_overflows_64_bits_is_left_to_the_codec() -> None:
+    # The product is 2**61 + 4, so in 64 bits the matrix would have 32 bytes.
+    data = b"a \0BDM " + struct.pack("<bibi", 4, 1824726041, 4, 1263665316) + bytes(32)
+    scan = InfoCodec("matrix").scan()
+    assert scan is not None and scan.entries(Window(data, 0, len(data), len(data))) is None
