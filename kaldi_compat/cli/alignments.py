@@ -73,13 +73,16 @@ def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
 
 def kept(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
     """Return posteriors with those entries for which the mask, (entries,), is true."""
-    counts = np.bincount(frames_of_entries(posteriors)[entries], minlength=len(posteriors.counts))
+    if entries.all():
+        return posteriors
+    so_far = np.append(0, np.cumsum(entries))
+    counts = np.diff(so_far[np.append(0, np.cumsum(posteriors.counts))])
     return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
 
 
-def scaled(posteriors: PosteriorArrays, factors: Weights) -> PosteriorArrays:
-    """Multiply the weights of each frame by a factor, (frames,); a factor of zero removes the frame's entries."""
-    each = np.repeat(factors, posteriors.counts)
+def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
+    """Multiply the weights of each frame by a factor, (frames,) or one for all; a factor of 0 removes its entries."""
+    each = np.repeat(np.broadcast_to(np.float32(factors), posteriors.counts.shape), posteriors.counts)
     return kept(posteriors._replace(weights=posteriors.weights * each), each != 0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import changed, frame_sums, frames_of_entries, kept, scaled
+from kaldi_compat.cli.alignments import Integers, Mask, Weights, changed, frames_of_entries, kept, scaled
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
@@ -21,6 +21,9 @@ Adds up two sets of posteriors for each utterance; their difference has --scale2
 Usage: sum-post [options] <posteriors-rspecifier1> <posteriors-rspecifier2> <posteriors-wspecifier>
 e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post
 """
+
+FRAMES = 1 << 14  # added up at once
+SORTED_STABLY = 16  # elements that std::sort sorts by insertion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +51,12 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             if [len(each.counts) for each in found] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            result, apart = added(block.posteriors, PosteriorArrays.joined(found), options)
-            frames, disjoint = frames + len(result.counts), disjoint + apart
-            return changed(block, result)
+            count = int(block.frames.sum())
+            parts = np.diff([*range(0, count, FRAMES), count])
+            sets = block.posteriors.split(parts), PosteriorArrays.joined(found).split(parts)
+            sums = [added(one, other, options) for one, other in zip(*sets, strict=True)]
+            frames, disjoint = frames + count, disjoint + sum(apart for _, apart in sums)
+            return changed(block, PosteriorArrays.joined([each for each, _ in sums]))
 
         counts = map_table(blocks, writer, add)
     logger.info(
@@ -71,25 +77,91 @@ def missing(key: str) -> str:
 
 def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
     """Return the entries of two sets of posteriors of the same frames, and in how many frames they are disjoint."""
-    count = len(first.counts)
-    first = scaled(first, np.full(count, options.scale1, np.float32))
-    second = scaled(second, np.full(count, options.scale2, np.float32))
-    places = [frames_of_entries(each) << 32 | each.integers.astype(np.uint32) for each in (first, second)]
-    shared = np.unique(places[0][np.isin(places[0], places[1])] >> 32)
-    is_disjoint = np.ones(count, bool)
-    is_disjoint[shared] = False
-    frames = np.concatenate([frames_of_entries(each) for each in (first, second)])
-    integers = np.concatenate((first.integers, second.integers))
-    weights = np.concatenate((first.weights, second.weights))
-    order = np.lexsort((integers, frames) if options.merge else (weights, integers, frames))
-    frames, integers, weights = frames[order], integers[order], weights[order]
+    entries, is_second = alternating(scaled(first, options.scale1), scaled(second, options.scale2))
+    keys = frames_of_entries(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # of runs of an integer in a frame
+    sizes = np.diff(starts, append=len(keys))
+    is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]
+    is_disjoint = np.ones(len(entries.counts), bool)
+    is_disjoint[keys[starts[is_shared]] >> 32] = False
+    ends = np.cumsum(entries.counts)
+    for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():  # the order of two terms does not change their sum
+        begin, end = ends[frame] - entries.counts[frame], ends[frame]
+        order[begin:end] = begin + sort_order(entries.integers[begin:end].tolist())
     if options.merge:
-        is_new = np.ones(len(frames), bool)
-        is_new[1:] = (frames[1:] != frames[:-1]) | (integers[1:] != integers[:-1])
-        weights = frame_sums(np.cumsum(is_new) - 1, weights, int(is_new.sum()))
-        frames, integers = frames[is_new], integers[is_new]
-    result = PosteriorArrays(np.bincount(frames, minlength=count), integers, weights)
-    keep = weights != 0 if options.merge else np.ones(len(weights), bool)
+        counts = np.bincount(keys[starts] >> 32, minlength=len(entries.counts))
+        result = PosteriorArrays(
+            counts, entries.integers[order[starts]], run_sums(entries.weights[order], starts, sizes)
+        )
+        keep = result.weights != 0
+    else:
+        pairs = starts[sizes == 2]
+        pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
+        order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
+        longer = np.flatnonzero(np.repeat(sizes > 2, sizes))
+        order[longer] = order[longer][np.lexsort((entries.weights[order[longer]], keys[longer]))]
+        result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
+        keep = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
-        keep &= ~is_disjoint[frames]
+        keep &= ~np.repeat(is_disjoint, result.counts)
     return kept(result, keep), int(is_disjoint.sum())
+
+
+def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
+    """Return the entries of both sets frame by frame, those of the first set first; and which are of the second."""
+    pairs = np.column_stack((first.counts, second.counts))
+    is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
+    integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
+    for mask, each in ((~is_second, first), (is_second, second)):
+        integers[mask], weights[mask] = each.integers, each.weights
+    return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
+
+
+def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
+    """Return the sums of runs of values, added one after the other in single precision."""
+    sums: Weights = values[starts]
+    for place in range(1, sizes.max(initial=0)):
+        longer = np.flatnonzero(sizes > place)
+        sums[longer] += values[starts[longer] + place]
+    return sums
+
+
+def sort_order(keys: list[int]) -> list[int]:
+    """Return the places of keys in the order in which GNU's std::sort leaves them.
+
+    It partitions spans of more than 16 keys, which may exchange equal keys, and sorts the rest stably. Its heap sort
+    for keys that are hard to partition is left out.
+    """
+    order = list(range(len(keys)))
+    spans = [(0, len(keys))]
+    while spans:
+        first, last = spans.pop()
+        while last - first > SORTED_STABLY:
+            cut = partition(keys, order, first, last)
+            spans.append((cut, last))
+            last = cut
+    return sorted(order, key=keys.__getitem__)
+
+
+def partition(keys: list[int], order: list[int], first: int, last: int) -> int:
+    """Exchange places from ``first`` to before ``last`` so that smaller keys come first; return where larger begin."""
+    one, two, three = first + 1, first + (last - first) // 2, last - 1
+    x, y, z = (keys[order[place]] for place in (one, two, three))
+    if x < y:
+        median = two if y < z else three if x < z else one
+    else:
+        median = one if x < z else three if y < z else two
+    order[first], order[median] = order[median], order[first]
+    pivot, low, high = keys[order[first]], first + 1, last
+    while True:
+        while keys[order[low]] < pivot:
+            low += 1
+        high -= 1
+        while pivot < keys[order[high]]:
+            high -= 1
+        if low >= high:
+            return low
+        order[low], order[high] = order[high], order[low]
+        low += 1
