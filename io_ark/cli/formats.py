@@ -247,15 +247,23 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             writer.close()
 
 
+def _lhotse(path: Path) -> Any:
+    """Import lhotse, which reads manifests of these names only."""
+    if not path.name.endswith(FORMATS["lhotse"].endings):
+        raise SpecifierError("the name of a lhotse manifest ends in .jsonl or .jsonl.gz", file=str(path))
+    return import_extra("lhotse", "lhotse manifests")
+
+
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
-    lhotse = import_extra("lhotse", "lhotse manifests")
-    for features in lhotse.load_manifest_lazy(path):
-        yield features.recording_id, np.asarray(features.load())
+    lhotse = _lhotse(path)
+    manifest = _of_library(lambda: iter(lhotse.load_manifest_lazy(path)), path)
+    while (features := _of_library(lambda: next(manifest, None), path)) is not None:
+        yield features.recording_id, _of_library(lambda loaded=features: np.asarray(loaded.load()), path)
 
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    lhotse = import_extra("lhotse", "lhotse manifests")
+    lhotse = _lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
     with lhotse.FeatureSet.open_writer(path) as manifest, files(storage) as arrays:
@@ -285,17 +293,20 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
 @contextlib.contextmanager
 def _opened(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file of another library; its errors become one line with the file's name."""
+    """Open a file of another library (see :func:`_of_library`)."""
+    with _of_library(open_it, path) as file:
+        yield file
+
+
+def _of_library(function: Callable[[], Any], path: Path) -> Any:
+    """Call a function of another library; its errors become one line with the file's name."""
     try:
-        file = open_it()
+        return function()
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise FormatError(
-            f"cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}", file=str(path)
-        ) from None
-    with file:
-        yield file
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise FormatError(f"cannot be read: {reason}", file=str(path)) from None
 
 
 FORMATS = {

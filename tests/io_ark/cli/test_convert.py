@@ -137,6 +137,20 @@ def test_lhotse_reads_the_manifest() -> None:
     assert (features[0].sampling_rate, features[0].frame_shift, features[0].duration) == (8000, 0.02, 0.1)
 
 
+@pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}', ""])
+def test_damaged_lhotse_manifests_are_refused_in_a_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("lhotse")
+    Path("bad.jsonl").write_text(line)
+    assert main(["convert", "bad.jsonl", "o.ark"]) == 2
+    assert capsys.readouterr().err.startswith("ark: bad.jsonl: cannot be read: ")
+
+
+def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "--to=lhotse", "feats.ark", "manifest"]) == 2
+    assert "ends in .jsonl or .jsonl.gz" in capsys.readouterr().err
+    assert not Path("manifest").exists()
+
+
 def test_vectors_keep_their_type() -> None:
     with io_ark.writer("ark:ali.ark") as writer:
         writer["a"] = np.array([1, 2, 3], np.int32)
