@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError, SpecifierError
+from io_ark.errors import FormatError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 
 Array = npt.NDArray[Any]
@@ -187,9 +187,43 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
-    with h5py.File(path, "w", track_order=True) as file:
+
+    def put(key: str, array: Array) -> None:
         # A slash would make a group of the part before it.
-        yield lambda key, array: file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+        file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+        raw.check()
+
+    with _ForHdf5(path, "w+") as raw:
+        with h5py.File(raw, "w", track_order=True) as file:
+            yield put
+        raw.check()
+
+
+class _ForHdf5(io.FileIO):
+    """A file that seems to take all bytes after an error, because HDF5 may crash if it cannot close its file."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        while len(view) and self.error is None:
+            view = view[self._tried(super().write, view) :]
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._tried(super().truncate, size)
+
+    def _tried(self, function: Callable[[Any], int], argument: Any) -> int:
+        try:
+            return function(argument) if self.error is None else 0
+        except OSError as error:
+            self.error = error
+            return 0
+
+    def check(self) -> None:
+        """Raise the error of a write before."""
+        if self.error is not None:
+            raise WriteError(f"cannot be written: {self.error.strerror}", file=str(self.name)) from self.error
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:

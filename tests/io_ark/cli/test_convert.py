@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import tarfile
 import tracemalloc
@@ -135,6 +136,22 @@ def test_lhotse_reads_the_manifest() -> None:
     features = list(lhotse.load_manifest("o.jsonl.gz"))
     same({each.recording_id: each.load() for each in features})
     assert (features[0].sampling_rate, features[0].frame_shift, features[0].duration) == (8000, 0.02, 0.1)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("room", [0, 100])
+def test_full_disk_ends_in_a_line(name: str, room: int, capsys: pytest.CaptureFixture[str]) -> None:
+    resource = pytest.importorskip("resource")
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    main(["convert", "feats.ark", TARGETS[name]])  # which imports what the format needs
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        status = main(["convert", "feats.ark", TARGETS[name]])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 2
+    assert re.search("^ark: .*(File too large|cannot be written)", capsys.readouterr().err, re.M)
 
 
 @pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}', ""])
