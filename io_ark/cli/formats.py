@@ -292,7 +292,7 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     lhotse = _lhotse(path)
     manifest = _of_library(lambda: iter(lhotse.load_manifest_lazy(path)), path)
     while (features := _of_library(lambda: next(manifest, None), path)) is not None:
-        yield features.recording_id, _of_library(lambda loaded=features: np.asarray(loaded.load()), path)
+        yield features.recording_id, np.asarray(_of_library(features.load, path))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import pickle
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,34 +128,6 @@ def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer,
         file.write(b"more")
     with pytest.raises(OpenError, match="has changed"):
         table["utt050"]
-
-
-@pytest.mark.parametrize(
-    ("special", "message"),
-    [
-        (lambda at: answer(at, 206, bytes(16), Content_Range="bytes 40-55/100000"), "sends the bytes from 40 on"),
-        (lambda at: answer(at, 206, bytes(1 << 24), Content_Range=f"bytes {at.start}-99999/100000"), "ignores ranges"),
-        (
-            lambda at: answer(at, 206, bytes(9), Content_Range=f"bytes {at.start}-{at.start + 8}/100000"),
-            "9 of .* bytes",
-        ),
-        (lambda at: answer(at, 302, Location=at.path), "cannot be read"),
-        (lambda at: answer(at, 503), "HTTP status 503"),
-    ],
-)
-def test_wrong_answers_are_errors_and_never_missing_files(
-    special: Callable[[Any], bool], message: str, server: RangeServer
-) -> None:
-    def wrong(handler: Any) -> bool:
-        handler.start = int(handler.headers["Range"][6:].split("-")[0])
-        if handler.start == 0 and "cannot" not in message and "503" not in message:
-            return answer(handler, 206, b"k " + bytes(16382), Content_Range="bytes 0-16383/100000")
-        return special(handler)
-
-    server.special = wrong
-    with pytest.raises(OpenError, match=message) as caught:
-        io_ark.load(f"{server.url}/feats.ark:50000")
-    assert not isinstance(caught.value, MissingFileError)
 
 
 def test_refused_connection_is_not_a_missing_file(tmp_path: Path) -> None:
