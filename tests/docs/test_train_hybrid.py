@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 from pathlib import Path
 
 import io_ark
 from io_ark.models import read_transition_model
+from tests.support.examples import example
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "reference_data" / "inputs" / "models"
@@ -28,11 +28,7 @@ def make_kaldi_folders(folder: Path) -> tuple[Path, Path]:
 
 
 def test_example_learns_pdfs_from_a_kaldi_directory(tmp_path: Path) -> None:
-    specification = importlib.util.spec_from_file_location("train_hybrid", ROOT / "docs" / "train_hybrid.py")
-    assert specification is not None and specification.loader is not None
-    example = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(example)
-    shares = example.main(*make_kaldi_folders(tmp_path), tmp_path / "network")
+    shares = example("train_hybrid").main(*make_kaldi_folders(tmp_path), tmp_path / "network")
     assert shares["pdfs"] > 0.2 and shares["phones"] > 0.4  # by chance 0.05 of the pdfs
     pdfs = read_transition_model(MODELS / "mono.mdl").num_pdfs
     loglikes = dict(io_ark.read(f"ark:{tmp_path}/network/loglikes.ark"))
