@@ -289,12 +289,12 @@ def parse_rxfilename(text: str) -> Rxfilename:
     if text[-1] == "|":
         return Rxfilename("pipe", command=text[:-1])
     _refuse_odd(text, "r")
-    located = _OFFSET.fullmatch(text)
-    if located:
-        offset = int(located[2]) if len(located[2]) < 4000 else _LARGEST_OFFSET + 1
+    path, colon, digits = text.rpartition(":")
+    if colon and digits.isdigit() and digits.isascii():
+        offset = int(digits) if len(digits) < 4000 else _LARGEST_OFFSET + 1
         if offset > _LARGEST_OFFSET:
             _refuse(text, "has an offset beyond the size of any file")
-        return Rxfilename("file", located[1], offset)
+        return Rxfilename("file", path, offset)
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
     return Rxfilename("file", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from io_ark.errors import NetworkRefusedError, PipesRefusedError
 
@@ -19,8 +19,7 @@ def _is_set(variable: str) -> bool:
     return os.environ.get(variable, "") not in ("", "0")
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """What may be opened. Variables of the environment refuse or allow more, see :meth:`check_command` and the others.
 
     Attributes:
@@ -35,7 +34,7 @@ class Access:
 
     def of_script(self) -> Access:
         """Return what names in a script file may open, whose author may be a stranger: no private addresses."""
-        return replace(self, private=False)
+        return self._replace(private=False)
 
     def check_command(self, command: str) -> None:
         """Raise :class:`PipesRefusedError` if commands are disabled, here or by ``IO_ARK_NO_PIPES``."""

@@ -21,6 +21,7 @@ from io_ark.streams.system import OPEN_FLAGS
 MAX_OPEN_FILES = 64
 # Files that are read from start to end are used one at a time and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16
+_LARGEST_FILE = 1 << 62
 Opened = TypeVar("Opened")
 
 
@@ -34,15 +35,23 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            self.descriptor = retry_when_out_of_descriptors(lambda: os.open(path, OPEN_FLAGS))
+            self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
             raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
-        status = os.fstat(self.descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise OpenError("is a directory, not a file", file=path)
-        self.regular = stat.S_ISREG(status.st_mode)
-        self._size = status.st_size
+        # Half of the time of fstat, which shows for small objects. Pipes and terminals have no end to seek to, devices
+        # end at 0, and the end of a directory is the largest number in some file systems.
+        try:
+            self._size = os.lseek(self.descriptor, 0, os.SEEK_END)
+            self.regular = 0 < self._size < _LARGEST_FILE
+        except OSError:
+            self.regular = False
+        if not self.regular:
+            status = os.fstat(self.descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise OpenError("is a directory, not a file", file=path)
+            self.regular = stat.S_ISREG(status.st_mode)
+            self._size = status.st_size
 
     def mapped(self) -> Any:
         """Map the whole file into memory as it is now.
@@ -59,9 +68,7 @@ class OpenFile:
         # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
-            self._map = retry_when_out_of_descriptors(
-                lambda: map_file(self.descriptor, size, access=ACCESS_READ, **options)
-            )
+            self._map = retry_when_out_of_descriptors(map_file, self.descriptor, size, access=ACCESS_READ, **options)
         except (OSError, ValueError) as error:
             raise OpenError(f"cannot be mapped into memory: {reason_of(error)}", file=self.path) from error
         return self._map
@@ -181,11 +188,11 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def retry_when_out_of_descriptors(opening: Callable[[], Opened]) -> Opened:
+def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any, **options: Any) -> Opened:
     """Call a function that takes descriptors; while none is free, close the kept files and call it again."""
     # No exception is kept in a variable: its traceback would keep files open.
     try:
-        return opening()
+        return opening(*arguments, **options)
     except OSError as error:
         if not _is_out_of_descriptors(error):
             raise
@@ -194,13 +201,13 @@ def retry_when_out_of_descriptors(opening: Callable[[], Opened]) -> Opened:
         with _retry_lock:
             _close_kept_files(keep_fewer=not seconds)
             try:
-                return opening()
+                return opening(*arguments, **options)
             except OSError as error:
                 if not _is_out_of_descriptors(error):
                     raise
     with _retry_lock:
         _close_kept_files(keep_fewer=False)
-        return opening()
+        return opening(*arguments, **options)
 
 
 def _close_kept_files(keep_fewer: bool) -> None:

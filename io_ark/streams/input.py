@@ -10,9 +10,8 @@ from typing import Any
 from io_ark.errors import OpenError, PipeError
 from io_ark.specifier import Rxfilename, parse_rxfilename
 from io_ark.streams.access import Access
-from io_ark.streams.files import OpenFiles, open_file
+from io_ark.streams.files import OpenFile, OpenFiles, open_file
 from io_ark.streams.pipes import describe_status, spawn, wait_for
-from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import Source, StreamSource
 
 
@@ -80,11 +79,12 @@ def open_input(
     if target.kind == "pipe":
         return _open_pipe(target.command, access)
     file = files.get(target.path) if files else open_file(target.path, access)
-    offset = target.offset or 0
-    if file.regular or isinstance(file, RemoteFile):
-        return Input(file.source(offset))
+    if file.regular:
+        return Input(file.source(target.offset or 0))
+    offset = target.offset
     if offset:
         raise OpenError("is not a regular file, so it has no offsets", file=target.path, offset=offset)
+    assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, target.path), keep=file)
 

@@ -253,7 +253,7 @@ def open_output(
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
-    return Output(target.path, raw, raw.close, start=os.fstat(raw.fileno()).st_size)
+    return Output(target.path, raw, raw.close, start=os.fstat(raw.fileno()).st_size if append else 0)
 
 
 def _standard_output() -> Output:

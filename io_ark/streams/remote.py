@@ -47,7 +47,7 @@ def is_url(path: str) -> bool:
     >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
     (True, False)
     """
-    return _URL.match(path) is not None
+    return "://" in path and _URL.match(path) is not None
 
 
 class _Connection:

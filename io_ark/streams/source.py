@@ -21,7 +21,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
 
-HEADER_WINDOW = 512
+HEADER_WINDOW = 4096
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
 # Bytes read after a large array in the same call: usually the next key and the header of the next array.

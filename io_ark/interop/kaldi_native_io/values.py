@@ -10,13 +10,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs import codec
+from io_ark.codecs import Codec, codec
 from io_ark.codecs.info import InfoCodec
-from io_ark.codecs.kinds import ArrayKind
 from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
-from io_ark.errors import FormatError
-from io_ark.interop.kaldi_native_io.errors import as_table_error
+from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
 from io_ark.tables.loader import read_object, write_object
 
 Self = TypeVar("Self", bound="_Array")
@@ -41,18 +39,15 @@ class _Array:
         array: the values; converted to the class's precision. Default: empty.
     """
 
-    _kind: ClassVar[ArrayKind]
+    _codec: ClassVar[Codec[Any]]
     _dtype: ClassVar[type]
     _ndim: ClassVar[int]
 
     def __init__(self, array: npt.ArrayLike | None = None) -> None:
-        values: npt.NDArray[Any] = (
-            np.empty((0,) * self._ndim, self._dtype) if array is None else np.array(array, self._dtype)
-        )
-        with as_table_error():
-            if values.ndim != self._ndim:
-                raise FormatError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {values.ndim}")
-        self._values = values
+        self._values = np.array(np.empty((0,) * self._ndim) if array is None else array, self._dtype)
+        if self._values.ndim != self._ndim:
+            dimensions = self._values.ndim
+            raise TableError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {dimensions}")
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the array, which shares its memory with this object."""
@@ -73,8 +68,10 @@ class _Array:
         Raises:
             TableError: the object cannot be opened or read.
         """
+        found = cls.__new__(cls)
         with as_table_error():
-            return cls(read_object(cls._kind, rxfilename, pipes=pipes, network=network))
+            found._values = read_object(cls._codec, rxfilename, pipes=pipes, network=network)
+        return found
 
     def write(self, wxfilename: str, binary: bool, *, pipes: bool = True, network: bool = True) -> None:
         """Write the object to a file of its own, in binary or in text.
@@ -89,11 +86,11 @@ class _Array:
             TableError: the file cannot be written.
         """
         with as_table_error():
-            write_object(self._kind, wxfilename, self._values, binary=binary, pipes=pipes, network=network)
+            write_object(self._codec, wxfilename, self._values, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
         text = io.BytesIO()
-        codec(self._kind).write(text, self._values, binary=False)
+        self._codec.write(text, self._values, binary=False)
         return text.getvalue().decode("ascii")
 
 
@@ -110,21 +107,21 @@ class _Matrix(_Array):
 class FloatMatrix(_Matrix):
     """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array."""
 
-    _kind = "matrix"
+    _codec = codec("matrix")
     _dtype = np.float32
 
 
 class DoubleMatrix(_Matrix):
     """Matrix of float64."""
 
-    _kind = "double-matrix"
+    _codec = codec("double-matrix")
     _dtype = np.float64
 
 
 class FloatVector(_Array):
     """Vector of float32."""
 
-    _kind = "vector"
+    _codec = codec("vector")
     _dtype = np.float32
     _ndim = 1
 
@@ -132,7 +129,7 @@ class FloatVector(_Array):
 class DoubleVector(_Array):
     """Vector of float64."""
 
-    _kind = "double-vector"
+    _codec = codec("double-vector")
     _dtype = np.float64
     _ndim = 1
 

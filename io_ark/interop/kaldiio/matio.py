@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -11,13 +12,21 @@ from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
 from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
 from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
-from io_ark.interop.kaldiio.values import KaldiioCodec, KaldiioLoader, is_audio, slices_of
+from io_ark.interop.kaldiio.values import (
+    KaldiioCodec,
+    KaldiioLoader,
+    is_audio,
+    load_range,
+    reading_codec,
+    slice_of,
+    slices_of,
+)
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
-from io_ark.tables.loader import name_key
+from io_ark.tables.loader import name_key, read_object
 from io_ark.tables.script import Script
 from io_ark.text import WHITE_SPACE
 
@@ -64,7 +73,8 @@ def load_mat(
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    return KaldiioLoader(Access(pipes, network), endian=endian).load(name_of(ark_name))
+    load = functools.partial(read_object, reading_codec(endian), pipes=pipes, network=network)
+    return load_range(load, name_of(ark_name))
 
 
 def load_ark(
@@ -360,9 +370,7 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)
-    if slices is None:
-        return value
-    return (value[0], value[1][slices]) if is_audio(value) else value[slices]
+    return value if slices is None else slice_of(value, slices)
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -61,14 +61,12 @@ class KaldiioCodec(AnyCodec):
 
     def read(self, source: Source) -> Any:
         head = source.peek(_LONGEST_TAG)
+        if head[:2] == BINARY_MARKER:
+            return super().read(BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
             return extended(source)
-        if head[:2] == BINARY_MARKER:
-            if not self._big_endian:
-                return super().read(source)
-            return super().read(BytesSource(swapped(source, ">"), name=source.name))
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
@@ -139,12 +137,34 @@ def _row_of(values: npt.NDArray[Any]) -> str:
 
 
 @functools.lru_cache
-def _reading_codec(endian: str) -> KaldiioCodec:
+def reading_codec(endian: str) -> KaldiioCodec:
+    """Return the codec that reads objects of this byte order, "<" or ">"."""
     return KaldiioCodec(endian=endian)
 
 
+def load_range(load: Callable[[str], Any], rxfilename: str) -> Any:
+    """Load the object of an rxfilename by this function, or a range of it by Kaldi's or NumPy's rules.
+
+    Raises:
+        ArkError: the object cannot be opened or read, or has no such range.
+    """
+    try:
+        return load(rxfilename)
+    except (RangeError, SpecifierError) as error:
+        name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
+        slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
+        if slices is None:
+            raise
+        refused = error
+    value = load(name)
+    try:
+        return slice_of(value, slices)
+    except (IndexError, TypeError):
+        raise refused from None
+
+
 class KaldiioLoader:
-    """Loads objects in kaldiio's shapes.
+    """Loads the objects of lines of a script file in kaldiio's shapes.
 
     Args:
         access: what may be opened.
@@ -152,34 +172,14 @@ class KaldiioLoader:
         endian: byte order, "<" or ">".
     """
 
-    def __init__(self, access: Access, max_open_files: int = 1, endian: str = "<") -> None:
+    def __init__(self, access: Access, max_open_files: int, endian: str) -> None:
         files = OpenFiles(max_open_files, access=access.of_script())
-        self._loader = Loader(_reading_codec(endian), access, files=files)
+        self._loader = Loader(reading_codec(endian), access, files=files)
 
-    def load(self, rxfilename: str) -> Any:
-        """Load the object of an rxfilename, or a range of it by Kaldi's or NumPy's rules.
-
-        Raises:
-            ArkError: the object cannot be opened or read, or has no such range.
-        """
-        try:
-            return self._loader.load(rxfilename)
-        except (RangeError, SpecifierError) as error:
-            name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
-            slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
-            if slices is None:
-                raise
-            refused = error
-        value = self._loader.load(name)
-        try:
-            return (value[0], value[1][slices]) if is_audio(value) else value[slices]
-        except (IndexError, TypeError):
-            raise refused from None
-
-    def load_value(self, key: str | None, rxfilename: str) -> Any:
+    def load_value(self, key: str, rxfilename: str) -> Any:
         """Load the object of a line in a script file. Errors have the key."""
         try:
-            return self.load(rxfilename)
+            return load_range(self._loader.load, rxfilename)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
@@ -199,6 +199,11 @@ def slices_of(part: str) -> tuple[slice, ...] | None:
             return None
         slices.append(slice(first, (more[0] if more else first) + 1, *more[1:]))
     return tuple(slices)
+
+
+def slice_of(value: Any, slices: tuple[slice, ...]) -> Any:
+    """Return these slices of an array, or of the samples of ``(rate, samples)``."""
+    return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 
 def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
