@@ -11,10 +11,13 @@ by line on standard error, and at the end as the tables of README.md on standard
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ import io_ark
 Work = Callable[[], None]
 OURS = "io_ark"
 MAPPED = "io_ark mmap"
+ORIGINAL = "original"
+KEYS = [f"utt{i:05}" for i in range(1000)]
 
 
 def drain(entries: Iterable[tuple[str, Any]]) -> None:
@@ -183,6 +188,44 @@ def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
     return works
 
 
+def small_objects(folder: Path) -> dict[str, dict[str, Work]]:
+    """Vectors of 256 (x-vectors) one by one, by other libraries and by ours under their names."""
+    values = np.random.default_rng(3).standard_normal((len(KEYS), 256)).astype(np.float32)
+    vectors = dict(zip(KEYS, values, strict=True))
+    ark, scp, out = f"{folder}/xvector.ark", f"{folder}/xvector.scp", f"{folder}/out.ark"
+    write(io_ark.Writer("vector", f"ark,scp:{ark},{scp}"), vectors)
+    places = [line.split()[1] for line in Path(scp).read_text().splitlines()]
+    shuffled = np.random.default_rng(4).permutation(KEYS).tolist()
+
+    def each(function: Callable[[str], Any]) -> None:
+        for place in places:
+            function(place)
+
+    def write_each(write_vector: Any) -> None:
+        with open(out, "wb") as file:
+            for key, vector in vectors.items():
+                write_vector(file, vector, key=key)
+
+    # Library, name of the row, and the work by the functions of a module.
+    rows: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
+        ("kaldi_native_io", "FloatVector.read", lambda m: each(m.FloatVector.read)),
+        ("kaldi_native_io", "look-up", lambda m: look_up(m.RandomAccessFloatVectorReader(f"scp:{scp}"), shuffled)),
+        ("kaldi_native_io", "FloatVectorWriter", lambda m: write(m.FloatVectorWriter(f"ark:{out}"), vectors)),
+        ("kaldi_native_io", "same with scp", lambda m: write(m.FloatVectorWriter(f"ark,scp:{out},{out}.s"), vectors)),
+        ("kaldiio", "load_mat", lambda m: each(m.load_mat)),
+        ("kaldiio", "load_scp", lambda m: look_up(m.load_scp(scp), shuffled)),
+        ("kaldi_io", "write_vec_flt", lambda m: write_each(m.write_vec_flt)),
+        ("kaldi_io", "read_vec_flt_ark", lambda m: drain(m.read_vec_flt_ark(ark))),
+        ("kaldi_io", "read_vec_flt_scp", lambda m: drain(m.read_vec_flt_scp(scp))),
+    )
+    works: dict[str, dict[str, Work]] = {}
+    for library, name, work in rows:
+        if importlib.util.find_spec(library) is not None:
+            ours, original = import_module(f"io_ark.interop.{library}"), import_module(library)
+            works[f"{library} {name}"] = {OURS: partial(work, ours), ORIGINAL: partial(work, original)}
+    return works
+
+
 def _pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
     return [[(first, second) for first, second in array] for array in arrays.tolist()]
 
@@ -206,7 +249,7 @@ def measure(works: dict[str, dict[str, Work]], rounds: int, clock: Callable[[], 
 
 
 def print_tables(times: Times) -> None:
-    """Print both tables of README.md."""
+    """Print the tables of README.md."""
     print("| work | io_ark | kaldiio | times | kaldi_native_io | times |\n|---|---|---|---|---|---|")
     for name, least in times.items():
         if "kaldiio" in least:
@@ -215,6 +258,11 @@ def print_tables(times: Times) -> None:
             for peer in "kaldiio", "kaldi_native_io":
                 cells += [f"{1000 * least[peer]:.1f}", f"{least[peer] / least[OURS]:.2f}"]
             print(f"| {' | '.join(cells)} |")
+    print("\n| a small object | the original, us | ours, us | times |\n|---|---|---|---|")
+    for name, least in times.items():
+        if ORIGINAL in least:
+            ours, original = (1e6 * least[who] / len(KEYS) for who in (OURS, ORIGINAL))
+            print(f"| {name} | {original:.1f} | {ours:.1f} | {original / ours:.2f} |")
     print("\n| kind | read | read text | write | write text |\n|---|---|---|---|---|")
     kinds = [
         name.removeprefix("read ") for name, least in times.items() if name.startswith("read ") and len(least) == 2
@@ -269,7 +317,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)
         tables = make(folder)
-        works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder)
+        works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder) | small_objects(folder)
         chosen = {name: work for name, work in works.items() if arguments.only in name}
         print_tables(measure(chosen, arguments.rounds, time.process_time if arguments.cpu else time.perf_counter))
         if not arguments.only:

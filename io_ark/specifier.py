@@ -43,6 +43,8 @@ ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
 # Options are short words, so this pattern already rejects most file names.
 _OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
+# Characters that a name rarely starts with: white space, and the first letters of specifiers.
+_ODD_STARTS = f"{WHITE_SPACE}as"
 _SPECIFIER = re.compile(_OPTIONS.pattern + ":")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
@@ -288,7 +290,8 @@ def parse_rxfilename(text: str) -> Rxfilename:
         _refuse(text, "starts with '|', but a command to read from ends in '|'")
     if text[-1] == "|":
         return Rxfilename("pipe", command=text[:-1])
-    _refuse_odd(text, "r")
+    if text[0] in _ODD_STARTS or text[-1] in WHITE_SPACE:
+        _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
         offset = int(digits) if len(digits) < 4000 else _LARGEST_OFFSET + 1

@@ -34,6 +34,7 @@ INT32_MIN = -(2**31)
 # Longest number and token in text; those that Kaldi writes are much shorter.
 LONGEST_NUMBER = 400
 LONGEST_TOKEN = 4096
+_SMALL = 4096  # bytes that are faster copied than viewed
 
 WHITE_SPACE = b" \t\n\v\f\r"
 INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -309,5 +310,7 @@ def end_line(source: Source) -> None:
 
 
 def raw_bytes(array: npt.NDArray[Any]) -> memoryview | bytes:
-    """Return the bytes of an array in C order, without a copy if it is contiguous."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
+    """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
+    if array.nbytes <= _SMALL:
+        return array.tobytes()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -93,7 +93,7 @@ class VectorCodec(ArrayCodec):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         vector = as_vector(value, self.dtype)
         if binary:
-            sink.write(_HEADER.pack(b"FV " if self.dtype == np.float32 else b"DV ", 4, len(vector)))
+            sink.write(_HEADER.pack(self._marker_and_token[2:], 4, len(vector)))
             sink.write(raw_bytes(vector))
         else:
             sink.write(b" [ " + format_values(vector) + b"]\n")
@@ -121,5 +121,7 @@ def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     array = np.asarray(value)
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
+    if array.dtype == dtype:
+        return array
     with np.errstate(over="ignore"):
         return array.astype(np.dtype(dtype).newbyteorder("<"), copy=False)

@@ -17,8 +17,6 @@ class AsStored(Codec[Any]):
         kind: "matrix" or "vector".
     """
 
-    marker = b""  # written by the codec of the precision
-
     def __init__(self, kind: Literal["matrix", "vector"]) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
 
@@ -28,7 +26,7 @@ class AsStored(Codec[Any]):
     def part(self, source: Source, wanted: Range | None) -> Any:
         return self._of(source).part(source, wanted)
 
-    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+    def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
 
     def _of(self, source: Source) -> Codec[Any]:

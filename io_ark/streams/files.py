@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from io_ark.errors import MissingFileError, OpenError
@@ -68,7 +69,9 @@ class OpenFile:
         # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
-            self._map = retry_when_out_of_descriptors(map_file, self.descriptor, size, access=ACCESS_READ, **options)
+            self._map = retry_when_out_of_descriptors(
+                partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
+            )
         except (OSError, ValueError) as error:
             raise OpenError(f"cannot be mapped into memory: {reason_of(error)}", file=self.path) from error
         return self._map
@@ -188,11 +191,11 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any, **options: Any) -> Opened:
+def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
     """Call a function that takes descriptors; while none is free, close the kept files and call it again."""
     # No exception is kept in a variable: its traceback would keep files open.
     try:
-        return opening(*arguments, **options)
+        return opening(*arguments)
     except OSError as error:
         if not _is_out_of_descriptors(error):
             raise
@@ -201,13 +204,13 @@ def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: An
         with _retry_lock:
             _close_kept_files(keep_fewer=not seconds)
             try:
-                return opening(*arguments, **options)
+                return opening(*arguments)
             except OSError as error:
                 if not _is_out_of_descriptors(error):
                     raise
     with _retry_lock:
         _close_kept_files(keep_fewer=False)
-        return opening(*arguments, **options)
+        return opening(*arguments)
 
 
 def _close_kept_files(keep_fewer: bool) -> None:

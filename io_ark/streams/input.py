@@ -29,8 +29,11 @@ class Input:
 
     def close(self) -> int:
         """Close it, and return the exit status of a pipe's command (0 for anything else)."""
-        close, self._close, self._keep = self._close, None, None
-        return close() if close else 0
+        self._keep = None
+        if self._close is None:
+            return 0
+        close, self._close = self._close, None
+        return close()
 
     def finish(self) -> None:
         """Close it after all bytes have been read.

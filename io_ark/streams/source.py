@@ -445,7 +445,6 @@ class FileSource(StreamSource):
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
-        self._base = self._at = self._end = 0
         self._go(offset)
 
     def _go(self, offset: int) -> bytes:

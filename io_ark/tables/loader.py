@@ -50,18 +50,19 @@ def read_place(
     Raises:
         ArkError: the object cannot be opened or read, or has no such range.
     """
-    with open_input(target, access=access, files=files) as opened:
-        try:
-            value = codec.read(opened.source) if part is None else codec.part(opened.source, part)
-        except ArkError as error:
-            if (status := opened.close()) in (0, *_STOPPED_READING):
-                raise
-            message = f"the command {describe_status(status)} ({error.message})"
-            raise PipeError(message, file=error.file) from error
-        # The object is complete; a command that could not write more has not failed.
-        if (status := opened.close()) not in (0, *_STOPPED_READING):
-            logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
-        return value
+    opened = open_input(target, access=access, files=files)
+    try:
+        value = codec.read(opened.source) if part is None else codec.part(opened.source, part)
+    except BaseException as error:
+        status = opened.close()
+        if status in (0, *_STOPPED_READING) or not isinstance(error, ArkError):
+            raise
+        message = f"the command {describe_status(status)} ({error.message})"
+        raise PipeError(message, file=error.file) from error
+    # The object is complete; a command that could not write more has not failed.
+    if (status := opened.close()) not in (0, *_STOPPED_READING):
+        logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
+    return value
 
 
 class Loader:

@@ -26,7 +26,7 @@ from io_ark.specifier import Rspecifier
 from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.blocks import read_archive
-from io_ark.tables.keys import decode_key, encode_key
+from io_ark.tables.keys import check_key, decode_key, encode_key
 from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
 
@@ -43,7 +43,10 @@ def open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
 
 
 class Lookup:
-    """Base class of lookups. Each subclass has its own bound on memory."""
+    """Base class of lookups. Each subclass has its own bound on memory.
+
+    Keys are checked when they are not found, except where reading on would be in vain.
+    """
 
     def __init__(self, table: Rspecifier) -> None:
         self.table = table
@@ -63,6 +66,7 @@ class Lookup:
         self.closed = True
 
     def missing(self, key: str) -> NoReturn:
+        check_key(key)
         raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
 
     def check_open(self) -> None:
@@ -86,8 +90,11 @@ class ScriptLookup(Lookup):
     def has(self, key: str) -> bool:
         self.check_open()
         rxfilename = self._script.get(key)
-        if rxfilename is None or not self.table.permissive:
-            return rxfilename is not None
+        if rxfilename is None:
+            check_key(key)
+            return False
+        if not self.table.permissive:
+            return True
         try:
             self._loaded = key, self._loader.load_value(key, rxfilename)
         except RangeError:
@@ -98,10 +105,12 @@ class ScriptLookup(Lookup):
         return True
 
     def value(self, key: str) -> Any:
-        self.check_open()
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None and loaded[0] == key:
-            return loaded[1]
+        if self.closed:
+            self.check_open()
+        if self._loaded is not None:
+            loaded, self._loaded = self._loaded, None
+            if loaded[0] == key:
+                return loaded[1]
         rxfilename = self._script.get(key)
         if rxfilename is None:
             self.missing(key)
@@ -192,6 +201,7 @@ class ArchiveLookup(_ArchiveScan):
         self.check_open()
         if key in self._values:
             return True
+        check_key(key)
         if self._read_to(key, self.following()):
             return True
         if key in self._given:
@@ -261,6 +271,7 @@ class SortedArchiveLookup(_ArchiveScan):
 
     def has(self, key: str) -> bool:
         self.check_open()
+        check_key(key)
         goal = encode_key(key)
         if goal < self._asked:
             raise OrderError(

@@ -31,7 +31,6 @@ from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
-from io_ark.tables.keys import check_key
 from io_ark.tables.loader import Loader, as_codec, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import LineSplitter
@@ -287,12 +286,10 @@ class RandomAccessReader(Generic[Value]):
             self._speakers = RandomAccessReader("token", utt2spk, pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
-        check_key(key)
-        return self._lookup.has(self._mapped(key))
+        return self._lookup.has(key if self._speakers is None else self._speaker(key))
 
     def __getitem__(self, key: str) -> Value:
-        check_key(key)
-        value: Value = self._lookup.value(self._mapped(key))
+        value: Value = self._lookup.value(key if self._speakers is None else self._speaker(key))
         return value
 
     @overload
@@ -313,9 +310,8 @@ class RandomAccessReader(Generic[Value]):
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
         return None if names is None else self._lookup.values_of(names)
 
-    def _mapped(self, key: str) -> str:
-        if self._speakers is None:
-            return key
+    def _speaker(self, key: str) -> str:
+        assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
         return self._speakers[key]

@@ -50,6 +50,7 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
+from io_ark.tables.writers import ChunkBuffer
 
 __all__ = [
     "BadInputFormat",
@@ -93,6 +94,7 @@ BadSampleSize = FormatError
 SubprocessFailed = PipeError
 
 _FLOAT_VECTOR, _FLOAT_MATRIX, _INT_VECTOR = AsStored("vector"), AsStored("matrix"), codec("int-vector")
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _RANGE = re.compile(r"(.+)\[(.+)\]")
 _INTERVAL = re.compile(r"\s*(-?[0-9]+)?\s*:\s*(-?[0-9]+)?\s*")
 
@@ -576,27 +578,28 @@ def _slices(text: str, key: str) -> tuple[slice, ...]:
 
 
 def _check_float(array: Array) -> None:
-    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+    if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
         raise UnsupportedDataType(f"needs an array of float32 or float64, not {getattr(array, 'dtype', type(array))}")
 
 
 def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
-    gathered = io.BytesIO()
+    buffer = ChunkBuffer()
     try:
         if key:
             check_key(key)
-            gathered.write(encode_key(key) + b" ")
-        kind.write(gathered, value, binary=True)
+            buffer.write(encode_key(key) + b" ")
+        kind.write(buffer, value)
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
-    if isinstance(file, str | PathLike):
-        with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:
-            output.write(gathered.getbuffer())
-    elif isinstance(file, io.BufferedIOBase):
+    data = b"".join(buffer.chunks)
+    if isinstance(file, io.BufferedIOBase):
         try:
-            file.write(gathered.getbuffer())
+            file.write(data)
         except (OSError, ValueError) as error:
             raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
+    elif isinstance(file, str | PathLike):
+        with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:
+            output.write(data)
     else:
         with open_sink(file) as output:
-            output.write(gathered.getbuffer())
+            output.write(data)

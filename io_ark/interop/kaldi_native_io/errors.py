@@ -9,6 +9,11 @@ class TableError(ArkError, RuntimeError):
     """Any error of this package. Its cause is the more specific error of :mod:`io_ark.errors`."""
 
 
+def table_error(error: ArkError, key: str | None = None) -> TableError:
+    """Convert an error of io_ark, with this key unless it has one."""
+    return TableError(error.message, file=error.file, offset=error.offset, key=error.key or key)
+
+
 class as_table_error:
     """Context manager that turns errors of io_ark into :class:`TableError`, with this key unless they have one."""
 
@@ -22,5 +27,4 @@ class as_table_error:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ArkError) and not isinstance(error, TableError):
-            key = error.key or self._key
-            raise TableError(error.message, file=error.file, offset=error.offset, key=key) from error
+            raise table_error(error, self._key) from error

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError
-from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
+from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error, table_error
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
@@ -154,12 +154,14 @@ class RandomAccessTableReader(Table):
             return key in self._opened()
 
     def __getitem__(self, key: str) -> Any:
-        with as_table_error():
+        try:  # faster than `with as_table_error()`
             return self._convert(self._opened()[key])
+        except ArkError as error:
+            raise table_error(error) from error
 
     def _opened(self) -> Any:
         if self._table is None:
-            raise TableError("the reader is closed")
+            raise ClosedError("the reader is closed")
         return self._table
 
 
