@@ -12,39 +12,47 @@ from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 
-def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance."""
-    if not native.library():
-        return by_utterance(x, bounds, lambda each: splice(each, options))
+def _spliced_in_c(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     left, right = options.left_context, options.right_context
     out = np.empty((len(x), x.shape[1] * (left + 1 + right)), np.float32)
     native.function("ragged_splice")(*for_c(x, bounds), left, right, out)
     return out
 
 
-def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
-    """Return some columns of a matrix, in this order."""
-    if not native.library():
-        return x[:, columns]
-    places = np.array(columns, np.int32)
+@native.twin(_spliced_in_c)
+def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
+    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance."""
+    return by_utterance(x, bounds, lambda each: splice(each, options))
+
+
+def _select_columns_in_c(x: Floats, columns: Sequence[int]) -> Floats:
+    places, out = np.array(columns, np.int32), np.empty((len(x), len(columns)), np.float32)
     if len(places) and not 0 <= places.min() <= places.max() < x.shape[1]:
         raise ValueError(f"no such column among {x.shape[1]}")
-    out = np.empty((len(x), len(places)), np.float32)
     native.function("ragged_columns")(x, *x.shape, places, len(places), out)
     return out
 
 
-def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
-    """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
+@native.twin(_select_columns_in_c)
+def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
+    """Return some columns of a matrix, in this order."""
+    return x[:, columns]
 
-    >>> appended(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
-    [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
-    """
-    if not native.library():
-        return np.concatenate((x, np.repeat(vectors, np.diff(bounds), axis=0)), axis=1)
+
+def _appended_in_c(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     vectors = np.ascontiguousarray(vectors, np.float32)
     if vectors.ndim != 2 or len(vectors) != len(bounds) - 1:
         raise ValueError(f"vectors of shape {vectors.shape} do not belong to {len(bounds) - 1} utterances")
     out = np.empty((len(x), x.shape[1] + vectors.shape[1]), np.float32)
     native.function("ragged_append")(*for_c(x, bounds), vectors, vectors.shape[1], out)
     return out
+
+
+@native.twin(_appended_in_c)
+def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
+    """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
+
+    >>> appended(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
+    [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
+    """
+    return np.concatenate((x, np.repeat(vectors, np.diff(bounds), axis=0)), axis=1)

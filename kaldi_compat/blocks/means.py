@@ -12,6 +12,15 @@ from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.exact.sums import dot
 
 
+def _products_in_c(x: Floats, bounds: Integers, y: Floats) -> Floats:
+    if y.shape != x.shape:
+        raise ValueError(f"features of shape {y.shape} do not belong to those of shape {x.shape}")
+    out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
+    native.function("ragged_products")(*for_c(x, bounds), np.ascontiguousarray(y, np.float32), out)
+    return out
+
+
+@native.twin(_products_in_c)
 def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
     """Return sums of products over the frames of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
 
@@ -24,17 +33,21 @@ def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
     >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
     [[[5.0], [34.0], [13.0]]]
     """
-    if y.shape != x.shape:
-        raise ValueError(f"features of shape {y.shape} do not belong to those of shape {x.shape}")
-    if native.library():
-        out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
-        native.function("ragged_products")(*for_c(x, bounds), np.ascontiguousarray(y, np.float32), out)
-        return out
     columns = zip(utterances(x, bounds), utterances(y, bounds), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.stack([np.stack([dot(a.T, a.T), dot(b.T, b.T), dot(a.T, b.T)]) for a, b in columns])
 
 
+def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+    if weighted.shape != weights.shape or min(left, right) < -1:
+        raise ValueError("weighted values must have the shape of their weights, and a window at most one frame short")
+    column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
+    values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
+    native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
+    return means
+
+
+@native.twin(_window_means_in_c)
 def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
     """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
 
@@ -47,14 +60,7 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
     Returns:
         (rows,): NaN for a window without frames.
     """
-    if weighted.shape != weights.shape or min(left, right) < -1:
-        raise ValueError("weighted values must have the shape of their weights, and a window at most one frame short")
     means = np.empty(len(weights), np.float32)
-    if native.library():
-        column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
-        values = np.ascontiguousarray(weighted)
-        native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
-        return means
     for first, end in itertools.pairwise(bounds.tolist()):
         if first == end:
             continue

@@ -10,6 +10,15 @@ from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.postprocessing import VadOptions
 
 
+def _voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
+    out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
+    threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
+    votes = options.vad_frames_context, options.vad_proportion_threshold
+    native.function("ragged_vad")(*for_c(x, bounds), *threshold, *votes, out, counts)
+    return out, counts
+
+
+@native.twin(_voiced_in_c)
 def voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
     """Detect voiced frames by the log energies in the first column.
 
@@ -20,11 +29,5 @@ def voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, In
     Returns:
         1 or 0 for each frame, and the number of voiced frames of each utterance.
     """
-    if not native.library():
-        decisions = [compute_vad(each, options) for each in utterances(x, bounds)]
-        return np.concatenate(decisions), np.array([int(each.sum(dtype=int)) for each in decisions])
-    out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
-    threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
-    votes = options.vad_frames_context, options.vad_proportion_threshold
-    native.function("ragged_vad")(*for_c(x, bounds), *threshold, *votes, out, counts)
-    return out, counts
+    decisions = [compute_vad(each, options) for each in utterances(x, bounds)]
+    return np.concatenate(decisions), np.array([int(each.sum(dtype=int)) for each in decisions])

@@ -9,8 +9,7 @@ import platform
 import io_ark.native
 from io_ark.extras import missing
 from kaldi_compat import __version__
-from kaldi_compat.exact.engine import library
-from kaldi_compat.native import Library
+from kaldi_compat.native import Library, library
 
 
 def info() -> str:

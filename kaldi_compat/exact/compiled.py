@@ -70,12 +70,14 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     return tables
 
 
-def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim).
+def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> Any:
+    """Compute :func:`kaldi_compat.exact.steps.compute`; NotImplemented for a plan that C does not know.
 
     Raises:
         MemoryError: there is no memory for a block of frames.
     """
+    if not plan.is_in_c:
+        return NotImplemented
     audio = native.structure(
         "audio_batch",
         samples=address(batch.samples),
@@ -88,7 +90,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    _compute(_plan_structure(plan, batch.warp_factors), audio, begin, end, out)
+    return _compute(_plan_structure(plan, batch.warp_factors), audio, begin, end, out)
 
 
 def _compute(tables: Structure, audio: Structure, begin: int, end: int, out: Floats) -> None:

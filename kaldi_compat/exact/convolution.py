@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,22 +14,21 @@ from kaldi_compat.exact.plan import split_radix_tables
 Floats = npt.NDArray[np.float32]
 
 
-def convolve_blocks(signal: Floats, taps: Floats, points: int) -> Floats | None:
-    """Convolve by the FFT of so many points, in blocks with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
+def fft_points(taps: int) -> int:
+    """Return the points of the FFT for so many taps: the result depends on the positions of the blocks."""
+    return max(4, 1 << (4 * taps - 1).bit_length())
 
-    Args:
-        signal: (samples,).
-        taps: (taps,): the filter.
-        points: a power of two, at least 4 and at least four times the number of taps.
+
+def convolve_in_c(signal: Any, taps: Any) -> Any:
+    """Convolve a signal (samples,) with a filter (taps,), both arrays of float32.
 
     Returns:
-        (samples + taps - 1,); None without the C library.
+        (samples + taps - 1,); NotImplemented for other signals and filters.
     """
-    if not native.library():
-        return None
+    if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
+        return NotImplemented
+    points = fft_points(len(taps))
     half = points // 2
-    if signal.ndim != 1 or points < 4 or points & (points - 1) or not 0 < len(taps) <= half:
-        raise ValueError(f"cannot convolve {signal.shape} with {len(taps)} taps by an FFT of {points} points")
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
     tables = native.structure(

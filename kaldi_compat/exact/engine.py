@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat import native
 from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import Library
+from kaldi_compat.native import twin
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -22,19 +21,7 @@ Integers = npt.NDArray[np.int64]
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
 
-def library() -> Library:
-    """Return the C library of the exact engine; it is false without one, and says why."""
-    return native.library()
-
-
-def compute(
-    plan: Plan,
-    batch: AudioBatch,
-    *,
-    threads: int = 1,
-    out: Floats | None = None,
-    use_native: bool | None = None,
-) -> Floats:
+def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | None = None) -> Floats:
     """Compute the features of a batch.
 
     Args:
@@ -42,13 +29,9 @@ def compute(
         batch: the audio: :func:`~kaldi_compat.exact.batch.make_batch`.
         threads: threads of the C library; NumPy uses one.
         out: where to put the features, float32 of shape (rows, dim), contiguous.
-        use_native: compute in C (True) or in NumPy (False); by default in C if the library is there.
 
     Returns:
         Features (rows, dim); those of utterance ``u`` are rows ``batch.rows[u]`` to ``batch.rows[u + 1]``.
-
-    Raises:
-        RuntimeError: the C library is asked for and is not there.
 
     >>> from kaldi_compat.exact.batch import make_batch
     >>> from kaldi_compat.exact.plan import plan_of
@@ -62,22 +45,20 @@ def compute(
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
-    if use_native and not library():
-        raise RuntimeError(f"the C library is not available: {library().reason}")
-    if not library() or use_native is False or not plan.is_in_c:
-        steps.compute(plan, batch, 0, rows, out)
-        return out
-    edges = [rows * i // threads for i in range(threads + 1)]
     if threads == 1 or rows < 64 * threads:
-        compiled.compute(plan, batch, 0, rows, out)
+        compute_rows(plan, batch, 0, rows, out)
         return out
     from concurrent.futures import ThreadPoolExecutor  # takes as long to import as a program's other modules
 
+    edges = [rows * i // threads for i in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
         parts = itertools.pairwise(edges)
-        for done in [pool.submit(compiled.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
+        for done in [pool.submit(compute_rows, plan, batch, a, b, out[a:b]) for a, b in parts]:
             done.result()
     return out
+
+
+compute_rows = twin(compiled.compute)(steps.compute)
 
 
 def features_of_rows(

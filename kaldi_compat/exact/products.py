@@ -16,6 +16,7 @@ from kaldi_compat import native
 from kaldi_compat.exact.sums import fused
 
 Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 _LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result
@@ -23,7 +24,25 @@ _SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small
 _SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
 
 
-def product_with_transpose(a: Floats, b: Floats, bounds: npt.NDArray[np.int64] | None = None) -> Floats:
+def _product_with_transpose_in_c(a: Floats, b: Floats, bounds: Integers) -> Floats:
+    (rows, depth), width = a.shape, len(b)
+    columns = _in_lanes(b.T)
+    out = np.empty((rows, width), np.float32)
+    sizes = depth, width, columns.shape[1], _SMALL_RESULTS, _PANEL
+    rows_of = np.ascontiguousarray(bounds, np.int64)
+    native.function("matrix_products")(
+        np.ascontiguousarray(a, np.float32), columns, rows_of, len(bounds) - 1, *sizes, out
+    )
+    return out
+
+
+@native.twin(_product_with_transpose_in_c)
+def _product_with_transpose(a: Floats, b: Floats, bounds: Integers) -> Floats:
+    parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
+    return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+
+
+def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
     """Return ``a @ b.T`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
 
     Args:
@@ -42,18 +61,7 @@ def product_with_transpose(a: Floats, b: Floats, bounds: npt.NDArray[np.int64] |
         bounds = np.array([0, len(a)])
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
-    if not native.library():
-        parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
-        return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
-    (rows, depth), width = a.shape, len(b)
-    columns = _in_lanes(b.T)
-    out = np.empty((rows, width), np.float32)
-    sizes = depth, width, columns.shape[1], _SMALL_RESULTS, _PANEL
-    rows_of = np.ascontiguousarray(bounds, np.int64)
-    native.function("matrix_products")(
-        np.ascontiguousarray(a, np.float32), columns, rows_of, len(bounds) - 1, *sizes, out
-    )
-    return out
+    return _product_with_transpose(a, b, bounds)
 
 
 def product(a: Floats, b: Floats) -> Floats:
@@ -73,17 +81,7 @@ def product(a: Floats, b: Floats) -> Floats:
     panel = max(depth, 1) if rows * depth * width <= _SMALL_PRODUCTS else _PANEL
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
-    if not native.library():
-        return _in_panels(a, b, panel)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = np.ascontiguousarray(np.broadcast_to(a, (*batch, rows, depth)) if a.ndim > 2 else a, np.float32)
-    columns = _in_lanes(np.broadcast_to(b, (*batch, depth, width)) if b.ndim > 2 else b)
-    stride = columns.shape[-1]
-    steps = rows * depth if a.ndim > 2 else 0, depth * stride if b.ndim > 2 else 0
-    out = np.empty((*batch, rows, width), np.float32)
-    sizes = math.prod(batch), rows, depth, width, stride
-    native.function("matrix_batch")(a, columns, *sizes, *steps, panel, out)
-    return out
+    return _in_panels(a, b, panel)
 
 
 def scaled(x: Floats, factor: float) -> Floats:
@@ -108,6 +106,20 @@ def _product(a: Floats, b: Floats) -> Floats:
     return _in_panels(a, b.T, _PANEL)
 
 
+def _in_panels_in_c(a: Floats, b: Floats, most: int) -> Floats:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    (rows, depth), width = a.shape[-2:], b.shape[-1]
+    a = np.ascontiguousarray(np.broadcast_to(a, (*batch, rows, depth)) if a.ndim > 2 else a, np.float32)
+    columns = _in_lanes(np.broadcast_to(b, (*batch, depth, width)) if b.ndim > 2 else b)
+    stride = columns.shape[-1]
+    steps = rows * depth if a.ndim > 2 else 0, depth * stride if b.ndim > 2 else 0
+    out = np.empty((*batch, rows, width), np.float32)
+    sizes = math.prod(batch), rows, depth, width, stride
+    native.function("matrix_batch")(a, columns, *sizes, *steps, most, out)
+    return out
+
+
+@native.twin(_in_panels_in_c)
 def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
     """Return ``a @ b``: terms are added one after the other, in panels of at most so many, and panels to the result."""
     depth = a.shape[-1]

@@ -19,7 +19,7 @@ from kaldi_compat.native import Structure
 Floats = npt.NDArray[np.float32]
 F32 = np.float32
 _BIGGEST_VECTOR = 64  # bytes
-PERIODS = 256  # computed at once, so that their taps stay in the cache
+AT_ONCE = 8192  # output samples computed at once in NumPy
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +119,18 @@ def linear_resample(
     return resample_chunk(samples, filters, (0, count))
 
 
+def _resample_chunk_in_c(
+    samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
+) -> Floats:
+    inside = outputs_inside(filters, outputs, chunk_start, len(samples))
+    samples, is_float = _for_c(samples)
+    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
+    bounds = outputs[0], *inside, outputs[1]
+    native.function("resample")(filters.for_c, samples, is_float, len(samples), *bounds, filters.memory(), out)
+    return out
+
+
+@native.twin(_resample_chunk_in_c)
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
@@ -130,16 +142,32 @@ def resample_chunk(
         outputs: the first output sample, and the one after the last.
         chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
     """
-    inside = outputs_inside(filters, outputs, chunk_start, len(samples))
-    if not native.library():
-        return resample_in_numpy(samples.astype(F32), filters, outputs, inside)
-    samples, is_float = _for_c(samples)
-    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
-    bounds = outputs[0], *inside, outputs[1]
-    native.function("resample")(filters.for_c, samples, is_float, len(samples), *bounds, filters.memory(), out)
+    first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
+    audio, out, phases = samples.astype(F32), np.empty(max(0, outputs[1] - outputs[0]), F32), len(filters.first)
+    for start in range(first, end, AT_ONCE):
+        some = np.arange(start, min(start + AT_ONCE, end))
+        for phase, weights in enumerate(filters.weights):
+            chosen = some[some % phases == phase]
+            begin = filters.first[phase] + chosen // phases * filters.period
+            out[chosen - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
+    for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
+        out[output - outputs[0]] = _edge(audio, filters.first_of(output), filters.weights[output % phases])
     return out
 
 
+def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
+    samples, is_float = _for_c(samples)
+    starts, counts, _, first, end = chunks.T
+    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
+        raise ValueError(f"chunks that do not lie within {len(samples)} samples")
+    places = np.cumsum(end - first) - (end - first)
+    table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
+    out = np.empty(int((end - first).sum()), np.float32)
+    native.function("resample_chunks")(filters.for_c, samples, is_float, table, len(table), filters.memory(), out)
+    return out
+
+
+@native.twin(_resample_chunks_in_c)
 def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
     """Compute :func:`resample_chunk` of chunks of the audio of some utterances.
 
@@ -153,21 +181,11 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     Returns:
         The outputs of all chunks, one after the other.
     """
-    if not native.library():
-        parts = [
-            resample_chunk(samples[start : start + count], filters, (first, end), begin)
-            for start, count, begin, first, end in chunks.tolist()
-        ]
-        return np.concatenate([np.empty(0, F32), *parts])
-    samples, is_float = _for_c(samples)
-    starts, counts, _, first, end = chunks.T
-    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
-        raise ValueError(f"chunks that do not lie within {len(samples)} samples")
-    places = np.cumsum(end - first) - (end - first)
-    table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
-    out = np.empty(int((end - first).sum()), np.float32)
-    native.function("resample_chunks")(filters.for_c, samples, is_float, table, len(table), filters.memory(), out)
-    return out
+    parts = [
+        resample_chunk(samples[start : start + count], filters, (first, end), begin)
+        for start, count, begin, first, end in chunks.tolist()
+    ]
+    return np.concatenate([np.empty(0, F32), *parts])
 
 
 def _for_c(samples: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
@@ -182,25 +200,6 @@ def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: 
     wanted = range(*outputs)
     first = outputs[0] + bisect.bisect_left(wanted, begin, key=filters.first_of)
     return first, max(first, outputs[0] + bisect.bisect_right(wanted, end, key=filters.end_of))
-
-
-def resample_in_numpy(samples: Floats, filters: Filters, outputs: tuple[int, int], inside: tuple[int, int]) -> Floats:
-    """Compute :func:`resample_chunk` in NumPy; the filters of the output samples ``inside`` lie within the audio."""
-    phases, period = len(filters.first), filters.period
-    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
-    for phase, weights in enumerate(filters.weights):
-        first = inside[0] + (phase - inside[0]) % phases
-        count = len(range(first, inside[1], phases))
-        if count:
-            begin = filters.first_of(first)
-            windows = np.lib.stride_tricks.sliding_window_view(samples, len(weights))[begin::period][:count]
-            for start in range(0, count, PERIODS):
-                some = windows[start : start + PERIODS]
-                at = first + start * phases - outputs[0]
-                out[at : at + len(some) * phases : phases] = dot(some, weights)
-    for output in (*range(outputs[0], min(inside[0], outputs[1])), *range(max(inside[1], outputs[0]), outputs[1])):
-        out[output - outputs[0]] = _edge(samples, filters.first_of(output), filters.weights[output % phases])
-    return out
 
 
 def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:

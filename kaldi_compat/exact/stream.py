@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat import native
 from kaldi_compat.exact.batch import as_samples, chunk_batch
 from kaldi_compat.exact.compiled import ChunkCall
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import Plan
+from kaldi_compat.native import NATIVE
 
 Floats = npt.NDArray[np.float32]
 
@@ -30,7 +30,7 @@ class ChunkStream:
         self._plan = plan
         self._snip_edges = plan.options.snip_edges
         self.first = 0 if self._snip_edges else plan.shift // 2 - plan.size // 2  # first sample of the first frame
-        self._call = ChunkCall(plan) if native.library() and plan.is_in_c else None
+        self._call = ChunkCall(plan) if NATIVE.in_use and plan.is_in_c else None
         self.reset()
 
     def reset(self) -> None:

@@ -71,37 +71,48 @@ def dot(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def vector_dot(x: Floats, y: Floats) -> float:
-    """Return :func:`dot` of two vectors (n,), in C if the library is there.
-
-    >>> vector_dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
-    11.0
-    """
-    if not native.library():
-        return float(dot(x, y))
+def _vector_dot_in_c(x: Floats, y: Floats) -> float:
     x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"expected two vectors of the same length, not {x.shape} and {y.shape}")
     return float(native.function("dot")(x, y, len(x)))
 
 
-def vector_sum(x: Floats) -> float:
-    """Return :func:`plain_sum` of a vector (n,), in C if the library is there."""
+@native.twin(_vector_dot_in_c)
+def vector_dot(x: Floats, y: Floats) -> float:
+    """Return :func:`dot` of two vectors (n,).
+
+    >>> vector_dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
+    11.0
+    """
+    return float(dot(x, y))
+
+
+def _vector_sum_in_c(x: Floats) -> float:
     x = np.ascontiguousarray(x, np.float32)
-    return float(native.function("sum")(x, x.size) if native.library() else plain_sum(x))
+    return float(native.function("sum")(x, x.size))
 
 
-def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
-    """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
-    if not native.library():
-        parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-        return np.array([(dot(part, part), plain_sum(part)) for part in parts], np.float32).reshape(-1, 2)
+@native.twin(_vector_sum_in_c)
+def vector_sum(x: Floats) -> float:
+    """Return :func:`plain_sum` of a vector (n,)."""
+    return float(plain_sum(x))
+
+
+def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
     starts, lengths = (np.ascontiguousarray(each, np.int64) for each in (starts, lengths))
     if len(starts) and (min(starts.min(), lengths.min()) < 0 or (starts + lengths).max() > len(signal)):
         raise ValueError(f"parts that do not lie within {len(signal)} samples")
     out = np.empty((len(starts), 2), np.float32)
     native.function("signal_sums")(signal, starts, lengths, len(starts), out)
     return out
+
+
+@native.twin(_signal_sums_in_c)
+def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
+    """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
+    parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+    return np.array([(vector_dot(part, part), vector_sum(part)) for part in parts], np.float32).reshape(-1, 2)
 
 
 def plain_sum(x: Floats) -> Floats:
@@ -138,10 +149,7 @@ def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floa
     return _add_last_columns(matrix, x, (np.float32(0) if onto is None else onto) + np.concatenate(parts, -1))
 
 
-def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    """Return :func:`matrix_vector` of vectors (n, columns), in C if the library is there: (n, rows)."""
-    if not native.library():
-        return matrix_vector(matrix, vectors, onto)
+def _matrix_vectors_in_c(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
     (rows, columns), count = matrix.shape, len(vectors)
     start = np.zeros(rows, np.float32) if onto is None else onto
     if vectors.shape != (count, columns) or start.shape != (rows,):
@@ -152,6 +160,12 @@ def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) 
     if native.function("matrix_vectors")(matrix, rows, columns, is_part, start, vectors, count, out):
         raise MemoryError
     return out
+
+
+@native.twin(_matrix_vectors_in_c)
+def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
+    """Return :func:`matrix_vector` of vectors (n, columns): (n, rows)."""
+    return matrix_vector(matrix, vectors, onto)
 
 
 def row_product(row: Floats, x: Floats, group: int) -> Floats:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from kaldi_compat import kernels
 from kaldi_compat.errors import OptionError
-from kaldi_compat.exact.engine import library
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
+from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Dft, Engine
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -47,7 +47,7 @@ def checked_dft(dft: Dft) -> Dft:
 
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and bool(library())
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
 def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, tracing: Tracing = UNTRACED) -> Engine:
@@ -72,7 +72,7 @@ def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, tracing: Tr
         reason = reason or kernels.why_unsupported(module, samples, lengths)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not library()
+    without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from kaldi_compat import native
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.convolution import convolve_blocks
+from kaldi_compat.exact.convolution import convolve_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_dot
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
@@ -83,6 +84,7 @@ def _signal(re: Array, im: Array) -> Array:
     return signal
 
 
+@native.twin(convolve_in_c)
 def convolve(signal: Array, taps: Array) -> Array:
     """Convolve by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
@@ -96,12 +98,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    # The result depends on the position of the blocks: see packed_product.
-    n = max(4, 1 << (4 * taps.shape[0] - 1).bit_length())
-    if not batch and isinstance(signal, np.ndarray) and signal.dtype == taps.dtype == np.float32:
-        convolved = convolve_blocks(signal, taps, n)
-        if convolved is not None:
-            return convolved
+    n = fft_points(taps.shape[0])  # on which the result depends: see packed_product
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 

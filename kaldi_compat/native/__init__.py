@@ -6,9 +6,10 @@ import os
 
 from io_ark.native.signatures import Library, Signatures, Structure, address
 
-__all__ = ["Library", "Structure", "address", "function", "library", "structure"]
+__all__ = ["NATIVE", "Library", "Structure", "address", "function", "library", "structure", "twin"]
 
-_signatures = Signatures(os.path.dirname(os.path.abspath(__file__)))
-library = _signatures.library
-function = _signatures.function
-structure = _signatures.structure
+NATIVE = Signatures(os.path.dirname(os.path.abspath(__file__)))
+library = NATIVE.library
+function = NATIVE.function
+structure = NATIVE.structure
+twin = NATIVE.twin

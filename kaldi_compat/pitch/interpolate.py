@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -210,38 +211,48 @@ def is_track(features: Floats) -> bool:
     )
 
 
+def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
+    reach, interval, noise = _reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
+    if reach > _MAX_REACH:
+        return NotImplemented
+    pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
+    multipliers, increments = rand_r_jumps(pairs)
+    c = native.structure(
+        "pitch_grids",
+        rows=grids.bounds,
+        count=len(grids.states),
+        states=grids.states,
+        bottom=grids.bottom,
+        nearest=grids.nearest,
+        elsewhere=grids.elsewhere,
+        here=grids.here,
+        seeds=grids.seeds.view(np.uint32),
+        multipliers=multipliers.view(np.uint32),
+        increments=increments.view(np.uint32),
+        pairs=pairs,
+        reach=reach,
+        interval=interval,
+        noise=noise,
+    )
+    path = np.empty(int(grids.bounds[-1]), np.int64)
+    if native.function("interpolate_pitch")(c, path):
+        raise MemoryError("no memory for the moves on a grid of pitches")
+    return path
+
+
+def _reach(options: InterpolatePitchOptions) -> int:
+    """Return the greatest number of places on the grid that the pitch moves by."""
+    return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
+
+
+@native.twin(_most_probable_paths_in_c)
 def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
     """Return the number of the pitch on its grid, for each frame on the most probable path: (rows,).
 
     Raises:
         MemoryError: there is no memory for the moves of the longest utterance.
     """
-    reach = int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
-    interval, noise = np.float32(options.pitch_interval), float(_NOISE) / 2
-    if native.library() and reach <= _MAX_REACH:
-        pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
-        multipliers, increments = rand_r_jumps(pairs)
-        c = native.structure(
-            "pitch_grids",
-            rows=grids.bounds,
-            count=len(grids.states),
-            states=grids.states,
-            bottom=grids.bottom,
-            nearest=grids.nearest,
-            elsewhere=grids.elsewhere,
-            here=grids.here,
-            seeds=grids.seeds.view(np.uint32),
-            multipliers=multipliers.view(np.uint32),
-            increments=increments.view(np.uint32),
-            pairs=pairs,
-            reach=reach,
-            interval=interval,
-            noise=noise,
-        )
-        path = np.empty(int(grids.bounds[-1]), np.int64)
-        if native.function("interpolate_pitch")(c, path):
-            raise MemoryError("no memory for the moves on a grid of pitches")
-        return path
+    reach, interval = _reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
     paths = [_most_probable_path(grids, slice(*rows), states, reach, interval) for rows, states in utterances]
     return np.concatenate(paths) if paths else np.empty(0, np.int64)

@@ -50,6 +50,21 @@ class Found(NamedTuple):
         return cls(states, np.empty(frames, np.int16), np.empty((frames, constants.lags), F32))
 
 
+def _search_in_c(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
+    arguments = begin, end, costs, found.before, found.best, found.correlation
+    status = native.function("pitch_search")(constants.for_c, frames.for_c, *arguments)
+    if status == 1:
+        raise MemoryError("no memory for a block of frames")
+    if status:
+        raise overflow()
+
+
+def overflow() -> AudioError:
+    """Return the error of audio that is too loud."""
+    return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
+
+
+@native.twin(_search_in_c)
 def search(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
     """Search the cheapest paths of the rows ``begin`` to ``end``.
 
@@ -64,24 +79,10 @@ def search(constants: PitchConstants, frames: Frames, begin: int, end: int, cost
     Raises:
         AudioError: correlations overflow.
     """
-    if native.library():
-        arguments = begin, end, costs, found.before, found.best, found.correlation
-        status = native.function("pitch_search")(constants.for_c, frames.for_c, *arguments)
-        if status == 1:
-            raise MemoryError("no memory for a block of frames")
-        overflows = status == 2
-    else:
-        overflows = not _search_in_numpy(constants, frames, begin, found, costs)
-    if overflows:
-        raise AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
-
-
-def _search_in_numpy(constants: PitchConstants, frames: Frames, begin: int, found: Found, costs: Floats) -> bool:
-    """Compute :func:`search`; return False if correlations overflow."""
-    rows = slice(begin, begin + len(found.best))
+    rows = slice(begin, end)
     searched, found.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(found.correlation).all()):
-        return False
+        raise overflow()
     local = local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     place = np.arange(constants.states)
@@ -96,7 +97,6 @@ def _search_in_numpy(constants: PitchConstants, frames: Frames, begin: int, foun
         costs[:] = by_way[place, before] + local_cost
         best = found.best[frame] = costs.argmin()
         costs -= costs[best]
-    return True
 
 
 def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[Floats, Floats, Floats]:
@@ -236,6 +236,14 @@ def _raise_the_lower(costs: memoryview, best: list[int], lower: list[int], upper
     return changed
 
 
+def _interpolate_in_c(constants: PitchConstants, correlation: Floats, groups: Groups, path: States) -> Floats:
+    values = np.empty(len(path), F32)
+    if native.function("pitch_interpolate")(constants.for_c, correlation, groups, path, len(path), values):
+        raise MemoryError("no memory for a frame")
+    return values
+
+
+@native.twin(_interpolate_in_c)
 def interpolate(constants: PitchConstants, correlation: Floats, groups: Groups, path: States) -> Floats:
     """Interpolate each frame's correlation to the lag of a state.
 
@@ -249,10 +257,6 @@ def interpolate(constants: PitchConstants, correlation: Floats, groups: Groups, 
         (frames,)
     """
     values = np.empty(len(path), F32)
-    if native.library():
-        if native.function("pitch_interpolate")(constants.for_c, correlation, groups, path, len(path), values):
-            raise MemoryError("no memory for a frame")
-        return values
     for state, group in set(zip(path.tolist(), groups.tolist(), strict=True)):
         rows = (path == state) & (groups == group)
         weights, first = constants.weights_of(state), constants.first[state]
@@ -260,6 +264,12 @@ def interpolate(constants: PitchConstants, correlation: Floats, groups: Groups, 
     return values
 
 
+def _retrace_in_c(found: Found, ends: Sequence[int], path: States) -> None:
+    before, best, after_last = found.before, found.best, np.array(ends, np.int64)
+    native.function("pitch_retrace")(before, before.shape[1], best, after_last, len(ends), path)
+
+
+@native.twin(_retrace_in_c)
 def retrace(found: Found, ends: Sequence[int], path: States) -> None:
     """Write the best paths of utterances into ``path`` (frames,), each from its end back to where the two agree.
 
@@ -268,10 +278,6 @@ def retrace(found: Found, ends: Sequence[int], path: States) -> None:
         ends: the frame after the last one of each utterance. The first one starts at frame 0.
         path: states, -1 where they are not known.
     """
-    if native.library():
-        before, best, after_last = found.before, found.best, np.array(ends, np.int64)
-        native.function("pitch_retrace")(before, before.shape[1], best, after_last, len(ends), path)
-        return
     for start, end in itertools.pairwise((0, *ends)):
         state = found.best[end - 1] if end > start else 0
         for frame in range(end - 1, start - 1, -1):

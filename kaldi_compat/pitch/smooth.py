@@ -90,6 +90,16 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
     return bool(((voicing >= 0) & (voicing <= 1) & (pitch >= np.finfo(np.float32).tiny)).all())
 
 
+def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+    out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
+    windows = options.normalization_window_size, options.average_window_size
+    if features.shape[1] < 2 or min(windows) < 1:
+        raise ValueError("a track has two columns or more, and a window has one value or more")
+    native.function("ragged_smooth_pitch")(*for_c(features, bounds), *windows, work, out)
+    return out
+
+
+@native.twin(_smooth_ragged_in_c)
 def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     """Compute :func:`smooth_pitch` of many utterances at once.
 
@@ -98,11 +108,4 @@ def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: Smoo
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
         options: the windows.
     """
-    if not native.library():
-        return by_utterance(features, bounds, lambda each: smooth_pitch(each, options) if len(each) else each)
-    out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
-    windows = options.normalization_window_size, options.average_window_size
-    if features.shape[1] < 2 or min(windows) < 1:
-        raise ValueError("a track has two columns or more, and a window has one value or more")
-    native.function("ragged_smooth_pitch")(*for_c(features, bounds), *windows, work, out)
-    return out
+    return by_utterance(features, bounds, lambda each: smooth_pitch(each, options) if len(each) else each)

@@ -16,10 +16,10 @@ needs_c = pytest.mark.skipif(not native.library(), reason=native.library().reaso
 @contextlib.contextmanager
 def computing(how: str | None) -> Iterator[None]:
     """Compute with an instruction set of the C library during the block, or in NumPy if it is None."""
-    function = native._signatures.function
+    function = native.NATIVE.function
     with pytest.MonkeyPatch.context() as patch:
         if how is None:
-            patch.setattr(native, "library", lambda: None)
+            patch.setattr(native.NATIVE, "in_use", False)
         else:
             patch.setattr(native, "function", lambda name, level=None: function(name, level or how))
         yield

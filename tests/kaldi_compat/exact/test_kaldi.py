@@ -13,8 +13,8 @@ from kaldi_compat.exact.engine import compute, subtract_mean
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.native import library
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from tests.support.native import LEVELS, computing
 from tests.support.reference import audio, cases_of, expected, flags_of, name_of, options_of
 
 OPTIONS = {"fbank": FbankOptions, "mfcc": MfccOptions, "plp": PlpOptions, "spectrogram": SpectrogramOptions}
@@ -22,7 +22,7 @@ GROUPS = [group + suffix for group in OPTIONS for suffix in ("", "-dither")]
 CASES = [case for case in cases_of(*GROUPS) if "len_empty.scp" not in case["cmd"]]  # there the program fails, not we
 
 
-def features_of(case: dict[str, Any], use_native: bool) -> dict[str, np.ndarray[Any, Any]]:
+def features_of(case: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Return the features of each utterance of a case that has any frames, Kaldi's random numbers running on."""
     flags, arguments = flags_of(case)
     plan = plan_of(options_of(OPTIONS[case["group"].partition("-")[0]], flags))
@@ -35,23 +35,22 @@ def features_of(case: dict[str, Any], use_native: bool) -> dict[str, np.ndarray[
         batch = make_batch(plan, x, vtln_warp=float(flags.get("vtln-warp", "1")))
         if plan.options.dither:
             batch = batch.with_seeds(random.frame_seeds(int(batch.rows[-1])))
-        y = compute(plan, batch, use_native=use_native)
+        y = compute(plan, batch)
         if len(y):
             computed[key] = subtract_mean(y) if flags.get("subtract-mean") == "true" else y
     return computed
 
 
-@pytest.mark.parametrize(
-    "use_native", [False, pytest.param(True, marks=pytest.mark.skipif(not library(), reason="no C"))]
-)
+@pytest.mark.parametrize("how", [None, *LEVELS[-1:]])
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_same_bytes_as_kaldi(case: dict[str, Any], use_native: bool) -> None:
+def test_same_bytes_as_kaldi(case: dict[str, Any], how: str | None) -> None:
     if case["exit"] != 0:
         with pytest.raises(OptionError):
-            features_of(case, use_native)
+            features_of(case)
         return
     kaldis = {key: value for key, value in expected(case).items() if value.size}
-    ours = features_of(case, use_native)
+    with computing(how):
+        ours = features_of(case)
     assert list(ours) == list(kaldis)
     for key, value in kaldis.items():
         assert ours[key].shape == value.shape

@@ -6,13 +6,13 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kaldi_compat import native
 from kaldi_compat.exact import products
 from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.exact.sums import fused
@@ -48,13 +48,10 @@ def pairs_of_matrices() -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
     return [(matrix(rows, depth), matrix(width, depth)) for rows, width, depth in SHAPES]
 
 
-@pytest.fixture(params=["C", "NumPy"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "NumPy":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif not native.library():
-        pytest.skip("the C library was not built")
-    return str(request.param)
+@pytest.fixture(params=[None, *LEVELS[-1:]])
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    with computing(request.param):
+        yield
 
 
 @pytest.mark.skipif(not has_avx512(), reason="OpenBLAS adds in this order on processors with AVX-512 alone")
@@ -99,14 +96,13 @@ def test_bounds_outside_the_rows_are_refused_before_c_sees_them(bounds: list[int
         product_with_transpose(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))
 
 
-def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other() -> None:
     rng = np.random.default_rng(0)
     for rows, depth, width in ((5, 13, 14), (3, 500, 7), (60, 500, 70)):  # the last is too large for one panel
         a = rng.standard_normal((2, rows, depth)).astype(np.float32)
         b = rng.standard_normal((depth, width)).astype(np.float32)
         found = product(a, b)
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "library", lambda: None)
+        with computing(None):
             np.testing.assert_array_equal(found, product(a, b))
         panels = [0, 256, 500] if rows == 60 else [0, depth]
         total = np.float32(0)

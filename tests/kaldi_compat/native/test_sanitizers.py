@@ -39,7 +39,7 @@ from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions,
 signatures = Signatures(sys.argv[1])
 library = signatures.library()
 assert library, library.reason
-native.library = lambda: library
+native.NATIVE.in_use = True
 def use(level):
     native.function = lambda name: signatures.function(name, level)
 rng = np.random.default_rng(0)
@@ -102,8 +102,7 @@ for level in library.levels:
             means.window_means(x[:, 0], x[:, -1], bounds, left, right)
         vad.voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
-        signal, points = samples[:count].astype(np.float32), max(4, 1 << (4 * taps - 1).bit_length())
-        convolution.convolve_blocks(signal, samples[:taps].astype(np.float32), points)
+        convolution.convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))
 print("done")
 """
 

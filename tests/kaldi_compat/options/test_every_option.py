@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from kaldi_compat import native
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.declaration import info
 from kaldi_compat.options.spectral import FrameOptions
+from tests.support.native import LEVELS, computing
 
 RNG = np.random.default_rng(0)
 # Two utterances: the first frames of one are quiet, so that floors count.
@@ -64,9 +64,10 @@ def of_torch(feature: str, options: FrameOptions) -> list[Any]:
     return [each.numpy() for each in module([torch.from_numpy(x) for x in AUDIO])]
 
 
-def of_exact(options: FrameOptions, use_native: bool) -> list[Any]:
+def of_exact(options: FrameOptions, how: str | None = None) -> list[Any]:
     plan = plan_of(options)
-    return [engine.compute(plan, make_batch(plan, x), use_native=use_native) for x in AUDIO]
+    with computing(how):
+        return [engine.compute(plan, make_batch(plan, x)) for x in AUDIO]
 
 
 @pytest.mark.parametrize(("feature", "name"), CASES)
@@ -76,12 +77,12 @@ def test_option_counts_and_means_the_same_in_every_engine(feature: str, name: st
     beside = {key: value for key, value in {"dither": 0.0, **BESIDE.get(name, {})}.items() if key in fields}
     usual = kind(**beside)
     changed = kind(**beside, **{name: other_value(fields[name])})
-    before, after = of_exact(usual, False), of_exact(changed, False)
+    before, after = of_exact(usual), of_exact(changed)
     assert any(
         one.shape != other.shape or not np.array_equal(one, other) for one, other in zip(before, after, strict=True)
     )
-    if native.library():
-        for mine, expected in zip(of_exact(changed, True), after, strict=True):
+    for level in LEVELS[-1:]:
+        for mine, expected in zip(of_exact(changed, level), after, strict=True):
             np.testing.assert_array_equal(mine, expected)
     for mine, expected in zip(of_torch(feature, changed), after, strict=True):
         np.testing.assert_allclose(mine, expected, rtol=2e-3, atol=2e-2 * max(1.0, float(np.abs(expected).max()) / 100))
