@@ -1,0 +1,131 @@
+"""omniio's ``kaldi`` over io_ark: ``from io_ark.interop.omniio import kaldi`` in place of ``from omniio import kaldi``.
+
+It has kaldiio's names, which :mod:`io_ark.interop.kaldiio` defines, and a few more. Errors are those of
+:mod:`io_ark.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from io_ark import data_dir
+from io_ark.errors import ArkError as ReadError
+from io_ark.errors import FormatError, SpecifierError
+from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper
+from io_ark.interop.kaldiio.matio import (
+    SegmentsExtractor as SegmentedLoader,
+)
+from io_ark.interop.kaldiio.matio import (
+    load_ark,
+    load_mat,
+    load_scp,
+    load_scp_sequential,
+    load_wav_scp,
+    read_matrix_or_vector,
+    save_ark,
+    save_mat,
+)
+from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, parse_specifier
+from io_ark.interop.kaldiio.values import is_audio
+
+__all__ = [
+    "LazyLoader",
+    "ReadError",
+    "ReadHelper",
+    "SegmentedLoader",
+    "WriteHelper",
+    "kAutomaticMethod",
+    "kOneByteAuto",
+    "kOneByteUnsignedInteger",
+    "kOneByteZeroOne",
+    "kSpeechFeature",
+    "kTwoByteAuto",
+    "kTwoByteSignedInteger",
+    "load_ark",
+    "load_mat",
+    "load_scp",
+    "load_scp_sequential",
+    "load_segments",
+    "load_wav_scp",
+    "open_like_kaldi",
+    "parse_extended_filename",
+    "parse_rspecifier",
+    "parse_specifier",
+    "parse_wspecifier",
+    "read_object",
+    "save_ark",
+    "save_mat",
+    "slice_segment",
+]
+
+# Kaldi's compression methods (src/matrix/compressed-matrix.h).
+kAutomaticMethod, kSpeechFeature, kTwoByteAuto, kTwoByteSignedInteger = 1, 2, 3, 4
+kOneByteAuto, kOneByteUnsignedInteger, kOneByteZeroOne = 5, 6, 7
+
+read_object = read_matrix_or_vector
+
+
+def load_segments(path: str | PathLike[str]) -> list[tuple[str, str, float, float]]:
+    """Return the lines of a segments file: segment, recording, start and end in seconds.
+
+    Raises:
+        ArkError: the file cannot be read, or is not a segments file.
+    """
+    segments: Mapping[str, Any] = data_dir.load_segments(path)
+    return [(key, each.recording, each.start, each.end) for key, each in segments.items()]
+
+
+def slice_segment(value: Any, start: float, end: float) -> Any:
+    """Cut seconds out of audio ``(rate, samples)``; a negative end is that of the recording.
+
+    Raises:
+        FormatError: the value is not audio.
+    """
+    if not is_audio(value):
+        raise FormatError("segments can only be cut out of audio, but this entry is an array")
+    rate, samples = value
+    return rate, samples[int(start * rate) : len(samples) if end < 0 else int(end * rate)]
+
+
+def parse_extended_filename(name: Any) -> tuple[Any, int | None]:
+    """Split ``feats.ark:123`` into a name and an offset, which is None if there is none.
+
+    >>> parse_extended_filename("feats.ark:123"), parse_extended_filename("cat a |")
+    (('feats.ark', 123), ('cat a |', None))
+    """
+    head, _, offset = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    return (head, int(offset)) if head and offset.isdigit() else (name, None)
+
+
+def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
+    """Return the kind of a table to read, "ark" or "scp", and its name.
+
+    Raises:
+        SpecifierError: not an rspecifier.
+
+    >>> parse_rspecifier("scp,p:feats.scp")
+    ('scp', 'feats.scp')
+    """
+    parsed = parse_specifier(rspecifier)
+    found = [(kind, parsed[kind]) for kind in ("ark", "scp") if parsed[kind] is not None]
+    if len(found) != 1:
+        raise SpecifierError(f"{rspecifier!r} names two files: one is read")
+    return found[0]
+
+
+def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:
+    """Return the names of the files to write, by "ark" and "scp", and the options "t" and "f" with None.
+
+    Raises:
+        SpecifierError: not a wspecifier, or one without an archive.
+
+    >>> parse_wspecifier("ark,t,scp:a.ark,a.scp")
+    {'ark': 'a.ark', 'scp': 'a.scp', 't': None}
+    """
+    parsed = parse_specifier(wspecifier)
+    if parsed["ark"] is None:
+        raise SpecifierError(f"{wspecifier!r} names no archive: write ark:FILE or ark,scp:ARCHIVE,SCRIPT")
+    names = {kind: parsed[kind] for kind in ("ark", "scp") if parsed[kind] is not None}
+    return names | {flag: None for flag in ("t", "f") if parsed[flag]}

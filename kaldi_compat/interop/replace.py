@@ -1,0 +1,253 @@
+"""Put stand-ins in place of other libraries, so that code which imports these runs unmodified.
+
+::
+
+    python -m kaldi_compat.interop replace torchaudio,kaldiio,kaldi_native_fbank -- train.py --epochs=3
+
+or, before the first import of the libraries::
+
+    import kaldi_compat.interop
+    kaldi_compat.interop.install("kaldiio", "kaldi_native_fbank")
+
+The processes that such a process starts have the stand-ins, too, by the environment: workers of a DataLoader (fork and
+spawn), ``torchrun``, a shell script that calls Python. The libraries need not be installed. Where torchaudio is
+installed, only its parts that follow Kaldi are replaced.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from kaldi_compat.errors import OptionError
+
+VARIABLE = "KALDI_COMPAT_REPLACE"
+STARTUP = str(Path(__file__).parent / "startup")
+USAGE = f"""\
+Runs a program over this package's stand-ins of other libraries.
+
+Usage: python -m kaldi_compat.interop replace NAMES [--] COMMAND
+e.g.:  python -m kaldi_compat.interop replace torchaudio,kaldiio -- train.py --epochs=3
+NAMES: one or more of {{names}}, with commas between them.
+COMMAND: a Python file or -m MODULE with arguments, or a program, such as bash run.sh, with {VARIABLE} set.
+"""
+
+# The modules of a library and ours. The submodules of a package are those of ours.
+LIBRARIES: Mapping[str, Mapping[str, str]] = {
+    "kaldi_io": {"kaldi_io": "io_ark.interop.kaldi_io"},
+    "kaldi_native_fbank": {
+        "kaldi_native_fbank": "kaldi_compat.interop.kaldi_native_fbank",
+        "_kaldi_native_fbank": "kaldi_compat.interop.kaldi_native_fbank",
+    },
+    "kaldi_native_io": {
+        "kaldi_native_io": "io_ark.interop.kaldi_native_io",
+        "_kaldi_native_io": "io_ark.interop.kaldi_native_io",
+    },
+    "kaldifeat": {"kaldifeat": "kaldi_compat.interop.kaldifeat", "_kaldifeat": "kaldi_compat.interop.kaldifeat"},
+    "kaldiio": {"kaldiio": "io_ark.interop.kaldiio"},
+    "omniio": {"omniio": "io_ark.interop.omniio"},
+    "torchaudio": {
+        "torchaudio.compliance.kaldi": "kaldi_compat.interop.torchaudio",
+        "torchaudio.kaldi_io": "kaldi_compat.interop.torchaudio_kaldi_io",
+        "torchaudio": "kaldi_compat.interop.torchaudio_package",
+    },
+}
+# Libraries whose other modules stay the original's, with our names where they lack some.
+KEPT = ("torchaudio",)
+
+
+def install(*names: str) -> dict[str, str]:
+    """Put stand-ins in place of libraries, for this process and those that it starts.
+
+    Call it before the libraries are imported.
+
+    Args:
+        names: of the libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
+
+    Returns:
+        What is replaced: their modules, and ours.
+
+    Raises:
+        OptionError: there is no stand-in for a library.
+
+    >>> import kaldi_compat.interop
+    >>> kaldi_compat.interop.install("kaldiio")  # doctest: +SKIP
+    {'kaldiio': 'io_ark.interop.kaldiio'}
+    """
+    for name in names:
+        if name not in LIBRARIES:
+            raise OptionError(f"there is no stand-in for {name}: there are those for {', '.join(sorted(LIBRARIES))}")
+    finder = next((each for each in sys.meta_path if isinstance(each, Finder)), None)
+    if finder is None:
+        finder = Finder()
+        sys.meta_path.insert(0, finder)
+    replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
+    finder.modules.update(replaced)
+    finder.exchange_loaded()
+    os.environ.update(environment(sorted(finder.roots)))
+    return replaced
+
+
+def install_from_environment() -> None:
+    """Put the stand-ins in place that the process before this one had."""
+    names = os.environ.get(VARIABLE, "")
+    if names:
+        install(*names.split(","))
+
+
+def environment(names: Sequence[str]) -> dict[str, str]:
+    """Return the variables by which the Python processes that are started have stand-ins for these libraries."""
+    path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != STARTUP]
+    return {VARIABLE: ",".join(names), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds our modules by the names of theirs.
+
+    Attributes:
+        modules: their modules, and ours.
+    """
+
+    def __init__(self) -> None:
+        self.modules: dict[str, str] = {}
+
+    @property
+    def roots(self) -> set[str]:
+        """Names of the libraries that have stand-ins."""
+        return {name for name, modules in LIBRARIES.items() if modules.keys() <= self.modules.keys()}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return what loads our module or completes theirs, or None if there is no stand-in for the library.
+
+        Raises:
+            ModuleNotFoundError: there is one, without this module.
+        """
+        ours = self._ours(fullname)
+        if ours is None:
+            return None
+        original = importlib.machinery.PathFinder.find_spec(fullname, path) if self._is_kept(fullname) else None
+        if original is not None:
+            if original.loader is not None and _exists(ours):
+                original.loader = _Completed(original.loader, ours)
+            return original
+        if not _exists(ours):
+            library = fullname.partition(".")[0]
+            raise ModuleNotFoundError(f"kaldi_compat's stand-in for {library} has no module {fullname}", name=fullname)
+        return importlib.util.spec_from_loader(fullname, _Alias(ours))
+
+    def exchange_loaded(self) -> None:
+        """Remove or complete modules that were imported before, and warn: who imported one keeps the original."""
+        stale = []
+        for name, module in list(sys.modules.items()):
+            ours = self._ours(name)
+            if ours is None or getattr(module, "__name__", ours) == ours:
+                continue
+            if self._is_kept(name):
+                if _exists(ours):
+                    _complete(module, ours)
+                continue
+            stale.append(name)
+            del sys.modules[name]
+            parent, _, last = name.rpartition(".")
+            vars(sys.modules[parent]).pop(last, None) if parent in sys.modules else None
+        if stale:
+            warnings.warn(
+                f"{', '.join(sorted(stale))}: imported before the stand-in was installed; modules that have imported "
+                "it keep the original: call install first",
+                stacklevel=3,
+            )
+
+    def _ours(self, fullname: str) -> str | None:
+        package, rest = fullname, ""
+        while package:
+            if package in self.modules:
+                return self.modules[package] + rest
+            package, _, last = package.rpartition(".")
+            rest = f".{last}{rest}"
+        return None
+
+    def _is_kept(self, fullname: str) -> bool:
+        """Return True for a module that stays the original's, where that is installed."""
+        parent = fullname.rpartition(".")[0]
+        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # ours
+            return False
+        return fullname in KEPT or (fullname.partition(".")[0] in KEPT and fullname not in self.modules)
+
+
+class _Alias(importlib.abc.Loader):
+    """Loads a module under a second name."""
+
+    def __init__(self, ours: str) -> None:
+        self._ours = ours
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._ours)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # which the import system has replaced
+
+
+class _Completed(importlib.abc.Loader):
+    """Loads a module by its own loader, and adds names of ours that it lacks."""
+
+    def __init__(self, loader: Any, ours: str) -> None:
+        self._loader, self._ours = loader, ours
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _complete(module, self._ours)
+
+
+def _complete(module: ModuleType, ours: str) -> None:
+    source = importlib.import_module(ours)
+    for name in source.__all__:
+        if not hasattr(module, name):
+            setattr(module, name, getattr(source, name))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run ``python -m kaldi_compat.interop``: become the command, or exit with 2 for an invalid command line."""
+    usage = USAGE.format(names=", ".join(LIBRARIES))
+    if {"-h", "--help"} & set(arguments[:2]):
+        print(usage, end="")
+        sys.exit(0)
+    names = arguments[1].split(",") if len(arguments) > 2 and arguments[0] == "replace" else []
+    command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
+    unknown = [name for name in names if name not in LIBRARIES]
+    if unknown or not names or not command:
+        print(f"there is no stand-in for {', '.join(unknown)}\n{usage}" if unknown else usage, end="", file=sys.stderr)
+        sys.exit(2)
+    for name in names:
+        is_installed = importlib.util.find_spec(name) is not None
+        for theirs, ours in LIBRARIES[name].items():
+            verb = "has the names that it lacks from" if is_installed and theirs in KEPT else "is"
+            print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
+    program = [sys.executable] if command[0] == "-m" or command[0].endswith(".py") else []
+    sys.stderr.flush()
+    os.execvpe((program or command)[0], [*program, *command], {**os.environ, **environment(names)})

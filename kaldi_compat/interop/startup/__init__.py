@@ -1,0 +1,1 @@
+"""A folder of the import path, from which a Python process that starts loads ``sitecustomize``."""

@@ -1,0 +1,153 @@
+"""Stand-ins take the places of libraries in a process and in those that it starts."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kaldi_compat.interop
+from kaldi_compat.errors import OptionError
+from kaldi_compat.interop import replace
+from kaldi_compat.interop.replace import Finder, environment, main
+
+WORKERS = """
+import multiprocessing, subprocess, sys
+import kaldi_io, kaldiio, kaldiio.matio, _kaldi_native_fbank
+from omniio import kaldi
+from kaldi_io.kaldi_io import read_mat
+
+def name_of(_):
+    import kaldi_io
+    return kaldi_io.__name__
+
+if __name__ == "__main__":
+    print(kaldi_io.__name__, kaldiio.matio.__name__, kaldi.__name__, kaldiio.__spec__.name, *sys.argv[1:])
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(pool.map(name_of, [1])[0])
+    subprocess.run([sys.executable, "-c", "import kaldi_io; print(kaldi_io.__name__)"], check=True)
+"""
+WITHOUT_TORCHAUDIO = """
+import importlib.machinery
+find = importlib.machinery.PathFinder.find_spec
+importlib.machinery.PathFinder.find_spec = lambda name, *rest: None if name == "torchaudio" else find(name, *rest)
+import kaldi_compat.interop
+kaldi_compat.interop.install("torchaudio")
+import torchaudio, torchaudio.compliance.kaldi
+from torchaudio.functional import compute_deltas
+from torchaudio.compliance.kaldi import fbank
+print(torchaudio.__name__, torchaudio.compliance.kaldi is torchaudio.compliance.kaldi, fbank.__module__, compute_deltas.__module__)
+print(torchaudio.kaldi_io if hasattr(torchaudio, "kaldi_io") else "none")
+import torchaudio.kaldi_io
+print(torchaudio.kaldi_io.__name__)
+try:
+    import torchaudio.transforms
+except ImportError as error:
+    print(error)
+"""  # noqa: E501
+
+
+@pytest.fixture
+def _undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take back what a test installs in this process."""
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    monkeypatch.setattr(os, "environ", {**os.environ})
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+
+
+def test_a_program_and_its_workers_have_the_stand_ins(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WORKERS)
+    names = "kaldi_io,kaldiio,omniio,kaldi_native_fbank"
+    done = run("-m", "kaldi_compat.interop", "replace", names, "--", str(script), "-a", "b")
+    assert done.returncode == 0, done.stderr
+    first, *others = done.stdout.splitlines()
+    modules = ["kaldi_io", "kaldiio.matio", "omniio.kaldi", "kaldiio"]
+    assert first.split() == [*(f"io_ark.interop.{each}" for each in modules), "-a", "b"]
+    assert others == ["io_ark.interop.kaldi_io"] * 3
+    assert "kaldi_compat: kaldi_io is io_ark.interop.kaldi_io\n" in done.stderr
+
+
+def test_torchaudio_need_not_be_installed() -> None:
+    done = run("-c", WITHOUT_TORCHAUDIO)
+    assert done.returncode == 0, done.stderr
+    package = "kaldi_compat.interop.torchaudio_package"
+    assert done.stdout.splitlines() == [
+        f"{package} True kaldi_compat.interop.torchaudio {package}.functional",
+        "none",
+        "kaldi_compat.interop.torchaudio_kaldi_io",
+        "kaldi_compat's stand-in for torchaudio has no module torchaudio.transforms",
+    ]
+
+
+@pytest.mark.usefixtures("_undone")
+def test_torchaudios_other_parts_stay_the_originals() -> None:
+    pytest.importorskip("torchaudio")
+    for name in [each for each in sys.modules if each.partition(".")[0] == "torchaudio"]:
+        del sys.modules[name]
+    kaldi_compat.interop.install("torchaudio")
+    torchaudio = importlib.import_module("torchaudio")
+    functional = importlib.import_module("torchaudio.functional")
+    assert importlib.import_module("torchaudio.compliance.kaldi").__name__ == "kaldi_compat.interop.torchaudio"
+    assert torchaudio.__name__ == "torchaudio"
+    assert functional.compute_deltas.__module__.startswith("torchaudio.functional")
+    assert functional.compute_kaldi_pitch.__module__.startswith("kaldi_compat.")
+    assert torchaudio.info.__module__.startswith("kaldi_compat.")
+
+
+@pytest.mark.usefixtures("_undone")
+def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
+    kaldi_compat.interop.install("kaldi_io")
+    with pytest.raises(ImportError, match=r"io_ark\.interop\.kaldi_io"):
+        exec("from kaldi_io import nothing")
+    with pytest.raises(ModuleNotFoundError, match=r"stand-in for kaldi_io has no module kaldi_io\.nothing"):
+        importlib.import_module("kaldi_io.nothing")
+
+
+@pytest.mark.usefixtures("_undone")
+def test_a_library_that_was_imported_before_is_replaced_with_a_warning() -> None:
+    pytest.importorskip("kaldiio")
+    importlib.import_module("kaldiio.matio")
+    with pytest.warns(UserWarning, match="kaldiio, kaldiio"):
+        assert kaldi_compat.interop.install("kaldiio") == {"kaldiio": "io_ark.interop.kaldiio"}
+    assert importlib.import_module("kaldiio.matio").__name__ == "io_ark.interop.kaldiio.matio"
+    kaldi_compat.interop.install("kaldiio")
+
+
+@pytest.mark.usefixtures("_undone")
+def test_processes_that_are_started_know_all_stand_ins() -> None:
+    kaldi_compat.interop.install("kaldi_io")
+    kaldi_compat.interop.install("omniio")
+    assert os.environ[replace.VARIABLE] == "kaldi_io,omniio"
+    assert os.environ["PYTHONPATH"].split(os.pathsep).count(replace.STARTUP) == 1
+    assert sum(isinstance(each, Finder) for each in sys.meta_path) == 1
+    replace.install_from_environment()
+    assert environment(["kaldi_io", "omniio"])[replace.VARIABLE] == os.environ[replace.VARIABLE]
+
+
+def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    variables = environment(["kaldi_io"])
+    variables["PYTHONPATH"] += os.pathsep + str(tmp_path)
+    command = [sys.executable, "-c", "import kaldi_io; print(kaldi_io.__name__)"]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["mine", "io_ark.interop.kaldi_io"]
+
+
+def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OptionError, match="no stand-in for librosa"):
+        kaldi_compat.interop.install("librosa")
+    for words, status in (("replace librosa x.py", 2), ("replace kaldiio", 2), ("", 2), ("--help", 0)):
+        with pytest.raises(SystemExit) as stopped:
+            main(words.split())
+        assert stopped.value.code == status
+    assert "Usage: python -m kaldi_compat.interop replace" in capsys.readouterr().out
