@@ -56,9 +56,13 @@ def convert(chosen: argparse.Namespace) -> int:
             if isinstance(error, ArkError):
                 raise
             raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=chosen.target) from error
+        keys: set[str] = set()
         for key, value in progress(chain([first], found), chosen.source):
             try:
-                put(_checked(key, to_table, chosen.source), _array(value, chosen.source, key))
+                array = _array(value, chosen.source, key)
+                if not to_table:
+                    _check_key(key, keys, chosen.source)
+                put(key, array)
                 done += 1
             except FormatError as error:
                 failed += 1
@@ -70,11 +74,13 @@ def convert(chosen: argparse.Namespace) -> int:
     return int(failed > 0)
 
 
-def _checked(key: str, to_table: bool, source: str) -> str:
-    """Return a key if the target can hold it: only tables hold keys that are not UTF-8."""
-    if not to_table and any("\ud800" <= char <= "\udfff" for char in key):
+def _check_key(key: str, keys: set[str], source: str) -> None:
+    """Add a key to those before, and raise :class:`FormatError` if only a table can hold it."""
+    if any("\ud800" <= char <= "\udfff" for char in key):
         raise FormatError("the key is not UTF-8: only a Kaldi table can hold it", file=source, key=key)
-    return key
+    if key in keys:
+        raise FormatError("is a duplicate key: only a Kaldi table can hold it", file=source, key=key)
+    keys.add(key)
 
 
 def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:

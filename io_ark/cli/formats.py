@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import os
 import tarfile
 import time
 import zipfile
@@ -47,6 +48,9 @@ class Settings:
     sample_frequency: int = 16000
 
 
+Write = Callable[[Path, Settings], AbstractContextManager[Put]]
+
+
 @dataclass(frozen=True)
 class Format:
     """A file format.
@@ -61,7 +65,7 @@ class Format:
     about: str
     endings: tuple[str, ...]
     read: Callable[[Path], Iterator[tuple[str, Array]]]
-    write: Callable[[Path, Settings], AbstractContextManager[Put]]
+    write: Write
 
 
 def format_of(name: str, wanted: str = "") -> Format | None:
@@ -133,6 +137,28 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 yield name.removesuffix(".npy"), _load(file, member.file_size, f"{path}: {name}")
 
 
+def _whole(write: Write) -> Write:
+    """Make a file appear under its name when it is whole, so that an interrupted one is not taken for it."""
+
+    @contextlib.contextmanager
+    def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
+        if path.exists() and not path.is_file():  # a device
+            with write(path, settings) as put:
+                yield put
+            return
+        path = path.resolve()
+        unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
+        try:
+            with write(unfinished, settings) as put:
+                yield put
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    return write_whole
+
+
+@_whole
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -154,6 +180,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
                 yield unquote(name), _load(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
+@_whole
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
     with tarfile.open(path, "w") as archive:
@@ -184,6 +211,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
             yield unquote(name), np.asarray(found[()])
 
 
+@_whole
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
@@ -232,7 +260,10 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
             raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
         for group in range(file.metadata.num_row_groups):
-            check_size(file.metadata.row_group(group).total_byte_size, path, f"row group {group}")
+            columns = file.metadata.row_group(group)
+            # Of equal values only one is stored, so bytes say nothing.
+            values = sum(columns.column(i).num_values for i in range(columns.num_columns))
+            check_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             for row in range(batch.num_rows):
@@ -240,6 +271,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
 
 
+@_whole
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     arrow = import_extra("pyarrow", "Parquet files")

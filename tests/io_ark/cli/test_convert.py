@@ -10,16 +10,21 @@ import sys
 import tarfile
 import tracemalloc
 import zipfile
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import kaldiio
 import numpy as np
 import pytest
 
 import io_ark
+from io_ark.cli import convert
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, format_of
 
+WHOLE = ("npz", "hdf5", "parquet", "tar")  # of which nothing remains if they are not finished
 FEATS = {
     key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
 }
@@ -144,6 +149,7 @@ def test_full_disk_ends_in_a_line(name: str, room: int, capsys: pytest.CaptureFi
     resource = pytest.importorskip("resource")
     pytest.importorskip(NEEDED.get(name, "numpy"))
     main(["convert", "feats.ark", TARGETS[name]])  # which imports what the format needs
+    before = Path(TARGETS[name]).read_bytes() if name in WHOLE else b""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
     try:
@@ -152,6 +158,32 @@ def test_full_disk_ends_in_a_line(name: str, room: int, capsys: pytest.CaptureFi
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert status == 2
     assert re.search("^ark: .*(File too large|cannot be written)", capsys.readouterr().err, re.M)
+    assert name not in WHOLE or Path(TARGETS[name]).read_bytes() == before
+    assert not list(Path().glob("*.unfinished-*"))
+
+
+@pytest.mark.parametrize("count", range(4))
+@pytest.mark.parametrize("name", WHOLE)
+def test_interrupted_file_does_not_appear(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+
+    def interrupted(entries: Iterable[Any], _: str) -> Iterator[Any]:
+        yield from islice(entries, count)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert, "progress", interrupted)
+    assert main(["convert", "feats.ark", TARGETS[name]]) == 130
+    assert sorted(path.name for path in Path().iterdir()) == ["feats.ark", "feats.scp"]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_duplicate_key_fails_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    Path("twice.ark").write_bytes(2 * Path("feats.ark").read_bytes())
+    assert main(["convert", "twice.ark", TARGETS[name]]) == 1
+    assert capsys.readouterr().err.count("is a duplicate key") == 3
+    assert main(["convert", TARGETS[name], "back.ark"]) == 0
+    same(dict(io_ark.read("ark:back.ark")))
 
 
 @pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}', ""])
@@ -211,6 +243,11 @@ def bomb(name: str) -> None:
             member = tarfile.TarInfo("a.npy")
             member.size = len(huge.getvalue())
             archive.addfile(member, io.BytesIO(huge.getvalue()))
+    elif name == "ratio.parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        values = arrow.ListArray.from_arrays([0, 9_000_000], arrow.array(np.zeros(9_000_000, np.float32)))
+        table = arrow.table({"key": ["a"], "shape": [[9_000_000]], "values": values})
+        parquet.write_table(table, name)
     elif name == "header/":
         Path(name).mkdir()
         Path(name, "a.npy").write_bytes(huge.getvalue())
@@ -231,7 +268,17 @@ def bomb(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["header.npz", "ratio.npz", "header.tar", "header/", "external.h5", "link.h5", "virtual.h5", "fill.h5"],
+    [
+        "header.npz",
+        "ratio.npz",
+        "header.tar",
+        "ratio.parquet",
+        "header/",
+        "external.h5",
+        "link.h5",
+        "virtual.h5",
+        "fill.h5",
+    ],
 )
 def test_small_file_neither_fills_the_memory_nor_names_other_files(
     name: str, capsys: pytest.CaptureFixture[str]

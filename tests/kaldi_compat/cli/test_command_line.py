@@ -21,6 +21,7 @@ from kaldi_compat.cli.command_line import StandardOptions, from_script_style, pa
 from kaldi_compat.cli.log import logger, vlog
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options import config
 from kaldi_compat.options.base import BaseOptions, option
 from kaldi_compat.options.config import flag_table, load_options
 from kaldi_compat.options.pitch import PitchOptions
@@ -183,6 +184,12 @@ def test_missing_config_file() -> None:
         values("--config=no/such.conf")
     with pytest.raises(OptionError, match="configuration file has no name"):
         values("--config=")
+
+
+def test_endless_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "_LARGEST", 1 << 10)
+    with pytest.raises(OptionError, match="/dev/zero is not a configuration file: it has more than 1024 characters"):
+        values("--config=/dev/zero")
 
 
 def test_load_options_is_the_same_as_flags(tmp_path: Path) -> None:
