@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from corpus import RATE, SECONDS, make
+from figures import Table, report
 
 import io_ark
 
@@ -119,15 +120,15 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
         "kaldi-compat dump": lambda: ours(data, work, jobs),
     }
     rounds = [{name: measured(contest) for name, contest in contestants.items()} for _ in range(runs)]
-    audio = SECONDS * hours
-    print(f"{audio / 3600:.2f} hours of audio, {jobs} processes, {os.cpu_count()} cores, {runs} rounds")
-    print("| who | seconds | times real time | hours a minute | hours a minute of one core | bound by |")
-    print("|---|---|---|---|---|---|")
+    rows = []
     for name in contestants:
         seconds = statistics.median(each[name].seconds for each in rounds)
         cores = statistics.median(each[name].core_seconds for each in rounds)
-        figures = f"{seconds:.2f} | {audio / seconds:.0f} | {audio / 60 / seconds:.1f} | {audio / 60 / cores:.1f}"
-        print(f"| {name} | {figures} | {rounds[-1][name].bound} |")
+        minutes = SECONDS * hours / 60
+        rows.append([name, f"{seconds:.2f}", f"{minutes / seconds:.1f}", f"{minutes / cores:.1f}"])
+    columns = ["who", "seconds", "hours of audio a minute", "hours of audio a minute of one core"]
+    report("dump", Table(f"python benchmarks/dump.py --hours {hours} --jobs {jobs} --runs {runs}", columns, rows))
+    print("bound by:", rounds[-1]["kaldi-compat dump"].bound)
 
 
 def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
@@ -247,6 +248,7 @@ def main() -> None:
     parser.add_argument("--only-dump", action="store_true", help="with --gpu: do not measure audio on the device")
     parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()

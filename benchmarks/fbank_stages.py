@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from figures import Table, report
 
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.features.spectral import _keep_freed_memory
@@ -68,14 +69,14 @@ def main() -> None:
     parser.add_argument("--bins", type=int, default=80)
     parser.add_argument("--block", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     _keep_freed_memory()
     with torch.inference_mode():
         work = stages(chosen.bins, chosen.block)
         spent = {name: least(stage, chosen.rounds) / chosen.block * 1e6 for name, stage in work.items()}
-        for name, microseconds in spent.items():
-            print(f"{name:32} {microseconds:6.2f}")
+        rows = [[name, f"{microseconds:.2f}"] for name, microseconds in spent.items()]
         audio = (torch.randn(MINUTES * 60 * 16000) * 1000).to(torch.int16)
         count = frames.num_frames(len(audio), 400, 160)
         for kind in (Fbank, Mfcc, Plp, Spectrogram):
@@ -83,8 +84,8 @@ def main() -> None:
             for dither in (0.0, 1.0):
                 module, generator = kind(dither=dither, engine="torch", **bins), KaldiRandom()
                 seconds = least(lambda: module(audio, generator=generator), 5)  # noqa: B023
-                name = f"{kind.__name__}, dither={dither:g}"
-                print(f"{name:32} {seconds / count * 1e6:6.2f}  {MINUTES * 60 / seconds:7.0f} times real time")
+                rows.append([f"{kind.__name__}, dither={dither:g}, whole", f"{seconds / count * 1e6:.2f}"])
+    report("stages", Table("python benchmarks/fbank_stages.py", ["stage", "µs a frame"], rows))
 
 
 if __name__ == "__main__":

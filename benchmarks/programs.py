@@ -1,10 +1,10 @@
 """Whole processes over four hours of audio: our feature programs against the peers, in turn, in one run.
 
-python benchmarks/programs.py [--hours 4] [--runs 3] [--work DIR] [--kaldi DIR]
+python benchmarks/programs.py [--hours 4] [--runs 3] [--work DIR] [--kaldi DIR] [--record]
 
 Each command runs `--runs` times, all commands in turn, files in the page cache, computing on one thread. Printed per
-command: the median wall clock, times real time, and the median of the ratios to kaldi-native-fbank in the same round.
-With --kaldi, the folder of Kaldi's own programs, they run too.
+feature: the median wall clock of our program and of the peers, and how many times as fast ours is. With --kaldi, the
+folder of Kaldi's own programs, they run too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from corpus import SECONDS, make, repeat
+from figures import Table, report
 
 PEERS = Path(__file__).parent / "peers"
 FBANK = "compute-fbank-feats --num-mel-bins=80 --dither={dither} scp:{script} ark:{out}"
@@ -27,6 +28,8 @@ FEATURES = {
     "PLP": "compute-plp-feats --dither=0 scp:{script} ark:{out}",
     "spectrogram": "compute-spectrogram-feats --dither=0 scp:{script} ark:{out}",
 }
+COLUMNS = ["feature", "ours: s", "Kaldi: s", "kaldi-native-fbank: s", "torchaudio: s"]
+RATIOS = [[f"times {peer}", f"{peer}: s", "ours: s"] for peer in ("Kaldi", "kaldi-native-fbank", "torchaudio")]
 
 
 def commands(kaldi: Path | None, torchaudio: bool) -> dict[str, str]:
@@ -67,6 +70,7 @@ def main() -> None:
     parser.add_argument("--kaldi", type=Path, help="folder of Kaldi's own programs")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="processors each command may use")
     parser.add_argument("--only", default="", help="only commands whose name holds this, and the first")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     has_torchaudio = subprocess.run([sys.executable, "-c", "import torchaudio"], capture_output=True).returncode == 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -80,13 +84,23 @@ def main() -> None:
             for _ in range(chosen.runs)
         ]
     audio = SECONDS * chosen.hours
-    print(f"{audio:.0f} s of audio, {chosen.runs} rounds, {chosen.cores} core(s)")
-    print(f"| {'command':34} | seconds | times real time | against kaldi-native-fbank |")
-    print(f"|{'-' * 36}|---------|-----------------|----------------------------|")
-    for name in wanted:
-        seconds = statistics.median(each[name] for each in rounds)
-        ratio = statistics.median(each[first] / each[name] for each in rounds)
-        print(f"| {name:34} | {seconds:7.2f} | {audio / seconds:15.0f} | {ratio:26.2f} |")
+
+    def median(name: str) -> str:
+        return f"{statistics.median(each[name] for each in rounds):.2f}" if name in wanted else ""
+
+    features = [name.removeprefix("ours, ") for name in wanted if name.startswith("ours")]
+    rows = [
+        [
+            feature,
+            median(f"ours, {feature}"),
+            median(f"Kaldi's program, {feature}"),
+            median("kaldi-native-fbank + kaldiio") if feature == "fbank" else "",
+            median(feature.replace("fbank", "torchaudio + kaldiio")) if "fbank" in feature else "",
+        ]
+        for feature in features
+    ]
+    command = f"python benchmarks/programs.py --kaldi DIR --cores {chosen.cores} --runs {chosen.runs}"
+    report("programs", Table(command, COLUMNS, rows, [["times real time", f"{audio:.0f}", "ours: s"], *RATIOS]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Features in memory: batches against torchaudio's and lhotse's layers, and the cost of streams.
 
-    OMP_NUM_THREADS=1 python benchmarks/torch_batches.py [--device cuda] [--threads 1] [--seconds 5]
+    OMP_NUM_THREADS=1 python benchmarks/torch_batches.py [--device cuda] [--threads 1] [--seconds 5] [--record]
 
 Prints times real time (seconds of audio per second) of 80-bin fbank without dithering, the best of several rounds in
 which the contestants take turns, and for streams the microseconds that a second of audio takes. torchaudio and lhotse
@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from figures import Table, report
 from torch import Tensor
 
 from kaldi_compat import Fbank
@@ -23,6 +24,9 @@ from kaldi_compat.streaming.features import FeatureStream
 
 RATE = 16000
 BINS = 80
+CONTESTANTS = ("exact engine in C", 'engine="torch"', "lhotse's layers", "torchaudio's compliance.kaldi")
+SLOTS, CHUNKS = (1, 64), (0.01, 0.1, 0.5)
+COMMAND = "OMP_NUM_THREADS=1 python benchmarks/torch_batches.py"
 Work = Callable[[], object]
 
 
@@ -59,13 +63,6 @@ def our_fbank(batch: Tensor, engine: Engine = "auto") -> Work:
     """Ours on the whole batch."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
     return lambda: feature(batch)
-
-
-def our_ragged_fbank(batch: Tensor) -> Work:
-    """Ours with lengths, of which half are shorter; counted as if all were full."""
-    feature = Fbank(num_mel_bins=BINS, dither=0.0).to(batch.device)
-    lengths = torch.linspace(batch.shape[1] // 2, batch.shape[1], len(batch)).long().to(batch.device)
-    return lambda: feature(batch, lengths)
 
 
 def our_fbank_alone(batch: Tensor, engine: Engine = "auto") -> Work:
@@ -110,6 +107,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="measuring time for each table")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--utterance", type=float, default=10.0, help="seconds of audio in an utterance")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)
@@ -119,30 +117,30 @@ def main() -> None:
 
     with torch.inference_mode():
         made = {
-            "kaldi_compat, batch": our_fbank(batch),
-            "kaldi_compat, batch with lengths": our_ragged_fbank(batch),
-            "kaldi_compat, one by one": our_fbank_alone(batch),
-            "kaldi_compat's torch, batch": our_fbank(batch, "torch"),
-            "kaldi_compat's torch, one by one": our_fbank_alone(batch, "torch"),
-            "lhotse, batch": lhotse_fbank(batch),
-            "lhotse, one by one": lhotse_fbank_alone(batch),
-            "torchaudio, one by one": torchaudio_fbank(batch),
+            "exact engine in C, batch": our_fbank(batch),
+            "exact engine in C, one by one": our_fbank_alone(batch),
+            'engine="torch", batch': our_fbank(batch, "torch"),
+            'engine="torch", one by one': our_fbank_alone(batch, "torch"),
+            "lhotse's layers, batch": lhotse_fbank(batch),
+            "lhotse's layers, one by one": lhotse_fbank_alone(batch),
+            "torchaudio's compliance.kaldi, one by one": torchaudio_fbank(batch),
         }
         times = best_times({name: work for name, work in made.items() if work}, options.seconds, options.device)
         print(
             f"fbank, {BINS} bins: {options.batch} utterances of {options.utterance:g} s, {options.device}, "
             f"{options.threads} threads"
         )
-        for name, taken in times.items():
-            print(f"  {name:34} {audio / taken:10,.0f} times real time")
+        speeds = {name: f"{audio / taken:,.0f}" for name, taken in times.items()}
+        rows = [[who, speeds.get(f"{who}, batch", ""), speeds.get(f"{who}, one by one", "")] for who in CONTESTANTS]
+        report("batches", Table(COMMAND, ["who", "batch: times real time", "one by one: times real time"], rows))
 
-        made_streams = {
-            (slots, chunk): streams(slots, chunk, options.device) for slots in (1, 64) for chunk in (0.01, 0.1, 0.5)
-        }
+        made_streams = {(slots, chunk): streams(slots, chunk, options.device) for slots in SLOTS for chunk in CHUNKS}
         taken = best_times({str(key): work for key, work in made_streams.items()}, options.seconds, options.device)
-        print("streams: microseconds for a second of audio of one stream")
-        for (slots, chunk), name in zip(made_streams, taken, strict=True):
-            print(f"  {slots:3} streams, chunks of {1000 * chunk:3g} ms {1e6 * taken[name] / slots:10,.0f} us")
+        rows = [
+            [str(slots), *(f"{1e6 * taken[str((slots, chunk))] / slots:,.0f}" for chunk in CHUNKS)] for slots in SLOTS
+        ]
+        heads = [f"µs for 1 s in chunks of {1000 * chunk:g} ms" for chunk in CHUNKS]
+        report("streams", Table(COMMAND, ["streams at once", *heads], rows))
 
 
 if __name__ == "__main__":

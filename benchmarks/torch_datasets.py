@@ -1,6 +1,6 @@
 """Data sets in DataLoaders against data sets over kaldiio and lhotse.
 
-    OMP_NUM_THREADS=1 python benchmarks/torch_datasets.py [--utterances 2000] [--seconds 3] [--rounds 3]
+    OMP_NUM_THREADS=1 python benchmarks/torch_datasets.py [--utterances 2000] [--seconds 3] [--rounds 3] [--record]
 
 Prints utterances and megabytes a second, and the CPU time of all processes, of features by number, features in order
 and audio by number, for 0, 2 and 4 workers. Batches of 16 are padded by the same function for all. Best of several
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from figures import Table, report
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import io_ark
@@ -28,6 +29,7 @@ from kaldi_compat import ArchiveDataset, FeatureDataset, WaveDataset
 
 RATE, DIM, BATCH = 16000, 80, 16
 WORKERS = (0, 2, 4)
+COLUMNS = ["task", "workers", "data set", "utterances/s", "MB/s", "CPU µs an utterance"]
 Make = Callable[[Path], Any]
 
 
@@ -188,13 +190,14 @@ def main() -> None:
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_corpus(folder, arguments.utterances, arguments.seconds)
-        print("| task | workers | data set | utterances/s | MB/s | CPU us an utterance |\n|---|---|---|---|---|---|")
+        rows = []
         for task, contestants in TASKS.items():
             made = {}
             for who, make in contestants.items():
@@ -210,10 +213,9 @@ def main() -> None:
                 for who, found in runs.items():
                     seconds, cpu = min(run[0] for run in found), min(run[1] for run in found)
                     count, size = found[0][2:]
-                    print(
-                        f"| {task} | {workers} | {who} | {count / seconds:,.0f} | {size / seconds / 1e6:,.0f} "
-                        f"| {cpu / count * 1e6:,.0f} |"
-                    )
+                    speed = [f"{count / seconds:,.0f}", f"{size / seconds / 1e6:,.0f}", f"{cpu / count * 1e6:,.0f}"]
+                    rows.append([task, str(workers), who, *speed])
+        report("data-sets", Table("OMP_NUM_THREADS=1 python benchmarks/torch_datasets.py", COLUMNS, rows))
 
 
 if __name__ == "__main__":

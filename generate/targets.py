@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from benchmarks import figures
 from generate import calls, constructors, io_ark_stub, kaldi_names, named_options, native, preset_names, public_names
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +24,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "kaldi_compat/interop/kaldi_native_fbank/options.pyi": named_options.kaldi_native_fbank_source,
     "kaldi_compat/interop/kaldifeat/options.pyi": named_options.kaldifeat_source,
     "kaldi_compat/options/constructors.pyi": constructors.source,
+    **{path.relative_to(ROOT).as_posix(): functools.partial(figures.page, path) for path in figures.pages(ROOT)},
 }
 
 

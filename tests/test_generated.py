@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from benchmarks import figures
 from generate.targets import ROOT, TARGETS
 
 
@@ -16,3 +20,27 @@ def test_every_stub_is_generated() -> None:
     stubs = {path.relative_to(ROOT).as_posix() for package in ("io_ark", "kaldi_compat")
              for path in (ROOT / package).rglob("*.pyi")}  # fmt: skip
     assert stubs == {name for name in TARGETS if name.endswith(".pyi")}
+
+
+def test_page_shows_the_figures_of_the_file_and_their_quotients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FILE", tmp_path / "figures.json")
+    figures.FILE.write_text("{}")
+    monkeypatch.setattr("sys.argv", ["benchmark.py", "--record"])
+    rows, ratios = [["read", "1.50", "6.60"], ["write", "2", ""]], [["times", "theirs: s", "ours: s"]]
+    columns = ["work", "ours: s", "theirs: s"]
+    figures.report("speed", figures.Table("make speed", columns, rows, ratios, "2026-01-02", "one core"))
+    page = tmp_path / "page.md"
+    page.write_text("It is <!-- figure: speed, read, times -->9<!-- end --> times as fast.\n"
+                    "<!-- figures: speed -->\nold\n<!-- end -->\nlast\n")  # fmt: skip
+    assert figures.page(page) == (
+        "It is <!-- figure: speed, read, times -->4.40<!-- end --> times as fast.\n<!-- figures: speed -->\n"
+        "Measured on 2026-01-02 on one core: `make speed`.\n\n| work | ours: s | theirs: s | times |\n"
+        "|---|---|---|---|\n| read | 1.50 | 6.60 | 4.40 |\n| write | 2 |  |  |\n\n<!-- end -->\nlast\n"
+    )
+
+
+def test_every_table_of_figures_is_on_a_page() -> None:
+    shown = "".join(path.read_text() for path in figures.pages(ROOT))
+    assert set(re.findall(r"<!-- figures?: ([\w-]+)", shown)) == set(figures.load())

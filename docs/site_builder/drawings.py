@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from matplotlib import pyplot
 from matplotlib.patches import FancyBboxPatch
 
 import io_ark
+from benchmarks import figures
 from kaldi_compat import PitchOptions, plot, track_pitch
 from kaldi_compat.features.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -168,9 +168,24 @@ def _main_script() -> str:
 
 
 def speed() -> Any:
-    """Speed of the programs, from benchmarks/programs.json."""
-    results = json.loads((ROOT / "benchmarks" / "programs.json").read_text())
-    rows = sorted(results["times_real_time"].items(), key=lambda row: row[1])
+    """Speed of the programs, from benchmarks/figures.json."""
+    table = figures.load()["programs"]
+    [seconds_of_audio] = [float(over) for head, over, _ in table.ratios if head == "times real time"]
+    peers = {
+        "ours": "ours",
+        "Kaldi": "Kaldi's program",
+        "kaldi-native-fbank": "kaldi-native-fbank",
+        "torchaudio": "torchaudio",
+    }
+    rows = sorted(
+        (
+            (f"{who}, {row['feature']}", seconds_of_audio / float(row[f"{column}: s"]))
+            for row in table.cells()
+            for column, who in peers.items()
+            if row[f"{column}: s"]
+        ),
+        key=lambda row: row[1],
+    )
     figure, axes = pyplot.subplots(figsize=(8, 0.4 * len(rows) + 1), layout="constrained")
     ours = [name.startswith("ours") for name, _ in rows]
     bars = axes.barh(
