@@ -37,7 +37,7 @@ API = {
     "Pitch": ("kaldi_compat:pitch.*", "kaldi_compat.pitch.interpolate", "kaldi_compat.pitch.smooth"),
     "Options": ("kaldi_compat:options.*", "kaldi_compat.options.base"),
     "Streaming": ("kaldi_compat:streaming.*",),
-    "Data sets and batches": ("kaldi_compat:data.*",),
+    "Data sets and batches": ("kaldi_compat:data.*", "kaldi_compat.data.annotations"),
     "Plots": ("kaldi_compat.plot",),
     "Front ends of models": ("kaldi_compat.frontends", "kaldi_compat.frontends.*"),
     "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.tensors.*"),

@@ -11,11 +11,15 @@ import kaldi_compat
 import kaldi_compat.interop.kaldifeat as kaldifeat
 import kaldi_compat.interop.torchaudio as torchaudio
 from kaldi_compat import (
+    Batch,
+    BucketBatchSampler,
     Cmvn,
     CmvnOptions,
     Deltas,
     Fbank,
     FbankOptions,
+    FeatureDataset,
+    FeaturesOnDevice,
     FeatureStream,
     Mfcc,
     MfccOptions,
@@ -25,8 +29,12 @@ from kaldi_compat import (
     ProcessPitch,
     ShiftedDeltas,
     SlidingCmvn,
+    SpecAugment,
     Spectrogram,
     Splice,
+    Utterance,
+    WaveDataset,
+    collate,
     load_options,
 )
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
@@ -110,6 +118,18 @@ Frontend.from_preset("my.json")
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
+
+# Items and batches of data sets, and the state of a sampler.
+data = WaveDataset("wav.scp", feature=fbank, transform=SpecAugment(), text="text", tokenizer=str.encode)
+item: Utterance = data[0]
+batch: Batch = collate([item])
+tokens: Tensor | None = batch.tokens
+batches: list[Batch] = list(FeaturesOnDevice([batch], fbank, "cpu", SpecAugment()))
+done: int = BucketBatchSampler(data.lengths(), batch_size=8).state_dict()["batches"]
+label: Tensor = item.label  # error
+WaveDataset("wav.scp", tokenizer=len)  # error
+WaveDataset("wav.scp", augment=fbank)  # error
+FeatureDataset("feats.scp", posteriors=7)  # error
 
 # Other libraries' interfaces.
 theirs = kaldifeat.FbankOptions(use_energy=True)

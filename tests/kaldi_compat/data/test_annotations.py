@@ -50,6 +50,8 @@ def assert_has_its_targets(utterance: Utterance, posteriors: Any) -> None:
         for classes, weights in zip(*(part.tolist() for part in utterance.posteriors), strict=True)
     ]
     assert found == posteriors[utterance.key]
+    real = utterance.posteriors.weights > 0
+    assert (real[:, 1:] <= real[:, :-1]).all()  # padding comes last
 
 
 @pytest.mark.parametrize("workers", [0, 2])

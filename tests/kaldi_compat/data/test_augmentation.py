@@ -83,13 +83,14 @@ def test_a_run_repeats_with_any_number_of_workers(corpus: Path, lists: Path, wor
 
 
 @pytest.mark.parametrize("left", ["speeds", "augment", "feature", "transform"])
-def test_each_random_step_changes_with_the_epoch(corpus: Path, lists: Path, left: str) -> None:
+def test_each_random_step_repeats_and_changes_with_the_epoch(corpus: Path, lists: Path, left: str) -> None:
     off: dict[str, Any] = {"speeds": (), "augment": None, "feature": None, "transform": None}
     off.pop(left)
     if left == "transform":
         off["feature"] = Fbank(dither=0.0)
     data = augmented(corpus, lists, **off)
     first = inputs(data)
+    assert all(equal(first, inputs(data)))
     data.set_epoch(1)
     assert sum(equal(first, inputs(data))) < 18
 
@@ -161,6 +162,14 @@ def test_noises_are_cut_anywhere_and_repeated(tmp_path: Path) -> None:
         assert len(found) > 0.8 * starts
     with pytest.raises(AudioError, match="ramp has 8000 Hz, but the audio 16000 Hz"):
         augment(torch.ones(100, dtype=torch.int16), 16000.0)
+
+
+def test_audio_is_augmented_at_the_rate_of_the_data_set(corpus: Path) -> None:
+    def augment(audio: Tensor, sample_frequency: float) -> Tensor:
+        return torch.full_like(audio, int(sample_frequency))
+
+    for options, rate in (({}, 16000), ({"sample_frequency": 8000}, 8000), ({"speeds": [0.5]}, 16000)):
+        assert WaveDataset(corpus / "wav.scp", augment=augment, **options)[0].input.unique().tolist() == [rate]
 
 
 def test_probabilities_and_ratios_are_drawn(lists: Path) -> None:
