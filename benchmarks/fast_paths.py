@@ -25,6 +25,7 @@ PREPARE = (
     "copy-feats --compress=true --compression-method=3 scp:mfcc.scp ark:cm2.ark",
     "copy-feats ark:mfcc.ark ark,t:text.ark",
     "compute-cmvn-stats scp:mfcc.scp ark,scp:cmvn.ark,cmvn.scp",
+    "matrix-sum scp:cmvn.scp global.cmvn",
     "compute-kaldi-pitch-feats scp:wav.scp ark:pitch.ark",
     "compute-vad scp:mfcc.scp ark:vad.ark",
 )
@@ -42,6 +43,7 @@ JOBS = {
     "splicing": "splice-feats ark:mfcc.ark ark:/dev/null",
     "CMVN": "apply-cmvn scp:cmvn.scp ark:mfcc.ark ark:/dev/null",
     "sliding CMVN": "apply-cmvn-sliding ark:mfcc.ark ark:/dev/null",
+    "online CMVN": "apply-cmvn-online global.cmvn ark:mfcc.ark ark:/dev/null",
     "CMVN statistics": "compute-cmvn-stats ark:mfcc.ark ark:/dev/null",
     "VAD": "compute-vad ark:mfcc.ark ark:/dev/null",
     "comparison": "compare-feats ark:mfcc.ark ark:mfcc.ark",

@@ -21,13 +21,13 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.features.checks import Audio, AudioFeature
-from kaldi_compat.features.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
     FbankConstructor,

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import io_ark
-from io_ark.blocks import Block, block_of
+from io_ark.blocks import ArrayBlock, Block, ObjectBlock
+from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
-from kaldi_compat.features.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import option
 from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
 
@@ -25,6 +25,8 @@ Usage: apply-cmvn-online [options] <global-cmvn-stats> <feats-rspecifier> <feats
 e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp ark:-
        apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:-
 """
+
+AT_ONCE = 16  # utterances of a speaker that are held in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,31 +44,32 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
     online = OnlineCmvn(io_ark.read_object("double-matrix", stats_source), options, skip_dims=skipped)
     frames = 0
 
-    def normalize(key: str, feats: Matrix) -> Matrix:
+    def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames
-        frames += len(feats)
-        online.end_utterance() if options.spk2utt else online.reset()
-        return online(feats)
+        result = online.utterances(features(block), block.rows(), adapts=bool(options.spk2utt))
+        frames += len(result)
+        return block.with_rows(result)
 
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
-            blocks: Iterator[Block] = (
-                each for block in speakers for _, names in block.entries() for each in of_speaker(names, table, online)
-            )
+            groups = (each for block in speakers for _, names in block.entries() for each in in_groups(names, online))
+            counts = map_table(groups, writer, lambda block: normalize(found(block, table)))
         else:
-            blocks = tables.read("matrix", source)
-        counts = map_table(blocks, writer, lambda block: block.map(normalize))
+            counts = map_table(tables.read("matrix", source), writer, normalize)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)
     return counts.status
 
 
-def of_speaker(names: list[str], table: LookupReader[Matrix], online: OnlineCmvn) -> Iterator[Block]:
-    """Yield the utterances of a speaker that has not been seen before."""
+def in_groups(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
+    """Yield the utterances of a speaker that has not been seen before, as blocks of their names."""
     online.reset()
-    for name in names:
-        if name in table:
-            yield block_of([name], [table[name]])
-        else:
-            logger.warning("No features for utterance %s", name)
+    for first in range(0, len(names), AT_ONCE):
+        group = names[first : first + AT_ONCE]
+        yield ObjectBlock.of(group, group)
+
+
+def found(block: Block, table: LookupReader[Matrix]) -> ArrayBlock:
+    """Return the features of utterances."""
+    return ArrayBlock.of(block.names(), table.find(block, lambda key: f"No features for utterance {key}"))

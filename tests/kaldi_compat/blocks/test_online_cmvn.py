@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.numpy import OnlineCmvn
 from kaldi_compat.functional.cmvn import cmvn_stats
 from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
+from tests.support.native import LEVELS, computing, needs_c
 
 FEATS = (np.random.default_rng(0).normal(size=(90, 5)) * 3 + 7).astype(np.float32)
 STATS = cmvn_stats(FEATS.astype(np.float64) - 1)
@@ -75,3 +76,47 @@ def test_window_of_one_frame_has_no_variance_and_warns(caplog: pytest.LogCapture
     with caplog.at_level("WARNING", "kaldi_compat"):
         online(np.full((2, 5), 2, np.float32))
     assert caplog.messages == ["Flooring cepstral variance from 0 to 1e-20"] * 8
+
+
+@needs_c
+@settings(max_examples=40)
+@given(
+    cuts=st.lists(st.integers(0, 90), max_size=6).map(sorted),
+    window=st.integers(2, 100),
+    norm_vars=st.booleans(),
+    most=st.sampled_from([-1, 0, 3, 50, 600]),
+    adapts=st.booleans(),
+    skipped=st.sampled_from([(), (1,), (0, 4)]),
+)
+def test_c_and_numpy_give_the_same_bits(
+    cuts: list[int], window: int, norm_vars: bool, most: int, adapts: bool, skipped: tuple[int, ...]
+) -> None:
+    options = OnlineCmvnOptions(cmn_window=window, norm_vars=norm_vars, global_frames=20, speaker_frames=most)
+    bounds, results = np.array([0, *cuts, 90]), []
+    for how in (None, *LEVELS):
+        online = OnlineCmvn(STATS, options, skip_dims=skipped)
+        with computing(how):
+            online(FEATS[:7])
+            found = [online.utterances(FEATS, bounds, adapts=adapts)]
+            online.end_utterance()
+            results.append([*found, online(FEATS[:40]), online(FEATS[40:])])
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one.view(np.int32), two.view(np.int32))
+
+
+def test_utterances_count_once_if_one_of_them_is_refused() -> None:
+    """The loop of programs asks again for parts of a block that raised an error."""
+    online = OnlineCmvn(STATS, norm_vars=True)
+    online(FEATS)
+    before = online._seen
+    feats = np.concatenate((FEATS, np.full((1, 5), np.inf, np.float32)))
+    with pytest.raises(FeatureError, match="infinite"), np.errstate(all="ignore"):
+        online.utterances(feats, np.array([0, 90, 91]), adapts=True)
+    assert online._seen is before
+
+
+def test_floored_variance_is_the_plain_way_and_warns(caplog: pytest.LogCaptureFixture) -> None:
+    constant = np.ones((3, 5), np.float32)
+    OnlineCmvn(cmvn_stats(constant), norm_vars=True).utterances(constant, np.array([0, 3]), adapts=False)
+    assert "Flooring cepstral variance from" in caplog.text

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import native
+from kaldi_compat.blocks.base import utterances
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sliding import fused
 from kaldi_compat.functional.cmvn import (
@@ -26,6 +28,7 @@ logger = logging.getLogger("kaldi_compat")
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 class OnlineCmvn:
@@ -63,25 +66,19 @@ class OnlineCmvn:
         self.options = dataclasses.replace(options or OnlineCmvnOptions(), **changes)
         self.skip_dims = tuple(skip_dims)
         self._corpus = np.asarray(stats, np.float64)
-        self._plain = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
+        self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         self.reset()
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._speaker: Doubles | None = None  # statistics of earlier utterances
-        self._begin()
+        self._seen = np.zeros_like(self._corpus)  # statistics of the speaker's frames so far
+        self.end_utterance()
 
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
-        if self._count:
-            self._speaker = self._with_utterance
-        self._begin()
-
-    def _begin(self) -> None:
-        self._count = 0  # frames of this utterance so far
+        self._speaker = self._seen  # statistics of earlier utterances
         self._sums = np.zeros((2, max(self._corpus.shape[-1] - 1, 0)))  # over the window
         self._recent = np.zeros((0, self._sums.shape[1]), np.float32)  # the frames in the window
-        self._with_utterance = np.zeros_like(self._corpus) if self._speaker is None else self._speaker
 
     def __call__(self, features: Floats) -> Floats:
         """Normalize the next frames of the utterance.
@@ -97,25 +94,93 @@ class OnlineCmvn:
         """
         if len(features) == 0:
             return features
-        dim = features.shape[1]
-        if self._corpus.shape != (2, dim + 1):
-            raise FeatureError(f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {dim}")
-        window = self._windows(features)
-        if self._speaker is not None:
-            most = min(self.options.speaker_frames, self._speaker[0, -1])
-            window = _filled(window, self._speaker, most, self.options.cmn_window)
-        window = _filled(window, self._corpus, self.options.global_frames, self.options.cmn_window)
-        self._count_frames(features)
+        self._check(features)
+        known = np.concatenate((self._recent, features))
+        result = self._in_c(known, np.array([0, len(known)]), len(self._recent), adapts=True)
+        result = self._plain(features) if result is None else result
+        self._recent = known[-self.options.cmn_window :]
+        return result
+
+    def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
+        """Normalize whole utterances, which lie one after the other in an array. The next call begins another one.
+
+        Args:
+            features: ``(frames, dim)``, float32.
+            bounds: where each utterance begins, and the end of the last one.
+            adapts: True for further utterances of one speaker, False for utterances of different speakers.
+
+        Returns:
+            ``(frames, dim)``.
+
+        Raises:
+            FeatureError: the statistics do not fit the features. No utterance counts then.
+        """
+        if len(features) == 0:
+            return features
+        self._check(features)
+        begin = self.end_utterance if adapts else self.reset
+        before = vars(self).copy()
+        begin()
+        rows = np.ascontiguousarray(bounds, np.int64)
+        result = self._in_c(np.ascontiguousarray(features), rows, 0, adapts=adapts)
+        if result is None:
+            parts = []
+            try:
+                for each in utterances(features, rows):
+                    begin()
+                    parts.append(self(each))
+            except FeatureError:
+                vars(self).update(before)
+                raise
+            result = np.concatenate(parts)
+        begin()
+        return result
+
+    def _check(self, features: Floats) -> None:
+        if self._corpus.shape != (2, features.shape[1] + 1):
+            raise FeatureError(
+                f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}"
+            )
+
+    def _in_c(self, x: Floats, bounds: Integers, known: int, *, adapts: bool) -> Floats | None:
+        """Normalize utterances, the first of which begins with ``known`` frames that have been normalized before.
+
+        None without the C library, and for what raises an error, warns, or leaves the features as they are.
+        """
+        options, dim = self.options, x.shape[1]
+        valid = options.norm_means and self._corpus[0, -1] > 0 and all(0 <= each < dim for each in self.skip_dims)
+        if not native.library() or not valid:
+            return None
+        speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
+        out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
+        is_odd = native.function("online_cmvn")(
+            x, bounds, len(bounds) - 1, dim, known, options.cmn_window, self._corpus, options.global_frames,
+            speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
+            options.norm_vars, sums, np.empty_like(self._corpus), out,
+        )  # fmt: skip
+        if is_odd:
+            return None
+        self._speaker, self._seen, self._sums = speaker, seen, sums
+        return out
+
+    def _plain(self, features: Floats) -> Floats:
+        sums = window = self._windows(features)
+        size = self.options.cmn_window
+        if self._speaker[0, -1] > 0:
+            window = _filled(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
+        window = _filled(window, self._corpus, self.options.global_frames, size)
+        if self.options.norm_means:
+            window = fake_stats(window, self.skip_dims)
+            check_stats(window, features.shape[1], self._plain_options)
+        self._sums, self._seen = sums[-1, :, :-1], self._with_frames(features)
         if not self.options.norm_means:
             return features
-        window = fake_stats(window, self.skip_dims)
-        check_stats(window, dim, self._plain)
         if self.options.norm_vars:
             variances = mean_and_variance(window)[:, 1]
             for floored in variances[variances < VARIANCE_FLOOR].tolist():
                 logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
         frames: Any = features[:, None]
-        result: Floats = apply_normalization(frames, window, self._plain)[:, 0]
+        result: Floats = apply_normalization(frames, window, self._plain_options)[:, 0]
         return result
 
     def _windows(self, features: Floats) -> Doubles:
@@ -129,27 +194,26 @@ class OnlineCmvn:
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         stats = np.zeros((frames, 2, dim + 1))
         stats[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
-        stats[:, 0, dim] = np.minimum(np.arange(self._count + 1, self._count + frames + 1), size)
-        self._sums, self._recent = stats[-1, :, :dim], known[-size:]
+        stats[:, 0, dim] = np.minimum(np.arange(len(self._recent), len(known)) + 1, size)
         return stats
 
     def _terms(self, features: Floats) -> Doubles:
         wide = features.astype(np.float64)
         return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
 
-    def _count_frames(self, features: Floats) -> None:
-        """Add frames, one after the other, to the statistics of the speaker.
+    def _with_frames(self, features: Floats) -> Doubles:
+        """Return the statistics of the speaker with these frames added one after the other.
 
         Unlike those of compute-cmvn-stats, the squares are not rounded to single precision.
         """
         frames, dim = features.shape
         terms = np.zeros((frames + 1, 2, dim + 1))
-        terms[0] = self._with_utterance
+        terms[0] = self._seen
         terms[1:, 0, :dim] = features
         terms[1:, 1, :dim] = np.square(features, dtype=np.float64)
         terms[1:, 0, dim] = 1
-        self._with_utterance = np.add.accumulate(terms, axis=0)[-1]
-        self._count += frames
+        total: Doubles = np.add.accumulate(terms, axis=0)[-1]
+        return total
 
 
 def _filled(window: Doubles, other: Doubles, most: float, size: int) -> Doubles:
