@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -65,14 +65,12 @@ class _Pause:
             self._next = 1
 
 
-def in_entries() -> bool:
-    """Return False: for :func:`read_archive`, to take blocks apart."""
-    return False
+def read_entries(source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
+    """Yield the keys and values of an archive from the next byte to its end (see :func:`read_archive`)."""
+    return cast(Generator[tuple[str, Any], None, None], read_archive(source, codec, lambda: False))
 
 
-def read_archive(
-    source: Source, codec: Codec[Any], in_blocks: Callable[[], bool] = in_entries
-) -> Generator[Item, None, None]:
+def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool]) -> Generator[Item, None, None]:
     """Yield the entries of an archive from the next byte to its end.
 
     Args:

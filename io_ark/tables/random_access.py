@@ -25,7 +25,7 @@ from io_ark.errors import (
 from io_ark.specifier import Rspecifier
 from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
-from io_ark.tables.blocks import read_archive
+from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, decode_key, encode_key
 from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
@@ -131,7 +131,7 @@ class _ArchiveScan(Lookup):
         super().__init__(table)
         self._codec = codec
         self._input: Input | None = open_input(table.rxfilename, access=access)
-        self._entries = read_archive(self._input.source, self._codec)
+        self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
         self._disorder: OrderError | None = None
 
@@ -144,7 +144,6 @@ class _ArchiveScan(Lookup):
             return
         try:
             for entry in self._entries:
-                assert isinstance(entry, tuple)
                 if self.table.sorted:
                     self._check_order(entry[0])
                 yield entry
@@ -153,7 +152,7 @@ class _ArchiveScan(Lookup):
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
                 if self._input is not None:  # after an error the generator has ended, but not the archive
-                    self._entries = read_archive(self._input.source, self._codec)
+                    self._entries = read_entries(self._input.source, self._codec)
                 raise
             logger.warning(
                 "%s (treated as the end of the archive, because of the option p)", kaldis_words(error, READ_FAILED)

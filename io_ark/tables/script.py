@@ -40,9 +40,6 @@ _LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
 # Up to this number of lines a dictionary is kept, which is faster and takes about a hundred bytes per line.
 _FEW_LINES = 1 << 16
-# Multiplier of the hash function: an odd number with well spread bits (2^64 divided by the golden ratio).
-_MULTIPLIER = 0x9E3779B97F4A7C15
-_MASK = 2**64 - 1
 
 Indices = npt.NDArray[np.int64]
 Value = TypeVar("Value")
@@ -184,7 +181,7 @@ class Script(Mapping[str, str]):
         _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._key_lengths = self._find_lines()
-        self._sorted_hashes: npt.NDArray[np.uint64] | None = None
+        self._sorted_hashes: Indices | None = None
         self._ends_of_few: dict[str, int] | None = None
         self._next_line = 0  # the line that is probably looked up next
         self._stamp: tuple[str, int, int] | None = None
@@ -218,10 +215,15 @@ class Script(Mapping[str, str]):
         return len(self._starts)
 
     def __iter__(self) -> Iterator[str]:
+        return (key.decode("utf-8", "surrogateescape") for key in self._keys())
+
+    def _keys(self) -> Iterator[bytes]:
+        """Iterate over the keys in file order."""
         for begin in range(0, len(self), _LINES):
-            lines = slice(begin, begin + _LINES)
-            for start, length in zip(self._starts[lines].tolist(), self._key_lengths[lines].tolist(), strict=True):
-                yield self._text(start, start + length)
+            starts = self._starts[begin : begin + _LINES]
+            ends = starts + self._key_lengths[begin : begin + _LINES]
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                yield self._data[start:end]
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._find(key) is not None
@@ -254,7 +256,7 @@ class Script(Mapping[str, str]):
         if len(self) <= _FEW_LINES and len(self._dictionary()) == len(self):
             return
         index = self._index()
-        hashes = index >> np.uint64(32)
+        hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
         seen: set[str] = set()
         previous = -2
@@ -270,25 +272,11 @@ class Script(Mapping[str, str]):
 
     def check_sorted(self) -> None:
         """Raise :class:`OrderError` unless the keys are strictly increasing in the order of their bytes."""
-        for begin in range(0, len(self) - 1, _LINES):
-            self._check_sorted(np.arange(begin, min(begin + _LINES, len(self) - 1)))
-
-    def _check_sorted(self, undecided: Indices) -> None:
-        """Compare each of these lines with the next one, eight bytes of the key at a time."""
-        first_wrong = len(self)
-        word = 0
-        while len(undecided):
-            left = self._words(undecided, word).byteswap()
-            right = self._words(undecided + 1, word).byteswap()
-            equal = left == right
-            word += 1
-            ended = (self._key_lengths[undecided] <= 8 * word) & (self._key_lengths[undecided + 1] <= 8 * word)
-            wrong = undecided[(left > right) | (equal & ended)]
-            if len(wrong):
-                first_wrong = min(first_wrong, int(wrong[0]))
-            undecided = undecided[equal & ~ended & (undecided < first_wrong)]
-        if first_wrong < len(self):
-            self._out_of_order(first_wrong + 1)
+        previous = b""
+        for line, key in enumerate(self._keys()):
+            if key <= previous:
+                self._out_of_order(line)
+            previous = key
 
     def _out_of_order(self, line: int) -> None:
         raise OrderError(
@@ -365,54 +353,22 @@ class Script(Mapping[str, str]):
             raise FormatError(f"line {line}: the key has a control character in it, which no table can hold",
                               file=self.name)  # fmt: skip
 
-    def _words(self, lines: Indices, word: int) -> npt.NDArray[np.uint64]:
-        """Return eight bytes of each line's key from byte ``8 * word`` on, little-endian, with zeros after the key."""
-        starts = self._starts[lines] + 8 * word
-        left = self._key_lengths[lines].astype(np.int64) - 8 * word
-        at = np.clip(starts, 0, max(0, len(self._bytes) - 8))
-        if len(self._bytes) < 8:
-            padded = np.zeros(8, np.uint8)
-            padded[: len(self._bytes)] = self._bytes
-        else:
-            padded = self._bytes
-        unaligned: npt.NDArray[np.uint64] = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
-        words = unaligned[at]
-        # At the end of the file the eight bytes were read from further left.
-        words >>= (8 * np.minimum(starts - at, 7)).astype(np.uint64)
-        kept = np.uint64(8) * np.clip(left, 0, 8).astype(np.uint64)
-        keep = np.where(kept == 64, np.uint64(_MASK), (np.uint64(1) << (kept % np.uint64(64))) - np.uint64(1))
-        result: npt.NDArray[np.uint64] = words & keep
-        return result
-
     def _dictionary(self) -> dict[str, int]:
         """Return a dictionary from key to the end of the key, for files of few lines."""
         if self._ends_of_few is None:
             self._ends_of_few = dict(zip(self, (self._starts + self._key_lengths).tolist(), strict=True))
         return self._ends_of_few
 
-    def _index(self) -> npt.NDArray[np.uint64]:
+    def _index(self) -> Indices:
         """Return the sorted index: per line 32 bits of the key's hash above 32 bits of the line number."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
                 raise SpecifierError("script files with 2**32 or more lines are not supported", file=self.name)
-            index = np.empty(len(self), np.uint64)
-            for begin in range(0, len(self), _LINES):
-                lines = np.arange(begin, min(begin + _LINES, len(self)))
-                index[lines] = (self._hashes(lines) & np.uint64(0xFFFFFFFF << 32)) | lines.astype(np.uint64)
+            index = np.fromiter(map(hash, self._keys()), np.int64, len(self))
+            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # the lower halves
             index.sort()
             self._sorted_hashes = index
         return self._sorted_hashes
-
-    def _hashes(self, lines: Indices) -> npt.NDArray[np.uint64]:
-        hashes = np.zeros(len(lines), np.uint64)
-        longest = int(self._key_lengths[lines].max(initial=0))
-        active = np.arange(len(lines))
-        for word in range((longest + 7) // 8):
-            active = active[self._key_lengths[lines[active]] > 8 * word]
-            mixed = (hashes[active] ^ self._words(lines[active], word)) * np.uint64(_MULTIPLIER)
-            hashes[active] = mixed ^ (mixed >> np.uint64(29))
-        hashes *= np.uint64(_MULTIPLIER)
-        return hashes
 
     def _find(self, key: str) -> int | None:
         """Return the end of this key in the data, or None."""
@@ -434,8 +390,8 @@ class Script(Mapping[str, str]):
         if guess < len(self._starts) and self._has_key(guess, wanted):
             return guess
         index = self._index()
-        high = _hash(wanted) >> 32
-        at = int(index.searchsorted(np.uint64(high << 32)))
+        high = hash(wanted) >> 32
+        at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
             if self._has_key(line, wanted):
@@ -446,15 +402,6 @@ class Script(Mapping[str, str]):
     def _has_key(self, line: int, wanted: bytes) -> bool:
         start = int(self._starts[line])
         return self._data[start : start + len(wanted)] == wanted and int(self._key_lengths[line]) == len(wanted)
-
-
-def _hash(key: bytes) -> int:
-    """Return the hash of one key, as :meth:`Script._hashes` does for many."""
-    value = 0
-    for at in range(0, len(key), 8):
-        value = ((value ^ int.from_bytes(key[at : at + 8], "little")) * _MULTIPLIER) & _MASK
-        value ^= value >> 29
-    return (value * _MULTIPLIER) & _MASK
 
 
 def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:

@@ -19,7 +19,7 @@ from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source, StreamSource
-from io_ark.tables.blocks import read_archive
+from io_ark.tables.blocks import read_archive, read_entries
 from io_ark.tables.readers import SequentialReader
 
 __all__ = [
@@ -108,7 +108,7 @@ def _of_reader(kind: str, rspecifier: str, blocks: bool) -> Iterator[tuple[str, 
 def expected(data: bytes, kind: str) -> Outcome:
     """Read an archive entry by entry from memory, without the C library."""
     with without_library():
-        return _outcome(read_archive(BytesSource(data), codec(kind)))
+        return _outcome(read_entries(BytesSource(data), codec(kind)))
 
 
 def sequential_ways(step: int) -> dict[str, Way]:
@@ -126,9 +126,9 @@ def sequential_ways(step: int) -> dict[str, Way]:
         return read
 
     return {
-        "memory": lambda data, kind, _: _outcome(read_archive(BytesSource(data), codec(kind))),
+        "memory": lambda data, kind, _: _outcome(read_entries(BytesSource(data), codec(kind))),
         "memory, in blocks": lambda data, kind, _: _outcome(_block_entries(BytesSource(data), codec(kind))),
-        "stream": lambda data, kind, _: _outcome(read_archive(StreamSource(Trickle(data, step)), codec(kind))),
+        "stream": lambda data, kind, _: _outcome(read_entries(StreamSource(Trickle(data, step)), codec(kind))),
         "stream, in blocks": lambda data, kind, _: _outcome(
             _block_entries(StreamSource(Trickle(data, step)), codec(kind))
         ),

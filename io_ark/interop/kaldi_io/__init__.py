@@ -46,6 +46,7 @@ from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
+from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import Loader, name_key
@@ -531,11 +532,7 @@ def _source(file: FileOrName, access: Access, whole: bool) -> Iterator[Source]:
 
 def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
-        while (key := _read_key(source)) is not None:
-            try:
-                yield key, kind.read(source)
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
+        yield from read_entries(source, kind)
 
 
 def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:

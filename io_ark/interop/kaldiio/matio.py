@@ -24,6 +24,7 @@ from io_ark.interop.kaldiio.values import (
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
+from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import name_key, read_object
@@ -91,13 +92,8 @@ def load_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
     """
-    codec = KaldiioCodec(endian=endian)
     with open_source(fname, Access(pipes, network), whole=True) as source:
-        while (key := _read_key(source)) is not None:
-            try:
-                yield key, codec.read(source)
-            except ArkError as error:
-                raise name_key(error, key) from error.__cause__
+        yield from read_entries(source, reading_codec(endian))
 
 
 def load_scp(

@@ -17,7 +17,7 @@ from io_ark.codecs.scan import Window
 from io_ark.errors import ArkError
 from io_ark.native import library
 from io_ark.streams.source import BytesSource, StreamSource
-from io_ark.tables.blocks import read_archive
+from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import read_key
 from tests.support.table_samples import VALUES, archive
 
@@ -41,7 +41,7 @@ def in_blocks(source: Any, kind: str) -> tuple[list[tuple[str, Any]], str]:
     """The same, read in blocks."""
     entries: list[tuple[str, Any]] = []
     try:
-        entries.extend(read_archive(source, codec(kind)))
+        entries.extend(read_entries(source, codec(kind)))
     except ArkError as error:
         return entries, error.message
     return entries, ""
@@ -78,7 +78,7 @@ def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["vector", "matrix", "int-vector", "int-pair-vector", "int-vector-vector"])
 def test_arrays_of_a_block_are_apart_and_writable(kind: str) -> None:
-    arrays = [value for _, value in read_archive(StreamSource(io.BytesIO(archive(kind, True))), codec(kind))]
+    arrays = [value for _, value in read_entries(StreamSource(io.BytesIO(archive(kind, True))), codec(kind))]
     if kind == "int-vector-vector":
         arrays = [array for value in arrays for array in value]
     copies = [array.copy() for array in arrays]
@@ -106,7 +106,7 @@ def test_damaged_archives_give_the_same_entries_and_error(
 def test_an_entry_that_has_come_through_a_pipe_is_given_at_once() -> None:
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as raw:
-        entries = read_archive(StreamSource(raw), codec("int"))
+        entries = read_entries(StreamSource(raw), codec("int"))
         for i in range(3):
             os.write(writing, b"key%d %d \n" % (i, i) + b"half"[: 4 * (i == 2)])
             assert next(entries) == (f"key{i}", i)
@@ -118,7 +118,7 @@ def test_an_entry_that_has_come_through_a_pipe_is_given_at_once() -> None:
 
 def test_source_goes_back_to_the_first_entry_that_is_not_taken() -> None:
     source = BytesSource(b"a 1 \nb 2 \nc 3 \n")
-    entries = read_archive(source, codec("int"))
+    entries = read_entries(source, codec("int"))
     assert next(entries) == ("a", 1)
     entries.close()
     assert source.read_rest() == b"b 2 \nc 3 \n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from io_ark.codecs import KINDS, codec
 from io_ark.streams.files import OpenFile
-from io_ark.tables.blocks import read_archive
+from io_ark.tables.blocks import read_entries
 from tests.support.codec_samples import VALUES
 from tests.support.codec_tools import archive_bytes, to_bytes
 from tests.support.reading_ways import by_lookup, by_script, expected, sequential_ways, without_offset
@@ -100,11 +100,11 @@ def test_reading_stops_after_the_entry_that_was_taken(tmp_path: Path) -> None:
     path = tmp_path / "table.ark"
     path.write_bytes(LARGE[0])
     source = OpenFile(str(path)).source(0)
-    entries = read_archive(source, codec("matrix"))
+    entries = read_entries(source, codec("matrix"))
     taken = [next(entries)[0] for _ in range(3)]
     entries.close()
     assert taken == ["u0", "u1", "u2"]
-    assert [key for key, _ in read_archive(source, codec("matrix"))] == ["u3", "u4", "u5", "u6"]
+    assert [key for key, _ in read_entries(source, codec("matrix"))] == ["u3", "u4", "u5", "u6"]
 
 
 @settings(max_examples=150, deadline=None)
